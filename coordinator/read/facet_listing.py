@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.process.request_ids import carried
-from common.process.turns import Turns
+from common.process.turns import Turns, completed
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.facet_keys import accept_keys
 from coordinator.read.facet_values import FacetValues, GroupCounts, Sums
-from coordinator.read.facets import facet_results
+from coordinator.read.facets import facet_results, is_summed_up
 from coordinator.read.field_facets import field_results
 from coordinator.read.groups import count_groups
 from coordinator.read.results import FacetResult
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 LONG_RESPONSE_VALUES: Final = 100_000
 """Responses with more facet value counts are merged on a thread: 30 ns each."""
+LONG_RESPONSE_KEYS: Final = 10_000
+"""So are those whose values are read as numbers, or come as keys, if there are more: 1 µs each."""
 BUCKETS_FAST_MAX: Final = 1_000
 """A search that may list more buckets takes turns: listing these takes 0.5 ms."""
 
@@ -85,8 +87,14 @@ class FacetListing:
         found: Iterable[FacetResult] = ()
         if parameters.field_facets:
             first = len(parameters.ranges) + sum([len(one.requests) for one in parameters.trees])
-            steps = field_results(parameters, first, outcome.answers, self._analyzer)
-            found = await self._turns.run(state.index.number, _until(state.deadline, steps))
+            steps = _until(
+                state.deadline, field_results(parameters, first, outcome.answers, self._analyzer)
+            )
+            keys = [part.keys for _, one in outcome.answers for part in one.ranges[first:]]
+            if sum(map(len, keys)) > LONG_RESPONSE_KEYS:
+                found = await self.on_a_thread(lambda _: completed(steps))
+            else:
+                found = await self._turns.run(state.index.number, steps)
 
         def results(sums: Sums | None) -> Iterable[FacetResult]:
             listed = facet_results(
@@ -102,7 +110,8 @@ class FacetListing:
             )
             return heapq.merge(listed, found, key=lambda one: one.field) if found else listed
 
-        if is_long(outcome):
+        sums_up = any(is_summed_up(spec) for spec in parameters.facets)
+        if is_long(outcome, LONG_RESPONSE_KEYS if sums_up else LONG_RESPONSE_VALUES):
             return await self.on_a_thread(lambda sums: list(results(sums)))
         if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
             return list(results(None))
@@ -130,10 +139,10 @@ class FacetListing:
         return await asyncio.get_running_loop().run_in_executor(self._lister, listing)
 
 
-def is_long(outcome: SearchOutcome) -> bool:
+def is_long(outcome: SearchOutcome, num_values_max: int = LONG_RESPONSE_VALUES) -> bool:
     """Return whether merging the counts takes more than a few milliseconds."""
     num_values = sum([one.num_values for _, part in outcome.answers for one in part.facets])
-    return num_values > LONG_RESPONSE_VALUES
+    return num_values > num_values_max
 
 
 def _until(deadline: Deadline, steps: Generator[None, None, T]) -> Generator[None, None, T]:

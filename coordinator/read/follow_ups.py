@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from common.limits import Limits
+from common.process.turns import Turns
 from common.protocol.messages import Distinct, GroupsRequest, SearchResponse
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
@@ -78,6 +79,7 @@ async def with_group_hits(
 
 async def with_value_statistics(
     scatter: Scatter,
+    turns: Turns,
     parameters: SearchParameters,
     outcome: SearchOutcome,
     facets: list[FacetResult],
@@ -86,6 +88,7 @@ async def with_value_statistics(
 
     Args:
         scatter: sends searches to the shards.
+        turns: of the event loop; adding up takes them.
         parameters: of the search.
         outcome: that the facets are from.
         facets: with the buckets that are shown.
@@ -105,7 +108,8 @@ async def with_value_statistics(
         value_statistics=tuple(requests.values()),
     )
     answers = await scatter.send(request, parameters, outcome.state.deadline)
-    return with_statistics(facets, requests, [answer for _, answer in answers])
+    steps = with_statistics(facets, requests, [answer for _, answer in answers])
+    return await turns.run(outcome.state.index.number, steps)
 
 
 async def joint_counts(

@@ -152,7 +152,9 @@ class Search:
                 )
             facets = await self._facet_listing.listed(parameters, outcome)
             if any(spec.summary.fields for spec in (*parameters.facets, *parameters.field_facets)):
-                facets = await with_value_statistics(self._scatter, parameters, outcome, facets)
+                facets = await with_value_statistics(
+                    self._scatter, self._turns, parameters, outcome, facets
+                )
             cube = await joint_counts(self._scatter, self._limits, parameters, outcome, facets)
             meant = None
             if asked.query and cursor is None and asked.did_you_mean is not False:

@@ -6,7 +6,8 @@ exact integers, so the sum of all is rounded once, and does not depend on how it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from typing import Final
 
 from msgspec import structs
 
@@ -21,6 +22,9 @@ from coordinator.read.facet_values import NumberSummary, SummedBucket
 from coordinator.read.facets import value_request
 from coordinator.read.ranges import finite
 from coordinator.read.results import FacetResult
+
+_STEP_BUCKETS: Final = 32
+"""Buckets whose statistics are added up in a step, 10 µs each."""
 
 
 def statistics_requests(
@@ -53,13 +57,16 @@ def with_statistics(
     results: Sequence[FacetResult],
     requests: dict[str, ValueStatisticsRequest],
     answers: Sequence[SearchResponse],
-) -> list[FacetResult]:
-    """Return facets with the statistics of their buckets.
+) -> Generator[None, None, list[FacetResult]]:
+    """Add the statistics of their buckets to facets; yield after some.
 
     Args:
         results: the facets.
         requests: what the shards were asked, by facet.
         answers: of the shards.
+
+    Returns:
+        The facets.
     """
     positions = {name: position for position, name in enumerate(requests)}
     found = []
@@ -69,18 +76,17 @@ def with_statistics(
             found.append(result)
             continue
         parts = [answer.value_statistics[positions[result.field]].fields for answer in answers]
-        buckets = [
-            SummedBucket(
-                bucket.key,
-                bucket.doc_count,
-                bucket.is_selected,
-                {
-                    name: _summary([fields[number] for fields in parts], place)
-                    for number, name in enumerate(request.fields)
-                },
+        buckets = []
+        for place, bucket in enumerate(result.buckets):
+            if place % _STEP_BUCKETS == 0:
+                yield
+            summaries = {
+                name: _summary([fields[number] for fields in parts], place)
+                for number, name in enumerate(request.fields)
+            }
+            buckets.append(
+                SummedBucket(bucket.key, bucket.doc_count, bucket.is_selected, summaries)
             )
-            for place, bucket in enumerate(result.buckets)
-        ]
         found.append(structs.replace(result, buckets=buckets))
     return found
 

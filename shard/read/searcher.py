@@ -89,6 +89,10 @@ if TYPE_CHECKING:
 
 VALUES_FAST_MAX: Final = 200_000
 """Counting facets of more values than this takes milliseconds, whatever the hits are."""
+JOINT_FAST_MAX: Final = 20_000
+"""Joint counts and sums over more documents than this take milliseconds."""
+KEYS_FAST_MAX: Final = 200
+"""So do those of more values: 10 µs each."""
 HITS_FAST_MAX: Final = 20_000
 """Ordering and encoding more hits than this takes milliseconds."""
 MARKED_FAST_BYTES: Final = 8_000
@@ -234,7 +238,9 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     ):
         return True
     is_joint = request.value_statistics or request.cube is not None
-    if is_joint and snapshot.num_docs > COLUMN_FAST_MAX:
+    if is_joint and (
+        snapshot.num_docs > JOINT_FAST_MAX or _num_joint_keys(request) > KEYS_FAST_MAX
+    ):
         return True
     for path, collation in _ordered_fields(request):
         field = snapshot.registry.number(path)
@@ -250,6 +256,12 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             if filters.is_slow(snapshot, view, clause.filter):
                 return True
     return False
+
+
+def _num_joint_keys(request: SearchRequest) -> int:
+    """Return how many values of facets are counted jointly with others."""
+    facets = request.value_statistics if request.cube is None else request.cube.facets
+    return sum([len(one.keys) for one in facets])
 
 
 def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:

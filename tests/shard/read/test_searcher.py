@@ -26,6 +26,7 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
     SortKey,
+    ValueStatisticsRequest,
 )
 from common.query import AllOf, And, AnyOf, Contains, Filter, Not, Range
 from common.values import NO_TOKEN
@@ -545,3 +546,19 @@ def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.Mo
         searcher.search(many.snapshot, asked)
     for asked in (order, tell_apart):
         assert not searcher.is_slow(many.snapshot, asked), "what was made is kept"
+
+
+def test_joint_counts_of_many_values_or_documents_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World([{"tags": f"v{i}", "n": i} for i in range(6)])
+
+    def asked(num_keys: int) -> SearchRequest:
+        keys = tuple(f"v{i}" for i in range(num_keys))
+        facet = FacetRequest("tags", False, 0)
+        return request(value_statistics=(ValueStatisticsRequest(facet, keys, ("n",)),))
+
+    assert not searcher.is_slow(world.snapshot, asked(3))
+    monkeypatch.setattr(searcher, "KEYS_FAST_MAX", 4)
+    assert not searcher.is_slow(world.snapshot, asked(3))
+    assert searcher.is_slow(world.snapshot, asked(5))
+    monkeypatch.setattr(searcher, "JOINT_FAST_MAX", 5)
+    assert searcher.is_slow(world.snapshot, asked(3))
