@@ -33,7 +33,7 @@ from common.process.logs import Log
 from coordinator.http.rate_limit import RateLimit, TrustedProxies, client_of
 from coordinator.http.request import ByteBudget
 from coordinator.http.responses import Response, error_response, header, internal_error
-from coordinator.http.routing import Body, Route, Router
+from coordinator.http.routing import Body, Router, ServedRoute
 from coordinator.http.security import ANYBODY
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.raw import query_parameters
@@ -118,7 +118,7 @@ class Middleware:
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; raises nothing but cancellation."""
-        route: Route | None = None
+        route: ServedRoute | None = None
         try:
             segments, request.query_string = request.split_target()
             guard = self._guard
@@ -196,7 +196,7 @@ class Middleware:
         forwarded = request.headers.getall(hdrs.X_FORWARDED_FOR, ())
         return client_of(self._proxies.address(request.peer_address, forwarded))
 
-    async def _answer(self, route: Route, request: Request) -> Response:
+    async def _answer(self, route: ServedRoute, request: Request) -> Response:
         """Check what the route requires, read the body, run the route."""
         if self._rate_limit is not None and route.action is not None:
             self._rate_limit.take(request.caller.key_id or self._client(request))
@@ -242,7 +242,7 @@ class Middleware:
         finally:
             self._budget.give_back(num_taken)
 
-    async def _run(self, route: Route, request: Request) -> Response:
+    async def _run(self, route: ServedRoute, request: Request) -> Response:
         """Run a route; run it again if its index switches configuration meanwhile.
 
         The index is looked up and the request parsed again, under the configuration of that moment.
@@ -261,7 +261,7 @@ class Middleware:
             request.waited_ms = int((time.perf_counter() - begun) * 1000)
         return await route.handler(self._services, request)
 
-    def _find_index(self, route: Route, request: Request) -> None:
+    def _find_index(self, route: ServedRoute, request: Request) -> None:
         """Look up the index that the path names; check that the caller may use it."""
         name = request.arguments[0]
         caller = request.caller if route.action is not None else ANYBODY

@@ -16,7 +16,7 @@ match object and calls one middleware after another: 10 µs more.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -52,14 +52,9 @@ class Body(Enum):
     """Items, read by the handler in parts."""
 
 
-async def _no_handler(services: Services, request: Request) -> Response:
-    """Stand for the handler of a route that is in no table yet."""
-    raise NotImplementedError
-
-
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row of the route table, declared at its handler (`RouteTable.add`)."""
+    """A route, as it is declared at its handler (`RouteTable.add`)."""
 
     method: str
     path: str
@@ -85,8 +80,6 @@ class Route:
     """Parameters that it reads from query string or body, for the documentation."""
     document: dict[str, Any] = field(default_factory=dict)
     """Additions to the OpenAPI operation: request body, responses."""
-    handler: Handler = field(default=_no_handler, kw_only=True)
-    """Set by the table that the route is added to."""
 
     @property
     def name(self) -> str:
@@ -94,22 +87,31 @@ class Route:
         return f"{self.method} {self.path}"
 
 
+@dataclass(frozen=True, slots=True)
+class ServedRoute(Route):
+    """One row of the route table: a route and what answers its requests."""
+
+    handler: Handler = field(kw_only=True)
+
+
 class RouteTable:
     """The routes of one file, in the order of their handlers."""
 
     def __init__(self) -> None:
-        self._routes: list[Route] = []
+        self._routes: list[ServedRoute] = []
 
     def add(self, *routes: Route) -> Callable[[Handler], Handler]:
         """Declare the routes of the function that follows."""
 
         def note(handler: Handler) -> Handler:
-            self._routes.extend(replace(route, handler=handler) for route in routes)
+            for route in routes:
+                declared = {one.name: getattr(route, one.name) for one in fields(route)}
+                self._routes.append(ServedRoute(**declared, handler=handler))
             return handler
 
         return note
 
-    def __iter__(self) -> Iterator[Route]:
+    def __iter__(self) -> Iterator[ServedRoute]:
         return iter(self._routes)
 
 
@@ -129,7 +131,7 @@ class _Node:
         self.literals: dict[str, _Node] = {}
         self.argument: _Node | None = None
         self.arguments = arguments
-        self.routes: dict[str, Route] = {}
+        self.routes: dict[str, ServedRoute] = {}
 
 
 _RESERVED: Final = frozenset(("*", "dashboard", "status"))
@@ -138,12 +140,12 @@ _RESERVED: Final = frozenset(("*", "dashboard", "status"))
 class Router:
     """Finds routes; built once from the table."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[ServedRoute]) -> None:
         self._root = _Node()
         for route in routes:
             self._add(route)
 
-    def _add(self, route: Route) -> None:
+    def _add(self, route: ServedRoute) -> None:
         """Add a route to the tree."""
         node = self._root
         for position, segment in enumerate(route.path[1:].split("/")):
@@ -158,7 +160,7 @@ class Router:
         if route.method == "GET":
             node.routes.setdefault("HEAD", route)
 
-    def resolve(self, method: str, segments: list[str]) -> tuple[Route, list[str]]:
+    def resolve(self, method: str, segments: list[str]) -> tuple[ServedRoute, list[str]]:
         """Return the route of a request and the arguments in its path.
 
         Raises:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from coordinator.cluster.cluster import Cluster
     from coordinator.http.metrics import Metrics, SlowQueries
     from coordinator.http.openapi import InterfaceDocument
-    from coordinator.http.routing import Route
+    from coordinator.http.routing import ServedRoute
     from coordinator.http.security import Guard
     from coordinator.read.analytics import Analytics
     from coordinator.read.item_explanation import ItemExplanations
@@ -37,7 +37,7 @@ class Services:
     """Dependencies of the routes."""
 
     settings: Settings
-    routes: tuple[Route, ...]
+    routes: tuple[ServedRoute, ...]
     interface: InterfaceDocument
     catalog: Catalog
     cluster: Cluster

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from coordinator.cluster.cluster import Cluster
     from coordinator.http.request import Request
     from coordinator.http.responses import Response
-    from coordinator.http.routing import Route
+    from coordinator.http.routing import ServedRoute
     from coordinator.http.services import Services
 
 _PROPAGATOR = TraceContextTextMapPropagator()
@@ -81,7 +81,7 @@ class TracedMiddleware(Middleware):
                 span.set_status(Status(StatusCode.ERROR))
             return answer
 
-    async def _answer(self, route: Route, request: Request) -> Response:
+    async def _answer(self, route: ServedRoute, request: Request) -> Response:
         """Name the span, then answer."""
         span = trace.get_current_span()
         span.update_name(route.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.http.routing import Route
+from coordinator.http.routing import ServedRoute
 from coordinator.routes import (
     algolia,
     analytics,
@@ -21,7 +21,7 @@ from coordinator.routes import (
     suggest,
 )
 
-ROUTES: Final[tuple[Route, ...]] = (
+ROUTES: Final[tuple[ServedRoute, ...]] = (
     *search.ROUTES,
     *suggest.ROUTES,
     *explain.ROUTES,
