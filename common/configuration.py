@@ -15,7 +15,7 @@ function. So one function defines what a key means, and an older document keeps 
      "stop_words": ["the"] | "english" | true,
      "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
      "match": "all", "prefix": "last", "typo": "auto", "typo_lengths": [5, 9],
-     "field_typo_lengths": {"sku": "none", "name": [4, 8]},
+     "field_typo_lengths": {"sku": "none", "name": [4, 8]}, "infix": ["sku"] | true,
      "ranking": {"k1": 0.85, "b": 0.62, "proximity": 0.2},
      "display": {"title": "name", "image": "cover", "fields": ["price", "year"]},   for pages
      "suggestions": {"fields": ["name"], "facets": ["brand"], "popularity": "sold"},
@@ -205,6 +205,10 @@ class IndexConfiguration:
     """Where typos are "auto": letters from which on a word may be one edit off, and two."""
     field_typo_lengths: Mapping[str, TypoLengths] = field(default_factory=_empty_mapping)
     """The same for some fields; None: words match there only as typed."""
+    is_infix: bool = False
+    """Whether words are found inside others, in all fields."""
+    infix_fields: tuple[str, ...] = ()
+    """Where they are, if not everywhere."""
     k1: float = K1_DEFAULT
     """BM25F k1: how soon repetitions of a word stop adding to the score (tf saturation)."""
     b: float = B_DEFAULT
@@ -745,6 +749,19 @@ class _ConfigurationParser:
         else:
             self.values["typo_lengths"] = lengths
 
+    def read_infix(self, value: object) -> None:
+        if isinstance(value, bool):
+            self.values["is_infix"] = value
+        elif isinstance(value, list):
+            names = self.read_texts("infix", value, "searchable_fields_max", "fields")
+            self.values["infix_fields"] = tuple(
+                dict.fromkeys(
+                    name for i, name in enumerate(names) if self.is_field_name(f"infix[{i}]", name)
+                )
+            )
+        else:
+            self.problems.add("infix", 'must be true, false, or fields such as ["sku"]')
+
     def read_field_typo_lengths(self, value: object) -> None:
         path = "field_typo_lengths"
         if not isinstance(value, dict):
@@ -899,6 +916,7 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "typo": _ConfigurationParser.read_typo,
     "typo_lengths": _ConfigurationParser.read_typo_lengths,
     "field_typo_lengths": _ConfigurationParser.read_field_typo_lengths,
+    "infix": _ConfigurationParser.read_infix,
     "ranking": _ConfigurationParser.read_ranking,
     "algolia": _ConfigurationParser.read_algolia,
     "display": _ConfigurationParser.read_display,
@@ -984,6 +1002,7 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
         "prefix": configuration.prefix,
         "typo": configuration.typo,
         "typo_lengths": list(configuration.typo_lengths),
+        "infix": configuration.is_infix or list(configuration.infix_fields),
         "field_typo_lengths": {
             name: "none" if lengths is None else list(lengths)
             for name, lengths in configuration.field_typo_lengths.items()

@@ -32,10 +32,12 @@ class MatchKind(IntEnum):
     """The word is the beginning of the term, and a word of the index itself."""
     PREFIX = 5
     """The word is the beginning of the term, and no word of the index, or of too many terms."""
-    TYPO_1 = 6
+    INFIX = 6
+    """The term has the word somewhere inside."""
+    TYPO_1 = 7
     """One edit (insertion, deletion, substitution, transposition) away, with the same first letter.
     """
-    TYPO_2 = 7
+    TYPO_2 = 8
     """Two edits away, or one that makes another first letter."""
 
 
@@ -64,6 +66,9 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     typos_by_group: tuple[int, ...] = ()
     """Edits allowed by group of fields, where they differ: of `Languages.class_of`; `typos` is then
     the greatest."""
+    infix: int = 0
+    """Where terms match that have the word inside: 0 nowhere, 1 in fields that are configured so, 2
+    everywhere."""
 
     def phrase_kind(self, phrase: tuple[str, ...]) -> MatchKind:
         """Return how an alternative of several words matches: as typed, a synonym, or a spacing."""

@@ -39,8 +39,8 @@ WHOLE_FIELD_FACTOR: Final = 0.5
 """Bonus for a field that is the query, relative to the greatest score of its words."""
 WHOLE_FIELDS_MAX: Final = 1_000
 """It is given if at most so many documents have such a field: a colour names nothing."""
-BEST_FACTORS: Final = (1.0, 0.8, 0.8, 0.6)
-"""Weight of a word by its best tier: typed, prefix, one typo, two typos."""
+BEST_FACTORS: Final = (1.0, 0.8, 0.8, 0.8, 0.6)
+"""Weight of a word by its best tier: typed, prefix, inside a word, one typo, two typos."""
 LESSER_FACTOR: Final = 0.1
 """Weight of a tier when the index has a better one for the word."""
 BREVITY_POWER: Final = 0.4
@@ -68,8 +68,9 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     """Return the weight of a word by `MatchKind`.
 
     A word has the rarity of its best tier in the index: terms as typed, their other forms,
-    synonyms and spacings, else terms with this prefix, else typos. Lower tiers get a small part of
-    that, however rare they are: a misspelt word must not outweigh a correct one for being rare.
+    synonyms and spacings, else terms with this prefix, else those that have it inside, else typos.
+    Lower tiers get a small part of that, however rare they are: a misspelt word must not outweigh a
+    correct one for being rare.
 
     Args:
         doc_freqs: live documents by `MatchKind`, of all shards.
@@ -83,6 +84,7 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     frequent = (
         sum(doc_freqs[: MatchKind.PREFIX]),
         doc_freqs[MatchKind.PREFIX],
+        doc_freqs[MatchKind.INFIX],
         doc_freqs[MatchKind.TYPO_1],
         doc_freqs[MatchKind.TYPO_2],
     )

@@ -162,6 +162,8 @@ class Clause:
     """Whether a typo may not change the first letter: in a word that some item has."""
     typos_in: tuple[tuple[str, int], ...] = ()
     """By field, "" for the others, where they differ; `typos` is the greatest."""
+    infix_in: tuple[str, ...] | None = ()
+    """Fields in which it is found inside words; None: in all."""
 
     @property
     def is_phrase(self) -> bool:
@@ -175,11 +177,15 @@ class Clause:
             first = self.words[0][0] if self.keeps_first_letter else ""
             allowed = dict(self.typos_in)
             return any(
-                word_matches(self.words[0], self.is_prefix, typos, term)
+                (
+                    term.startswith(first)
+                    and word_matches(self.words[0], self.is_prefix, typos, term)
+                )
+                or (is_infix and self.words[0] in term)
                 for text in texts
                 for typos in (allowed.get(text.path, allowed.get("", self.typos)),)
+                for is_infix in (self.is_infix_in(text.path),)
                 for term in text
-                if term.startswith(first)
             )
         return any(
             tuple(text[at : at + width]) == self.words
@@ -187,9 +193,15 @@ class Clause:
             for at in range(len(text) - width + 1)
         )
 
+    def is_infix_in(self, path: str) -> bool:
+        """Return whether the word is found inside those of a field."""
+        word = self.words[0]
+        is_listed = self.infix_in is None or path in self.infix_in
+        return is_listed and not self.is_quoted and len(word) >= 3 and not is_run(word)
+
     def anywhere(self) -> Clause:
-        """Return the same with the greatest number of typos in all fields."""
-        return replace(self, typos_in=())
+        """Return the same with what some field allows, in all fields."""
+        return replace(self, typos_in=(), infix_in=None if self.infix_in else self.infix_in)
 
 
 @lru_cache(maxsize=1_000_000)
@@ -405,6 +417,9 @@ class Oracle:
             replace(one, keeps_first_letter=one.typos == 1 and one.words[0] in known_words)
             for one in wanted
         ]
+        infix = parameters.get("infix", self.configuration.get("infix", False))
+        infix_in = None if infix is True else tuple(infix or ())
+        wanted = [replace(one, infix_in=infix_in) for one in wanted]
         items = [item for item in items if not any(one.is_in(texts[id(item)]) for one in excluded)]
         if not wanted:
             return items

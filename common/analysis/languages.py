@@ -13,7 +13,7 @@ import functools
 import operator
 import re
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import Stemmer
@@ -126,6 +126,8 @@ class FieldClass(NamedTuple):
     """None: no stemming."""
     typos: int = 0
     """Number of their typo lengths among those of the index (`typo_groups`); 0: the index's own."""
+    is_infix: bool = False
+    """Whether words are found inside other words."""
 
 
 TypoLengths: TypeAlias = tuple[int, int] | None
@@ -148,13 +150,14 @@ class Languages:
         key: all that words match by; identifies the configuration in caches.
     """
 
-    __slots__ = ("_typos_by_path", "by_path", "default", "key", "masks", "used")
+    __slots__ = ("_infix_fields", "_typos_by_path", "by_path", "default", "key", "masks", "used")
 
     def __init__(
         self,
         default: str | None = None,
         by_path: Mapping[str, str | None] | None = None,
         typo_lengths: Mapping[str, TypoLengths] | None = None,
+        infix_fields: Iterable[str] = (),
     ) -> None:
         self.default = default
         self.by_path: Mapping[str, str | None] = {} if by_path is None else dict(by_path)
@@ -163,10 +166,11 @@ class Languages:
         own = typo_lengths or {}
         groups = typo_groups(own)
         self._typos_by_path = {path: groups.index(one) + 1 for path, one in own.items()}
+        self._infix_fields = frozenset(infix_fields)
         classes = {FieldClass(language) for language in (default, None, *self.by_path.values())} | {
-            self.class_of(path) for path in self._typos_by_path
+            self.class_of(path) for path in (*self._typos_by_path, *self._infix_fields)
         }
-        ordered = sorted(classes, key=lambda one: (one.typos, one.language or ""))
+        ordered = sorted(classes, key=lambda one: (one.is_infix, one.typos, one.language or ""))
         self.masks: Mapping[FieldClass, int] = {
             one: 1 << min(i, _BITS - 1) for i, one in enumerate(ordered)
         }
@@ -174,12 +178,8 @@ class Languages:
             default,
             tuple(sorted(self.by_path.items())),
             tuple(sorted(self._typos_by_path.items())),
+            tuple(sorted(self._infix_fields)),
         )
-
-    @property
-    def is_one_class(self) -> bool:
-        """Whether words match alike in all fields."""
-        return not self.by_path and not self._typos_by_path
 
     def of(self, path: str) -> str | None:
         """Return the language of a field."""
@@ -187,7 +187,8 @@ class Languages:
 
     def class_of(self, path: str) -> FieldClass:
         """Return the class of a field."""
-        return FieldClass(self.of(path), self._typos_by_path.get(path, 0))
+        group = self._typos_by_path.get(path, 0)
+        return FieldClass(self.of(path), group, path in self._infix_fields)
 
     def mask_of_language(self, language: str) -> int:
         """Return the bits of all classes of a language."""
@@ -196,6 +197,10 @@ class Languages:
     def mask_of_typos(self, group: int) -> int:
         """Return the bits of all classes with these typo lengths."""
         return _joined([mask for one, mask in self.masks.items() if one.typos == group])
+
+    def mask_of_infixes(self) -> int:
+        """Return the bits of all classes in which words are found inside others."""
+        return _joined([mask for one, mask in self.masks.items() if one.is_infix])
 
 
 def _joined(masks: Sequence[int]) -> int:

@@ -531,6 +531,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         prefix=_SEARCH_SCHEMAS["prefix"],
         typo=_SEARCH_SCHEMAS["typo"],
         typo_lengths=TYPO_LENGTHS_SCHEMA,
+        infix={"anyOf": [{"type": "boolean"}, _list(_FIELD)]},
         field_typo_lengths={
             "type": "object",
             "propertyNames": _FIELD,

@@ -283,6 +283,10 @@ class ParameterReader:
         """Read `typo`."""
         self.values["typo"] = self.mode(parse_typo(value), TYPO_FORMS)
 
+    def read_infix(self, value: Any) -> None:
+        """Read `infix`."""
+        self.values["infix"] = 2 if boolean(value) else 0
+
     def read_typo_lengths(self, value: Any) -> None:
         """Read `typo_lengths`."""
         if isinstance(value, str):
@@ -834,6 +838,8 @@ class ParameterReader:
             values["prefix"] = configuration.prefix
         if "typo" not in values:
             values["typo"] = configuration.typo
+        if "infix" not in values:
+            values["infix"] = 2 if configuration.is_infix else int(bool(configuration.infix_fields))
         if "typo_lengths" not in values:
             values["typo_lengths"] = configuration.typo_lengths
         if "boosts" not in values:

@@ -254,6 +254,13 @@ _TEXT_MODES: Final = (
         "Typos forgiven per word; auto: depends on its length.",
     ),
     _parameter(
+        "infix",
+        ParameterReader.read_infix,
+        {"enum": [True, False, "true", "false"]},
+        "Whether words of three letters or more also match inside words, in all fields: 3201 in "
+        "lp3201x; by default, in the fields that the configuration names.",
+    ),
+    _parameter(
         "typo_lengths",
         ParameterReader.read_typo_lengths,
         TYPO_LENGTHS_SCHEMA,

@@ -165,6 +165,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """From the request, else the index."""
     typo_lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT
     """From the request, else the index."""
+    infix: int = 0
+    """Where words are found inside others, from the request, else the index: `Word.infix`."""
     search_fields: tuple[SearchableField, ...] | None = None
     """From the request, else the index's searchable fields; None: every string."""
     page: int = 1

@@ -182,6 +182,7 @@ def search_hash(index: int, parameters: SearchParameters) -> bytes:
         parameters.prefix,
         parameters.typo,
         parameters.typo_lengths,
+        parameters.infix,
         parameters.search_fields,
     )
     encode = msgspec.msgpack.encode

@@ -33,6 +33,7 @@ from common.analysis.analyzer import (
     Analyzer,
     Token,
     is_lone_character,
+    is_run,
     typo_budget,
 )
 from common.analysis.languages import TypoLengths, stop_words, typo_groups
@@ -47,6 +48,8 @@ from coordinator.read.spacing import SYMBOLS, Spacing, TypedWord, is_cuttable, s
 
 Words: TypeAlias = tuple[str, ...]
 
+INFIX_LETTERS_MIN: Final = 3
+"""Fewer letters are inside too many words."""
 WHOLE_WORDS_MAX: Final = 8
 """Longer queries are no names."""
 _CLOSING = re.compile(r"[^\s\w'’.,-]")
@@ -63,6 +66,8 @@ class QueryOptions:
     typo: TypoMode = "auto"
     typo_lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT
     """Lengths (in letters) from which a word may be one edit off, and two."""
+    infix: int = 0
+    """Where words of three letters or more are found inside others: `Word.infix`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +215,22 @@ class _ClauseBuilder:
             if length == 1:
                 typos, by_group = _typos(words[0], self.options, self.vocabulary.typo_groups)
                 is_prefix = self._is_prefix(at + 1 == len(tokens))
-                found = Word(words[0], is_prefix, typos, alternatives, typos_by_group=by_group)
+                found = Word(
+                    words[0],
+                    is_prefix,
+                    typos,
+                    alternatives,
+                    typos_by_group=by_group,
+                    infix=self._infix(words[0]),
+                )
                 return 1, found
             # No vocabulary term contains a space: only the phrase and its alternatives can match.
             return length, Word(" ".join(words), False, 0, (words, *alternatives))
         return 1, None
+
+    def _infix(self, word: str) -> int:
+        """Return where a word is found inside others."""
+        return self.options.infix if len(word) >= INFIX_LETTERS_MIN and not is_run(word) else 0
 
     def _is_prefix(self, is_last: bool) -> bool:
         prefix = self.options.prefix
@@ -243,7 +259,8 @@ class _ClauseBuilder:
             typos, by_group = _typos(word, self.options, self.vocabulary.typo_groups)
             # A lone character of an unspaced script matches as the first half of a bigram.
             is_open_here = (is_prefix and i + 1 == len(words)) or is_lone_character(word)
-            found.append(Word(word, is_open_here, typos, typos_by_group=by_group))
+            infix = self._infix(word)
+            found.append(Word(word, is_open_here, typos, typos_by_group=by_group, infix=infix))
         return found
 
 

@@ -205,6 +205,7 @@ class Scatter:
                     parameters.prefix,
                     parameters.typo,
                     parameters.typo_lengths,
+                    parameters.infix,
                 ),
                 memory.vocabulary,
                 self._analyzer,

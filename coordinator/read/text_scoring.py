@@ -56,7 +56,7 @@ HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
 
 
 QueryKey: TypeAlias = tuple[
-    str, str, PrefixMode, TypoMode, tuple[int, int], tuple[SearchableField, ...] | None
+    str, str, PrefixMode, TypoMode, tuple[int, int], int, tuple[SearchableField, ...] | None
 ]
 """Everything in a request that its scored query depends on, besides the index and the horizon."""
 
@@ -398,6 +398,7 @@ def _key(parameters: SearchParameters) -> QueryKey:
         parameters.prefix,
         parameters.typo,
         parameters.typo_lengths,
+        parameters.infix,
         parameters.search_fields,
     )
 

@@ -11,8 +11,9 @@ one never raises a score:
     tier 0   EXACT, STEM, SYNONYM,   w = greatest weight of these, r = own weight / w
              SPACING, COMPLETION
     tier 1   PREFIX
-    tier 2   TYPO_1                 w = weight of the kind, r = 1
-    tier 3   TYPO_2
+    tier 2   INFIX                  w = weight of the kind, r = 1
+    tier 3   TYPO_1
+    tier 4   TYPO_2
 
 All sums are in fixed point (t in units of 2^-24, scores in units of 2^-32). Integer addition is
 associative, so equal documents get equal scores, bit for bit, however items are spread over
@@ -74,8 +75,8 @@ if TYPE_CHECKING:
 
 FREQ_UNIT: Final = float(1 << 24)
 SCORE_UNIT: Final = float(1 << 32)
-NUM_TIERS: Final = 4
-TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 1, 2, 3)
+NUM_TIERS: Final = 5
+TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 1, 2, 3, 4)
 """By `MatchKind`."""
 _OBJECT_BYTES: Final = 1_000
 """The objects of a query's tf norms, with their identity."""

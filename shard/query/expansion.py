@@ -6,6 +6,7 @@
                                            jog      SYNONYM    if the configuration says so
                                            ru n     SPACING    if the coordinator says so (a phrase)
                                            runway   PREFIX     or COMPLETION, ranked near run
+                                           forerun  INFIX      where the request or a field says so
     shawsh, is_prefix, typos 1        ──▶  shawshank   PREFIX
                                            shewsbury   no: "shewsb", "shews" … are 2 edits away
 
@@ -41,6 +42,7 @@ from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from shard.caches.derived import derived, derived_by_key
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
+from shard.segment.infixes import find_inside
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ if TYPE_CHECKING:
 REMEMBERED_TERMS_MAX: Final = 4_096
 """Larger expansions are cached only if typos made them costly: a prefix range is cheap to find
 again."""
+_KIND_OF_DISTANCE: Final = np.array(
+    (MatchKind.PREFIX, MatchKind.TYPO_1, MatchKind.TYPO_2), np.uint8
+)
 _OBJECT_BYTES: Final = 1_200
 """The objects and array headers of an expansion."""
 ALL_LANGUAGES: Final = (1 << 64) - 1
@@ -126,7 +131,7 @@ def expand_word(
     expansion = cache.get(key)
     if expansion is None:
         expansion = _expand(segment, word, languages)
-        if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0:
+        if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0 or word.infix:
             QUERY_CACHE_BUDGET.keep(cache, key, expansion, expansion.num_bytes)
     if last >= expansion.worst:
         return expansion
@@ -189,16 +194,14 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     if exact is not None:
         is_other = similar != exact
         similar, kinds = similar[is_other], kinds[is_other]
+    remaining = _typo_masks(vocabulary, word, languages, similar, kinds)
+    better = stems | dict.fromkeys([*synonyms, *spacings], ALL_LANGUAGES)
+    _leave_out(better, similar, remaining)
+    if word.infix:
+        similar, kinds, remaining = _with_infixes(
+            segment, word, languages, exact, better, (similar, kinds, remaining)
+        )
     if len(similar):
-        remaining = _typo_masks(vocabulary, word, languages, similar, kinds)
-        better = stems | dict.fromkeys([*synonyms, *spacings], ALL_LANGUAGES)
-        if better:
-            # A form that counts in some languages only still counts as prefix or typo in the rest.
-            forms_array = np.array(sorted(better), np.uint32)
-            places = np.searchsorted(similar, forms_array)
-            for form, place in zip(forms_array.tolist(), places.tolist(), strict=True):
-                if place < len(similar) and similar[place] == form:
-                    remaining[place] &= ~np.uint64(better[form])
         order = np.argsort(kinds, kind="stable")
         order = order[remaining[order] != 0]
         pieces.append((similar[order], kinds[order], remaining[order]))
@@ -211,7 +214,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     phrases = tuple(alternative for alternative in alternatives if len(alternative) > 1)
     joined = None
     # Replace the run of PREFIX terms with the prefix list of their range, if it exists.
-    start, end = np.searchsorted(all_kinds, (MatchKind.PREFIX, MatchKind.TYPO_1)).tolist()
+    start, end = np.searchsorted(all_kinds, (MatchKind.PREFIX, MatchKind.INFIX)).tolist()
     if word.is_prefix and end - start > 1:
         prefix_list = index.prefix_lists.get(vocabulary.prefix_range(word.text))
         if prefix_list is not None:
@@ -257,7 +260,7 @@ def _similar(vocabulary: Vocabulary, word: Word) -> tuple[NDArray[np.uint32], ND
     """Return the terms that match as prefix or with typos, ascending, and their kinds."""
     if word.typos > 0:
         terms, distances = vocabulary.similar(word.text, word.typos, is_prefix=word.is_prefix)
-        return terms, distances + np.uint8(MatchKind.PREFIX)
+        return terms, _KIND_OF_DISTANCE[distances]
     if word.is_prefix:
         first, last = vocabulary.prefix_range(word.text)
         return (
@@ -265,6 +268,52 @@ def _similar(vocabulary: Vocabulary, word: Word) -> tuple[NDArray[np.uint32], ND
             np.full(last - first, MatchKind.PREFIX, np.uint8),
         )
     return np.zeros(0, np.uint32), np.zeros(0, np.uint8)
+
+
+def _leave_out(
+    better: dict[int, int], terms: NDArray[np.uint32], masks: NDArray[np.uint64]
+) -> None:
+    """Take from the masks of terms, which ascend, where they match in a better kind.
+
+    A form that counts in some languages only still counts as prefix or typo in the rest.
+    """
+    if better and len(terms):
+        forms = np.array(sorted(better), np.uint32)
+        places = np.searchsorted(terms, forms)
+        for form, place in zip(forms.tolist(), places.tolist(), strict=True):
+            if place < len(terms) and terms[place] == form:
+                masks[place] &= ~np.uint64(better[form])
+
+
+def _with_infixes(
+    segment: Segment,
+    word: Word,
+    languages: Languages,
+    exact: int | None,
+    better: dict[int, int],
+    similar: tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]],
+) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]:
+    """Return prefixes and typos, and after these the terms that have the word inside.
+
+    A term that is both a typo and one of these is the latter where that counts.
+    """
+    mask = np.uint64(ALL_LANGUAGES if word.infix == 2 else languages.mask_of_infixes())
+    terms, kinds, masks = similar
+    found = find_inside(segment, word.text)
+    known = terms[kinds <= MatchKind.PREFIX]
+    found = found[np.isin(found, known, assume_unique=True, invert=True)]
+    if exact is not None:
+        found = found[found != exact]
+    if not mask or not len(found):
+        return similar
+    masks[np.isin(terms, found)] &= ~mask
+    found_masks = np.full(len(found), mask, np.uint64)
+    _leave_out(better, found, found_masks)
+    return (
+        np.concatenate((terms, found)),
+        np.concatenate((kinds, np.full(len(found), MatchKind.INFIX, np.uint8))),
+        np.concatenate((masks, found_masks)),
+    )
 
 
 def _typo_masks(

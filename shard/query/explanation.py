@@ -56,10 +56,11 @@ _MATCH_NAMES: Final = (
     "spacing",
     "completion",
     "prefix",
+    "infix",
     "typo",
     "two typos",
 )
-_TIER_NAMES: Final = ("typed", "prefix", "typo", "two typos")
+_TIER_NAMES: Final = ("typed", "prefix", "infix", "typo", "two typos")
 
 
 @kernel

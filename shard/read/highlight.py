@@ -75,6 +75,9 @@ class _Text:
         return self.end == len(self.encoded)
 
 
+_INFIX_TIER: Final = 2
+
+
 class QueryWords:
     """Tells which words of a query a vocabulary term matches, and in which tiers.
 
@@ -102,6 +105,10 @@ class QueryWords:
         texts = [term.decode() for term in unknown]
         self._similar.update((text, []) for text in texts)
         for i, word in enumerate(self._words):
+            if word.infix:
+                inside = [term for term in texts if word.text in term]
+                for term in inside:
+                    self._similar[term].append((i, _INFIX_TIER, 0))
             if not word.typos and not word.is_prefix:
                 continue
             check_call()
@@ -109,7 +116,8 @@ class QueryWords:
                 found, distances = vocabulary.similar(
                     word.text, word.typos, is_prefix=word.is_prefix
                 )
-                ordinals, tiers = found.tolist(), (distances + 1).tolist()
+                ordinals = found.tolist()
+                tiers = [distance + (1 if distance == 0 else 2) for distance in distances.tolist()]
             else:
                 ordinals = range(*vocabulary.prefix_range(word.text))
                 tiers = [1] * len(ordinals)
@@ -131,7 +139,8 @@ class QueryWords:
     def tiers(self, term: str, of: FieldClass) -> Sequence[tuple[int, int]]:
         """Return the words that a learned term matches: (ordinal, tier).
 
-        Tiers are 0 (typed, other form, synonym, spacing, completion), 1 (prefix), 2 and 3 (typos).
+        Tiers are 0 (typed, other form, synonym, spacing, completion), 1 (prefix), 2
+        (inside), 3 and 4 (typos).
         """
         key = (term, of)
         tiers = self._known.get(key)
@@ -141,6 +150,8 @@ class QueryWords:
                 best.update(dict.fromkeys(self._of_stem(term, of.language), 0))
             for i, tier, typos in self._similar[term]:
                 allowed = self._words[i].typos_by_group
+                if tier == _INFIX_TIER and not of.is_infix and self._words[i].infix != 2:
+                    continue
                 if not allowed or typos <= allowed[of.typos]:
                     best[i] = min(tier, best.get(i, tier))
             tiers = self._known[key] = list(best.items())
@@ -512,7 +523,10 @@ def mark_documents(
     """Return the marks of documents, in order; without a query nothing is marked."""
     configuration = snapshot.configuration
     languages = Languages(
-        configuration.language, configuration.field_languages, configuration.field_typo_lengths
+        configuration.language,
+        configuration.field_languages,
+        configuration.field_typo_lengths,
+        configuration.infix_fields,
     )
     marker = Marker(query.clauses if query is not None else (), languages)
     searched = {field.path: field.weight > 0 for field in query.fields} if query else {}

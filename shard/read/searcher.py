@@ -538,7 +538,10 @@ def _languages(snapshot: Snapshot) -> Languages:
     """Return the languages of the fields."""
     configuration = snapshot.configuration
     return Languages(
-        configuration.language, configuration.field_languages, configuration.field_typo_lengths
+        configuration.language,
+        configuration.field_languages,
+        configuration.field_typo_lengths,
+        configuration.infix_fields,
     )
 
 

@@ -619,6 +619,11 @@ class Vocabulary:
         found: list[int] = find_cuts(*_padded(word), self._terms).tolist()
         return found
 
+    @property
+    def arena(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The bytes of all terms, and where each begins, with a sentinel."""
+        return self._terms.term_bytes, self._terms.term_starts
+
     def prefix_range(self, prefix: str) -> tuple[int, int]:
         """Return the range of ordinals of the terms that begin with a text."""
         encoded, length = _padded(prefix)

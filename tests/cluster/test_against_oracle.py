@@ -89,6 +89,7 @@ configurations: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "searchable_fields": st.sampled_from([["t"], ["t^3", "u"], ["f", "o.b"]]),
         "sorting_fields": st.sampled_from([["f"], ["t", "g"]]),
         "typo_lengths": st.sampled_from([[4, 8], [3, 5], [6, 100]]),
+        "infix": st.sampled_from([True, ["t"], ["u", "f"]]),
         "field_typo_lengths": st.sampled_from([{"t": "none"}, {"t": [4, 6], "f": "none"}]),
         "collation": st.sampled_from(["de", "root+numeric"]),
         "field_collations": st.sampled_from([{"f": "none"}, {"t": "de+numeric", "g": "en"}]),
@@ -165,6 +166,7 @@ def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
                 "prefix": st.sampled_from(["last", "none", "all"]),
                 "typo": st.sampled_from(["auto", 0, 1, 2]),
                 "typo_lengths": st.sampled_from([[4, 8], [3, 5]]),
+                "infix": st.booleans(),
                 "boost": boosts,
                 "facets": facet_options,
                 "distinct": st.fixed_dictionaries(

@@ -105,6 +105,8 @@ def test_facet_sort_forms(options: dict[str, Any], expected: list[tuple[str, boo
         ({"language": "klingon"}, "language"),
         ({"field_languages": {"a": 1}}, "field_languages.a"),
         ({"collation": "klingon"}, "collation"),
+        ({"infix": 1}, "infix"),
+        ({"infix": ["a", 1]}, "infix[1]"),
         ({"field_typo_lengths": []}, "field_typo_lengths"),
         ({"field_typo_lengths": {"a": [1, 9]}}, "field_typo_lengths.a"),
         ({"field_typo_lengths": {"a": None}}, "field_typo_lengths.a"),

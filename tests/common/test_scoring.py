@@ -29,17 +29,17 @@ def test_the_best_kind_present_has_the_greatest_weight(doc_freqs: list[int]) -> 
 
 
 def test_a_rare_typo_does_not_outweigh_a_frequent_word() -> None:
-    weights = clause_weights((400, 0, 0, 0, 0, 0, 1, 1), 500)
+    weights = clause_weights((400, 0, 0, 0, 0, 0, 0, 1, 1), 500)
     assert weights[MatchKind.EXACT] > 5 * weights[MatchKind.TYPO_1] > 0
 
 
 def test_a_synonym_weighs_less_than_the_word_and_more_than_nothing() -> None:
-    weights = clause_weights((40, 10, 100, 0, 0, 0, 0, 0), 500)
+    weights = clause_weights((40, 10, 100, 0, 0, 0, 0, 0, 0), 500)
     assert weights[MatchKind.EXACT] >= weights[MatchKind.STEM] > weights[MatchKind.SYNONYM] > 0
 
 
 def test_another_spacing_weighs_less_than_the_word_and_more_than_a_synonym() -> None:
-    weights = clause_weights((40, 10, 100, 20, 0, 0, 0, 0), 500)
+    weights = clause_weights((40, 10, 100, 20, 0, 0, 0, 0, 0), 500)
     assert weights[MatchKind.EXACT] > weights[MatchKind.SPACING] > weights[MatchKind.SYNONYM]
 
 

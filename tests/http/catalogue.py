@@ -961,7 +961,8 @@ def configurations() -> Iterator[Case]:
         {"match": 1}, {"match": "0%"}, {"prefix": "first"}, {"typo": -1}, {"typo": True},
         {"ranking": []}, {"ranking": {"k1": -1}}, {"ranking": {"b": 2}}, {"ranking": {"k1": "1"}},
         {"field_languages": {"a": "xx"}}, {"field_languages": []},
-        {"field_typo_lengths": {"a": [2, 9]}}, {"field_typo_lengths": 1}, {"collation": "xx"},
+        {"infix": 1}, {"infix": [1]}, {"field_typo_lengths": {"a": [2, 9]}},
+        {"field_typo_lengths": 1}, {"collation": "xx"},
         {"collation": 1}, {"collation": "de+x"}, {"field_collations": {"a": 1}},
     ]  # fmt: skip
     for i, document in enumerate(wrong):

@@ -31,6 +31,7 @@ const REBUILT = [
   "field_languages",
   "aggregations",
   "field_typo_lengths",
+  "infix",
   "ranking",
   "hierarchies",
   "nested",

@@ -5,6 +5,7 @@ const TIERS = {
   prefix: "words begun",
   typo: "words with a typo",
   "two typos": "words with two typos",
+  infix: "inside words",
 };
 
 /**

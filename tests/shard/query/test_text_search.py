@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from pyroaring import FrozenBitMap
 
 from common.analysis.languages import Languages, stem
@@ -61,6 +62,12 @@ ITEMS = st.lists(
     ),
     max_size=10,
 )
+
+
+def without_infix(word: Word) -> Word:
+    return structs.replace(word, infix=0)
+
+
 WORDS = st.builds(
     Word,
     text=st.sampled_from(
@@ -84,7 +91,8 @@ WORDS = st.builds(
     is_stemmed=st.booleans(),
     spacings=st.sampled_from([(), (), (("brain",), ("sea", "tea")), (("star", "seal"),)]),
     is_completed=st.booleans(),
-)
+    infix=st.sampled_from([0, 0, 2]),
+).map(lambda word: word if word.text.isascii() and len(word.text) > 2 else without_infix(word))
 PHRASES = st.builds(
     Phrase,
     words=st.lists(
@@ -123,8 +131,9 @@ def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
         is_near = distance <= word.typos
         distance += term[0] != word.text[0]
         if is_near and distance <= 2:
-            return MatchKind(MatchKind.PREFIX + distance)
-    return None
+            typo = (MatchKind.PREFIX, MatchKind.TYPO_1, MatchKind.TYPO_2)[distance]
+            return MatchKind.INFIX if word.infix and word.text in term else typo
+    return MatchKind.INFIX if word.infix and word.text in term else None
 
 
 class NaiveSearch:
