@@ -12,6 +12,7 @@ from typing import Any, Final
 from coordinator.cli.importers.imported import (
     FACET_SIZE_MAX,
     Imported,
+    add_typos,
     read_items,
     read_object,
     weighted,
@@ -22,6 +23,7 @@ _MODIFIER: Final = re.compile(r"(\w+)\((.*)\)")
 _KNOWN: Final = (
     *("searchableAttributes", "attributesToIndex", "attributesForFaceting", "maxValuesPerFacet"),
     *("queryLanguages", "indexLanguages", "removeStopWords", "ignorePlurals", "typoTolerance"),
+    "disableTypoToleranceOnAttributes",
     *("customRanking", "ranking", "replicas", "slaves", "attributeForDistinct", "distinct"),
     *("attributesToRetrieve", "unretrievableAttributes", "hitsPerPage", "minWordSizefor1Typo"),
     *("minWordSizefor2Typos", "numericAttributesToIndex", "numericAttributesForFiltering"),
@@ -76,6 +78,13 @@ def convert(settings: dict[str, Any], imported: Imported) -> None:
         configuration["stop_words"] = languages[0]
     if settings.get("typoTolerance") in (False, "false"):
         configuration["typo"] = 0
+    add_typos(
+        imported,
+        settings.get("minWordSizefor1Typo"),
+        settings.get("minWordSizefor2Typos"),
+        settings.get("disableTypoToleranceOnAttributes"),
+        "minWordSizefor1Typo, minWordSizefor2Typos",
+    )
     if settings.get("queryType") == "prefixAll":
         configuration["prefix"] = "all"
     elif settings.get("queryType") == "prefixNone":

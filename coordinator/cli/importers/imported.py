@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import orjson
 
+from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
+from common.configuration import parse_typo_lengths
 from coordinator.cli.sources.opening import Opened
 from coordinator.cli.sources.source import SourceError
 
@@ -137,6 +139,32 @@ def fetch_object(
     except orjson.JSONDecodeError as error:
         raise SourceError(f"{url} answers no JSON: {error}") from error
     return document if isinstance(document, dict) else {"results": document}
+
+
+def add_typos(
+    imported: Imported, one_typo: object, two_typos: object, exact_fields: object, source: str
+) -> None:
+    """Add typo lengths, and fields without typos, to the configuration of an import.
+
+    Args:
+        imported: to add to.
+        one_typo: letters from which on a word may have one typo; None: not said.
+        two_typos: the same for two.
+        exact_fields: fields without typos.
+        source: names the setting in a note, if its lengths are none here.
+    """
+    configuration = imported.configuration
+    if one_typo is not None or two_typos is not None:
+        lengths = [
+            given if given is not None else usual
+            for given, usual in zip((one_typo, two_typos), TYPO_LENGTHS_DEFAULT, strict=True)
+        ]
+        if parse_typo_lengths(lengths) is None:
+            imported.notes.append(f"{source}: {lengths} are no typo_lengths here, left out")
+        elif lengths != list(TYPO_LENGTHS_DEFAULT):
+            configuration["typo_lengths"] = lengths
+    if exact_fields and isinstance(exact_fields, list):
+        configuration["field_typo_lengths"] = {str(name): "none" for name in exact_fields}
 
 
 def weighted(names: Iterable[str]) -> list[str]:

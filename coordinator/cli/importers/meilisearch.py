@@ -14,7 +14,13 @@ from typing import Any, Final
 
 import orjson
 
-from coordinator.cli.importers.imported import FACET_SIZE_MAX, Imported, weighted, with_id
+from coordinator.cli.importers.imported import (
+    FACET_SIZE_MAX,
+    Imported,
+    add_typos,
+    weighted,
+    with_id,
+)
 from coordinator.cli.sources.opening import Opened
 from coordinator.cli.sources.source import SourceError
 
@@ -116,9 +122,16 @@ def convert(settings: dict[str, Any], imported: Imported) -> None:
     typos = settings.get("typoTolerance") or {}
     if typos.get("enabled") is False:
         configuration["typo"] = 0
-    for name in ("disableOnWords", "disableOnAttributes"):
-        if typos.get(name):
-            notes.append(f"typoTolerance.{name}: has no equivalent here; typo is for all fields")
+    sizes = typos.get("minWordSizeForTypos") or {}
+    add_typos(
+        imported,
+        sizes.get("oneTypo"),
+        sizes.get("twoTypos"),
+        typos.get("disableOnAttributes"),
+        "typoTolerance.minWordSizeForTypos",
+    )
+    if typos.get("disableOnWords"):
+        notes.append("typoTolerance.disableOnWords: has no equivalent here, left out")
     if settings.get("prefixSearch") == "disabled":
         configuration["prefix"] = "none"
     if settings.get("rankingRules") not in (None, [], _RANKING):

@@ -70,7 +70,9 @@ def _collection(schema: dict[str, Any], documents: Any) -> Imported:
             nested.append(path)
         if kind.startswith("geopoint"):
             configuration.setdefault("geo_fields", []).append(path)
-        for option in ("infix", "embed", "reference", "stem", "num_dim"):
+        if one.get("infix"):
+            configuration.setdefault("infix", []).append(path)
+        for option in ("embed", "reference", "stem", "num_dim"):
             if one.get(option):
                 notes.append(f"fields.{path}.{option}: has no equivalent here, left out")
     if facets:

@@ -62,7 +62,12 @@ MEILISEARCH = {
     "stopWords": ["the"],
     "synonyms": {"tv": ["television"]},
     "distinctAttribute": "sku",
-    "typoTolerance": {"enabled": False, "disableOnWords": ["abc"]},
+    "typoTolerance": {
+        "enabled": False,
+        "disableOnWords": ["abc"],
+        "disableOnAttributes": ["isbn"],
+        "minWordSizeForTypos": {"oneTypo": 4, "twoTypos": 9},
+    },
     "faceting": {"maxValuesPerFacet": 20},
     "embedders": {"default": {}},
 }
@@ -88,6 +93,8 @@ class TestMeilisearch:
             "stop_words": ["the"],
             "synonyms": {"tv": ["television"]},
             "typo": 0,
+            "typo_lengths": [4, 9],
+            "field_typo_lengths": {"isbn": "none"},
         }
         text = "\n".join(books.notes)
         for name in ("rankingRules", "distinct=sku", "x_*", "disableOnWords", "embedders"):
@@ -126,9 +133,10 @@ class TestTypesense:
             "aggregations": {"tags": {"conjunction": True}, "year": {"conjunction": False}},
             "searchable_fields": ["title", "tags"],
             "sorting_fields": ["title"],
+            "infix": ["code"],
         }
         text = "\n".join(one.notes)
-        for name in ("sort=year:desc", "token_separators", "fields.code.infix", "query_by"):
+        for name in ("sort=year:desc", "token_separators", "query_by"):
             assert name in text
 
 
@@ -199,6 +207,8 @@ ALGOLIA = {
     "ignorePlurals": True,
     "removeStopWords": True,
     "typoTolerance": False,
+    "minWordSizefor1Typo": 1,
+    "disableTypoToleranceOnAttributes": ["brand"],
     "enablePersonalization": True,
 }
 
@@ -217,9 +227,15 @@ class TestAlgolia:
             "language": "en",
             "stop_words": "en",
             "typo": 0,
+            "field_typo_lengths": {"brand": "none"},
         }
         text = "\n".join(one.notes)
-        for name in ("sort=sales:desc,name:asc", "by_price", "enablePersonalization"):
+        for name in (
+            "minWordSizefor1Typo",
+            "sort=sales:desc,name:asc",
+            "by_price",
+            "enablePersonalization",
+        ):
             assert name in text
 
     def test_a_record_without_an_id(self, tmp_path: Path) -> None:
