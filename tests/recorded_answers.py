@@ -206,6 +206,8 @@ class Requests:
             (0.3, "match", lambda: r.choice(("all", "any", "last", "50%", "auto"))),
             (0.2, "prefix", lambda: r.choice(("last", "none", "all"))),
             (0.3, "typo", lambda: r.choice(("auto", 0, 1, 2))),
+            (0.1, "typo_lengths", lambda: r.choice(([4, 8], [3, 5]))),
+            (0.1, "infix", lambda: r.choice((True, False))),
             (0.1, "search_fields", lambda: r.choice((["title"], ["title^2", "description"]))),
             (0.2, "boost", self._boost),
             (0.1, "rules", self._rules),
