@@ -1,0 +1,165 @@
+"""Bulk loads: read, checked and spooled as a whole, then written group by group."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+import pytest
+
+from common.errors import (
+    InvalidRequest,
+    Unavailable,
+)
+from common.limits import Limits
+from tests.coordinator.conftest import MakeService, soon
+from tests.coordinator.model_shard import all_documents
+from tests.coordinator.write.writes import (
+    broken_chunks,
+    chunks,
+    lines,
+)
+from tests.waiting import until
+
+
+class TestBulk:
+    @pytest.mark.parametrize("is_array", [True, False])
+    @pytest.mark.parametrize("step", [7, 1000, 10**9])
+    async def test_all_items_arrive_in_their_order(
+        self, make_service: MakeService, is_array: bool, step: int
+    ) -> None:
+        service = await make_service(3)
+        index = await service.configure()
+        items = [{"id": f"x{i}", "n": i} for i in range(300)]
+        body = orjson.dumps(items) if is_array else lines(items)
+        result = await service.loads.load(index, chunks(body, step))
+        assert (result.created, result.rejected) == (300, 0)
+        assert all_documents(service.shards, index.number) == [orjson.dumps(i) for i in items]
+
+    async def test_a_large_body_goes_in_several_groups(self, make_service: MakeService) -> None:
+        service = await make_service(2, group_bytes=65_536)
+        index = await service.configure()
+        items = [{"id": i, "text": "x" * 1000} for i in range(1000)]
+        result = await service.loads.load(index, chunks(lines(items), 100_000))
+        assert result.created == 1000
+        assert result.seq == service.cluster.horizon(index.number) >= 7
+        assert all_documents(service.shards, index.number) == [orjson.dumps(i) for i in items]
+
+    async def test_a_load_tells_how_far_it_is(self, make_service: MakeService) -> None:
+        service = await make_service(2, group_bytes=65_536)
+        index = await service.configure()
+        body = lines([{"id": i, "text": "x" * 1000} for i in range(1000)])
+        loading = asyncio.create_task(
+            service.loads.load(index, chunks(body, 100_000), request_id="mine")
+        )
+        seen = []
+        while not loading.done():
+            await asyncio.sleep(0)
+            seen += [load.shown() for load in service.loads.running]
+        await loading
+        assert service.loads.running == []
+        assert {(one["id"], one["index"]) for one in seen} == {("mine", "films")}
+        for name in ("bytes_received", "items_read", "items_stored"):
+            numbers = [one[name] for one in seen]
+            assert numbers == sorted(numbers)
+        assert seen[-1]["bytes_received"] == len(body)
+        assert {one["items_stored"] for one in seen if one["state"] == "receiving"} == {0}
+        stored = {one["items_stored"] for one in seen if one["state"] == "storing"}
+        assert len(stored) > 2, "the groups that are durable, one after the other"
+        with pytest.raises(InvalidRequest):
+            await service.loads.load(index, chunks(b"{"))
+        assert service.loads.running == []
+
+    async def test_items_without_ids_keep_their_order_too(self, make_service: MakeService) -> None:
+        service = await make_service(3, group_bytes=65_536)
+        index = await service.configure()
+        items = [{"n": i, "text": "x" * 500} for i in range(1000)]
+        result = await service.loads.load(index, chunks(lines(items), 50_000))
+        assert result.created == 1000
+        assert all_documents(service.shards, index.number) == [orjson.dumps(i) for i in items]
+        assert all(len(shard.documents[index.number]) > 200 for shard in service.shards)
+
+    async def test_a_bad_item_changes_nothing(self, make_service: MakeService) -> None:
+        service = await make_service()
+        index = await service.configure()
+        body = b'{"id":1}\n{"id":}\n{"id":3}\n[]\n'
+        with pytest.raises(InvalidRequest) as caught:
+            await service.loads.load(index, chunks(body))
+        assert [error["line"] for error in caught.value.details["errors"]] == [2, 4]
+        assert all_documents(service.shards, index.number) == []
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            (b'{"id":1}\n{"id":}', "line 2, byte 7: "),
+            (b'[{"id":1},{"id":}]', "item 1, byte 17: "),
+            (b"id,name\n1,sea\n", "line 1, byte 1: "),
+        ],
+    )
+    async def test_a_place_is_named_once_and_what_is_no_json_is_told_what_is(
+        self, make_service: MakeService, body: bytes, message: str
+    ) -> None:
+        service = await make_service()
+        index = await service.configure()
+        with pytest.raises(InvalidRequest) as raised:
+            await service.loads.load(index, chunks(body))
+        text = raised.value.message
+        assert text.startswith(message)
+        assert text.count("byte") == 1
+        assert ("facetd load also reads CSV" in text) == (b"," in body[:4])
+
+    async def test_bad_items_are_skipped_on_request(self, make_service: MakeService) -> None:
+        service = await make_service()
+        index = await service.configure()
+        body = b'{"id":1}\n{"id":}\n{"id":3}\n[]\n'
+        result = await service.loads.load(index, chunks(body), skips_bad=True)
+        assert (result.created, result.rejected) == (2, 2)
+        assert [error["line"] for error in result.errors] == [2, 4]
+
+    async def test_errors_are_counted_beyond_those_listed(self, make_service: MakeService) -> None:
+        service = await make_service(limits=Limits(errors_reported_max=3))
+        index = await service.configure()
+        result = await service.loads.load(index, chunks(b"7\n" * 50), skips_bad=True)
+        assert (result.rejected, len(result.errors)) == (50, 3)
+
+    async def test_a_body_that_is_cut_off_changes_nothing(self, make_service: MakeService) -> None:
+        service = await make_service()
+        index = await service.configure()
+        with pytest.raises(ConnectionResetError):
+            await service.loads.load(index, broken_chunks(b'{"id":1}\n' * 500_000))
+        assert all_documents(service.shards, index.number) == []
+        assert list((service.data / "spool").iterdir()) == []
+
+    async def test_an_empty_body_loads_nothing(self, make_service: MakeService) -> None:
+        service = await make_service()
+        index = await service.configure()
+        result = await service.loads.load(index, chunks(b""))
+        assert (result.created, result.rejected) == (0, 0)
+
+    async def test_it_goes_on_when_its_client_has_gone(self, make_service: MakeService) -> None:
+        service = await make_service(1)
+        index = await service.configure()
+        service.shards[0].gate.clear()
+        load = asyncio.ensure_future(service.loads.load(index, chunks(b'{"id":1}')))
+        await until(lambda: service.shards[0].applied)
+        load.cancel()
+        await asyncio.gather(load, return_exceptions=True)
+        service.shards[0].gate.set()
+        await service.ingest.put_items(index, b'[{"id":2}]', soon())
+        assert service.cluster.horizon(index.number) == 2
+
+    async def test_a_shard_that_dies_ends_it_and_says_what_was_written(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1, group_bytes=65_536)
+        index = await service.configure()
+        shard = service.shards[0]
+        items = [{"id": i, "text": "x" * 1000} for i in range(500)]
+        shard.gate.clear()
+        load = asyncio.ensure_future(service.loads.load(index, chunks(lines(items), 10**6)))
+        await until(lambda: shard.applied)
+        await shard.die()
+        shard.gate.set()
+        with pytest.raises(Unavailable) as caught:
+            await load
+        assert "created" in caught.value.details

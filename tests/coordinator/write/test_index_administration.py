@@ -1,0 +1,144 @@
+"""Indexes are created, configured and deleted on all shards or on none."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from common.deadline import Deadline
+from common.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    NotFound,
+    StorageFull,
+    Unavailable,
+)
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.shard_client import ShardState
+from tests.coordinator.conftest import MakeService, soon
+from tests.coordinator.model_shard import only
+from tests.waiting import until
+
+
+class TestConfiguration:
+    async def test_it_is_prepared_then_committed_then_pushed(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(2)
+        index, plan = await service.administration.configure("films", {"colour": 1})
+        assert plan.warnings == ["colour is unknown and has no effect"]
+        for shard in service.shards:
+            assert (only(shard.prepared).entry,) == service.catalog.message().indexes
+            assert shard.catalogs[-1].indexes == service.catalog.message().indexes
+        assert Catalog.open(service.data, 2).index("films") == index
+
+    async def test_numbers_and_revisions_are_never_used_again(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        first = await service.configure("films")
+        again = await service.configure("films")
+        await service.administration.delete_index("films")
+        reborn = await service.configure("films")
+        assert first.number == again.number < reborn.number
+        assert first.revision < again.revision < reborn.revision
+
+    async def test_a_wrong_document_changes_nothing(self, make_service: MakeService) -> None:
+        service = await make_service(1)
+        with pytest.raises(InvalidRequest):
+            await service.administration.configure("films", {"aggregations": 7})
+        assert service.shards[0].prepared == []
+        with pytest.raises(NotFound, match="POST a configuration"):
+            service.catalog.index("films")
+
+    async def test_a_shard_that_cannot_prepare_leaves_the_old_one(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(2)
+        index = await service.configure()
+        service.shards[1].prepare_refusal = StorageFull("no room")
+        with pytest.raises(StorageFull):
+            await service.administration.configure("films", {"language": "english"})
+        assert service.catalog.index("films") == index
+        given_up = service.shards[0].prepared[-1].entry.revision
+        last = service.shards[0].catalogs[-1]  # what it does not name is discarded
+        assert last.revision == service.catalog.state.revision
+        assert given_up not in [entry.revision for entry in last.indexes]
+        service.shards[1].prepare_refusal = None
+        changed, _ = await service.administration.configure("films", {"language": "english"})
+        assert changed.revision > index.revision
+
+    async def test_writes_wait_while_an_index_is_rebuilt(self, make_service: MakeService) -> None:
+        service = await make_service(1)
+        index = await service.configure()
+        shard = service.shards[0]
+        shard.catalog_gate.clear()
+        configuring = asyncio.ensure_future(service.configure())
+        await until(lambda: len(shard.prepared) >= 2)
+        write = asyncio.ensure_future(service.ingest.put_items(index, b'[{"id":1}]', soon()))
+        with pytest.raises(DeadlineExceeded, match="nothing was written"):
+            await service.ingest.put_items(index, b'[{"id":2}]', Deadline.after_ms(5))
+        assert not write.done()
+        shard.catalog_gate.set()
+        await configuring
+        assert (await write).created == 1
+
+    async def test_requests_see_it_when_all_shards_have_it(self, make_service: MakeService) -> None:
+        service = await make_service(2)
+        first = await service.configure()
+        service.shards[1].catalog_gate.clear()
+        configuring = asyncio.ensure_future(service.configure())
+        await until(lambda: service.catalog.state.revision > first.revision)
+        assert service.catalog.index("films").revision == first.revision
+        service.shards[1].catalog_gate.set()
+        await configuring
+        assert service.catalog.index("films").revision > first.revision
+
+    async def test_a_shard_that_was_away_gets_it_with_its_handshake(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(2)
+        await service.configure()
+        await service.shards[1].die()
+        await service.wait_state(1, ShardState.AWAY)
+        with pytest.raises(Unavailable):
+            await service.configure("books")
+        await service.administration.delete_index("films")
+        await service.shards[1].announce(service.data)
+        await service.wait_state(1, ShardState.SERVING)
+        assert service.shards[1].catalogs[-1].indexes == ()
+
+    async def test_a_deleted_index_is_gone_for_writes_that_wait(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        index = await service.configure()
+        await service.ingest.put_items(index, b'[{"id":1}]', soon())
+        service.shards[0].catalog_gate.clear()
+        deleting = asyncio.ensure_future(service.administration.delete_index("films"))
+        await until(lambda: service.catalog.state.revision > index.revision)
+        service.shards[0].catalog_gate.set()
+        await deleting
+        assert service.shards[0].documents == {}
+        with pytest.raises(NotFound):
+            await service.ingest.put_items(index, b'[{"id":2}]', soon())
+        with pytest.raises(NotFound):
+            await service.administration.delete_index("films")
+
+    async def test_it_goes_on_behind_its_request(self, make_service: MakeService) -> None:
+        service = await make_service(1)
+        service.shards[0].catalog_gate.clear()
+        with pytest.raises(DeadlineExceeded, match="goes on"):
+            await service.administration.configure("films", {}, Deadline.after_ms(20))
+        service.shards[0].catalog_gate.set()
+        await service.configure("books")  # waits for its turn
+        assert service.catalog.index("films").name == "films"
+
+    async def test_an_alias_cannot_be_configured(self, make_service: MakeService) -> None:
+        service = await make_service(1)
+        await service.configure()
+        await service.catalog.change(lambda state: state.with_aliases({"movies": "films"}))
+        assert service.catalog.index("movies").name == "films"
+        with pytest.raises(InvalidRequest, match="alias of 'films'"):
+            await service.configure("movies")
