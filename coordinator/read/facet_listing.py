@@ -24,7 +24,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.facet_keys import accept_keys
 from coordinator.read.facet_values import FacetValues, GroupCounts, Sums
-from coordinator.read.facets import facet_results, is_summed_up
+from coordinator.read.facets import facet_results, is_summed_up, num_values_to_list
 from coordinator.read.field_facets import field_results
 from coordinator.read.groups import count_groups
 from coordinator.read.results import FacetResult
@@ -111,7 +111,8 @@ class FacetListing:
             return heapq.merge(listed, found, key=lambda one: one.field) if found else listed
 
         sums_up = any(is_summed_up(spec) for spec in parameters.facets)
-        if is_long(outcome, LONG_RESPONSE_KEYS if sums_up else LONG_RESPONSE_VALUES):
+        num_values = num_counted(outcome) + num_values_to_list(parameters, outcome.plan, facets)
+        if num_values > (LONG_RESPONSE_KEYS if sums_up else LONG_RESPONSE_VALUES):
             return await self.on_a_thread(lambda sums: list(results(sums)))
         if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
             return list(results(None))
@@ -139,10 +140,14 @@ class FacetListing:
         return await asyncio.get_running_loop().run_in_executor(self._lister, listing)
 
 
-def is_long(outcome: SearchOutcome, num_values_max: int = LONG_RESPONSE_VALUES) -> bool:
+def is_long(outcome: SearchOutcome) -> bool:
     """Return whether merging the counts takes more than a few milliseconds."""
-    num_values = sum([one.num_values for _, part in outcome.answers for one in part.facets])
-    return num_values > num_values_max
+    return num_counted(outcome) > LONG_RESPONSE_VALUES
+
+
+def num_counted(outcome: SearchOutcome) -> int:
+    """Return how many counts the shards sent, at most."""
+    return sum([one.num_values for _, part in outcome.answers for one in part.facets])
 
 
 def _until(deadline: Deadline, steps: Generator[None, None, T]) -> Generator[None, None, T]:

@@ -375,6 +375,27 @@ def listed_buckets(
     )
 
 
+def num_values_to_list(parameters: SearchParameters, plan: FacetPlan, memory: FacetMemory) -> int:
+    """Return how many values have to be looked at of facets whose counts are known already."""
+    num_values = 0
+    for spec in parameters.facets:
+        totals = plan.known.get(spec.configuration.field)
+        if totals is not None:
+            key = _page_key(spec, parameters)
+            is_listed = key is not None and memory.page(totals.horizon, key) is not None
+            if not is_listed or is_summed_up(spec):
+                num_values += len(totals.counts.counts)
+    return num_values
+
+
+def _page_key(spec: FacetSpec, parameters: SearchParameters) -> _PageKey | None:
+    """Return what names a page of totals; None if it depends on more and is not cached."""
+    settings = spec.configuration
+    if spec.key_query or parameters.selected.get(settings.field):
+        return None
+    return settings.field, spec.order, spec.offset, settings.size
+
+
 def _page_of_totals(
     spec: FacetSpec,
     parameters: SearchParameters,
@@ -383,11 +404,10 @@ def _page_of_totals(
     accepts: NDArray[np.bool_] | None,
 ) -> list[Bucket]:
     """Return the buckets to list, and cache them for the next search."""
-    settings = spec.configuration
-    values = memory.values(settings.field)
-    if spec.key_query or parameters.selected.get(settings.field):
+    values = memory.values(spec.configuration.field)
+    key = _page_key(spec, parameters)
+    if key is None:
         return listed_buckets(spec, parameters, values, totals.counts, accepts)
-    key = (settings.field, spec.order, spec.offset, settings.size)
     page = memory.page(totals.horizon, key)
     if page is None:
         page = listed_buckets(spec, parameters, values, totals.counts, None)

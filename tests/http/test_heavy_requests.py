@@ -274,6 +274,7 @@ def leaves_neighbour_alone(service: Service, attack: Attack) -> None:
             made = client.post("/new/configuration", {})
             assert made.status == 200, made.body
             assert client.delete("/new").status == 200
+        client.close()  # the attack may take minutes to end: it would be idle for too long
     client.close()
     print(f"{attack.__name__}: {alone} ms alone, {beside} ms beside")
     for usual, attacked_ms, usual_min in zip(
