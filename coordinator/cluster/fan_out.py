@@ -9,7 +9,7 @@ Costs: two futures and no task; for two shards 3 µs on top of the calls themsel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from common.deadline import Deadline
@@ -44,9 +44,9 @@ async def gather(cluster: Cluster, method: Method[P, R], params: P, deadline: De
     return cast(list[R], results)  # without partial results there is one of every shard
 
 
-async def gather_partial(
+def gather_partial(
     cluster: Cluster, method: Method[P, R], params: P, deadline: Deadline, *, is_partial: bool
-) -> list[R | None]:
+) -> Coroutine[Any, Any, list[R | None]]:
     """Call a method of every shard with the same params; None for a shard that is down.
 
     Args:
@@ -61,7 +61,7 @@ async def gather_partial(
         ServiceError: a shard refused.
     """
     every = [params] * len(cluster.shards)
-    return await gather_each(cluster, method, every, deadline, is_partial=is_partial)
+    return gather_each(cluster, method, every, deadline, is_partial=is_partial)
 
 
 async def gather_each(

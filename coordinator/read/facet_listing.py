@@ -78,6 +78,8 @@ class FacetListing:
             )
         accepted = {}
         for spec in parameters.facets:
+            if not spec.key_query:
+                continue
             name = spec.configuration.field
             mask = await self.accepted(
                 outcome, facets.values(name), None, spec.key_query, prefers_typed=spec.prefers_typed

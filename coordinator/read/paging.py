@@ -62,7 +62,7 @@ class Paging:
         Raises:
             As `Scatter.search`.
         """
-        if any(key.num_buckets for key in parameters.sort):
+        if parameters.sort and any(key.num_buckets for key in parameters.sort):
             parameters = await self._with_buckets(parameters, state)
         sort, is_newest_first = parameters.sort, parameters.is_place_descending
         offset, limit = parameters.offset if cursor is None else 0, parameters.per_page

@@ -130,7 +130,9 @@ def expand_word(
     key = _key(word, languages)
     expansion = cache.get(key)
     if expansion is None:
-        expansion = _expand(segment, word, languages)
+        expansion = _completed_of(segment, cache, word, languages)
+        if expansion is None:
+            expansion = _expand(segment, word, languages)
         if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0 or word.infix:
             QUERY_CACHE_BUDGET.keep(cache, key, expansion, expansion.num_bytes)
     if last >= expansion.worst:
@@ -141,9 +143,35 @@ def expand_word(
     return part
 
 
+def _completed_of(
+    segment: Segment, cache: QueryCache[_Key, Expansion], word: Word, languages: Languages
+) -> Expansion | None:
+    """Return the expansion of a completed word from that of the word, if it is cached.
+
+    Statistics ask for the word; whether it is completed follows from them. The same terms match.
+    """
+    if not word.is_completed:
+        return None
+    plain = cache.get(_key(_plain(word), languages))
+    if plain is None:
+        return None
+    kinds = plain.kinds.copy()
+    kinds[kinds == MatchKind.PREFIX] = MatchKind.COMPLETION
+    return _make_expansion(
+        text_index(segment), plain.terms, kinds, plain.languages, plain.phrases, None
+    )
+
+
+def _plain(word: Word) -> Word:
+    return structs.replace(word, is_completed=False)
+
+
 def is_known(segment: Segment, word: Word, languages: Languages) -> bool:
     """Return whether a segment caches the terms that match a word."""
-    return _key(word, languages) in expansions_of(segment)
+    known = expansions_of(segment)
+    if word.is_completed and _key(_plain(word), languages) in known:
+        return True
+    return _key(word, languages) in known
 
 
 @derived
@@ -158,7 +186,7 @@ def _key(word: Word, languages: Languages) -> _Key:
 
 def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:
     """Return an expansion without its terms of kinds worse than `last`."""
-    end = int(np.searchsorted(expansion.kinds, last, "right"))
+    end = int(expansion.kinds.searchsorted(np.uint8(last), "right"))
     arrays = (expansion.terms[:end], expansion.kinds[:end], expansion.languages[:end])
     joined = expansion.joined if last >= MatchKind.PREFIX else None
     if joined is not None:

@@ -144,8 +144,9 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     if deleted is not None:
         freqs -= count_listed(index.lists, expansion.terms, deleted)
     counts = count_by_kind(expansion, freqs)
-    for kind, forms, num_better in other_forms(expansion):
-        counts[kind] = _count_other_forms(view, index, forms, num_better, deleted)
+    if counts[MatchKind.STEM] or counts[MatchKind.SYNONYM]:  # else no document has another form
+        for kind, forms, num_better in other_forms(expansion):
+            counts[kind] = _count_other_forms(view, index, forms, num_better, deleted)
     for phrase in expansion.phrases:
         terms = phrase_terms(index, phrase, is_prefix=False)
         found = find_phrase(index, terms, _live_docs(view))
