@@ -128,7 +128,7 @@ def explain_score(view: SegmentView, prepared: PreparedQuery, doc: int) -> dict[
     step = prepared.step / SCORE_UNIT
     if prepared.needs_all:
         if prepared.worst_tier > 0:
-            steps = step * (prepared.worst_tier - tier)
+            steps = step * int(prepared.ranks[prepared.worst_tier] - prepared.ranks[tier])
             parts.insert(0, {"kind": "tier", "score": steps, "tier": _TIER_NAMES[tier]})
     elif query.is_leading:
         steps = step * (leading - 1)

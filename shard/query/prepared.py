@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from common.analysis.analyzer import is_run
-from common.query import Phrase, Word
+from common.query import MatchKind, Phrase, Word
 from common.scoring import WHOLE_FIELD_FACTOR
 from shard.query.bm25f import NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 from shard.query.proximity import CHAIN_MAX, RUN_PAIR_FACTOR, WORDS_MAX, proximity_bound
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from common.analysis.languages import Languages
     from common.protocol.messages import ScoredClause, TextQuery
     from shard.segment.field_registry import FieldRegistry
+
+
+_INFIX_TIER: Final = TIER_OF_KIND[MatchKind.INFIX]
+_RANKS: Final = np.arange(NUM_TIERS)
+_RANKS_WITHOUT_INFIX: Final = _RANKS - (_RANKS > _INFIX_TIER)
 
 
 class ProximityPairs(NamedTuple):
@@ -46,6 +51,8 @@ class PreparedQuery:
         needs_all: whether every clause must match.
         best_tier: the best tier in which a document can match all clauses.
         worst_tier: the worst tier in which some clause can match.
+        ranks: by tier, how many steps it is below the best; in a query that looks inside words for
+            nothing their tier takes no step, so that scores are the same with and without it.
         pairs: the pairs of words that score proximity, or None if none does.
         bonus_max: more than any document's proximity score, in units of 2^-32.
         whole_bonus: score of a field that is the query, in units of 2^-32.
@@ -59,6 +66,7 @@ class PreparedQuery:
         "needs_all",
         "pairs",
         "query",
+        "ranks",
         "registry",
         "whole_bonus",
         "worst_tier",
@@ -70,6 +78,7 @@ class PreparedQuery:
         self.languages = languages
         self.needs_all = query.required >= len(query.clauses)
         self.best_tier, self.worst_tier = tiers_of(query)
+        self.ranks: NDArray[np.int64] = _RANKS if _looks_inside(query) else _RANKS_WITHOUT_INFIX
         self._step = 0
         self.whole_bonus = 0
         if query.whole:
@@ -80,6 +89,12 @@ class PreparedQuery:
             # A little above the greatest proximity score, so that rounding cannot prune a document.
             greatest = query.proximity * proximity_bound(self.pairs.weights)
             self.bonus_max = int(greatest * (1.0 + 1e-9) * SCORE_UNIT) + 1
+
+    @property
+    def tiers(self) -> list[int]:
+        """The tiers that documents can have, best first; each has a rank of its own."""
+        tiers = range(self.best_tier, self.worst_tier + 1)
+        return [one for one in tiers if one != _INFIX_TIER or self.ranks is _RANKS]
 
     @property
     def step(self) -> int:
@@ -112,6 +127,16 @@ def tiers_of(query: TextQuery) -> tuple[int, int]:
             best = max(best, TIER_OF_KIND[kinds[0]] if kinds else NUM_TIERS - 1)
             worst = max(worst, TIER_OF_KIND[kinds[-1]] if kinds else 0)
     return best, worst
+
+
+def _looks_inside(query: TextQuery) -> bool:
+    """Return whether some word also matches inside others."""
+    return any(
+        kind == MatchKind.INFIX and weight > 0
+        for scored in query.clauses
+        if isinstance(scored.clause, Word)
+        for kind, weight in enumerate(scored.weights[0])
+    )
 
 
 def tier_step(query: TextQuery) -> int:

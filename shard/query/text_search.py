@@ -708,7 +708,8 @@ def _best_of_all(
         assert single is not None
         found = _all_of_one(head, view, single, allowed)
     if head is not evaluation:
-        totals = totals + prepared.step * (evaluation.tier - head.tier)
+        ranks = prepared.ranks
+        totals = totals + prepared.step * int(ranks[evaluation.tier] - ranks[head.tier])
     return TextMatch(found, _scored_matches(view, ranked, totals))
 
 
@@ -735,7 +736,8 @@ def _match(
         result = evaluation.match_all(allowed)
         totals = result.scores
         if not evaluation.has_one_tier:
-            totals = totals + prepared.step * (prepared.worst_tier - result.tiers.astype(np.int64))
+            ranks = prepared.ranks
+            totals = totals + prepared.step * (ranks[prepared.worst_tier] - ranks[result.tiers])
     else:
         result, counts = evaluation.match_some(allowed)
         totals = result.scores
@@ -765,10 +767,10 @@ def _rank(
         return NO_DOCS, np.zeros(0, np.int64)
     if prepared.pairs is None or not prepared.needs_all or evaluation.has_one_tier:
         return evaluation.rank(docs, totals, k)
-    tiers = prepared.worst_tier - totals // prepared.step
+    ranks = prepared.ranks[prepared.worst_tier] - totals // prepared.step
     parts = []
-    for tier in range(prepared.best_tier, prepared.worst_tier + 1):
-        at = np.flatnonzero(tiers == tier)
+    for tier in prepared.tiers:
+        at = np.flatnonzero(ranks == prepared.ranks[tier])
         if k > 0 and len(at):
             parts.append(evaluation.up_to(tier).rank(docs[at], totals[at], k))
             k -= len(at)

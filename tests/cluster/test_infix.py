@@ -34,3 +34,23 @@ def test_any_part_of_a_word_is_found(index: Index) -> None:
     assert index.post("search", {"query": "x", "infix": ["sku"]}).status == 400
     assert index.get("search", query="leid ", infix="true").json["pagination"]["total"] == 1
     assert index.get("configuration", effective="true").json["infix"] is True
+
+
+def test_scores_are_the_same_where_nothing_is_found_inside(index: Index) -> None:
+    """A tier that no document can have separates the others by nothing."""
+    assert index.configure({}).status == 200
+    assert index.put([*ITEMS, {"id": 4, "name": "bell"}]).status < 300
+
+    def scores(**parameters: object) -> list[float]:
+        items = index.search(query="bell", typo=2, show=["score_details"], **parameters)
+        return [item["_score"] for item in items["data"]["items"]]
+
+    plain = scores(search_fields=["name"], prefix="none")
+    assert len(plain) == 2
+    assert plain == scores(search_fields=["name"], prefix="none", infix=False)
+    index.configure({"infix": ["sku"]})
+    assert plain == scores(search_fields=["name"], prefix="none")
+    item = index.search(query="bell", typo=2, prefix="none", show=["score_details"])
+    tier = item["data"]["items"][0]["_score_details"]["parts"][0]
+    assert tier["kind"] == "tier"
+    assert tier["tier"] == "typed"

@@ -271,7 +271,7 @@ class NaiveSearch:
             worst = NUM_TIERS
             if query.required >= len(scored):
                 worst = max(tier for _, tier in matching)
-                offset = tier_step(query) / SCORE_UNIT * (tiers_of(query)[1] - worst)
+                offset = tier_step(query) / SCORE_UNIT * num_steps(query, worst)
             total = sum(score for score, _ in matching) / SCORE_UNIT
             result[doc] = offset + (total + self.bonus(query, doc, worst))
             if self.has_whole_field(query, doc):
@@ -293,6 +293,15 @@ class NaiveSearch:
             for (found, path) in self.phrase_freqs(Phrase(query.whole))
             if found == doc and path in self.fields
         )
+
+
+def num_steps(query: TextQuery, tier: int) -> int:
+    """Return how many tiers that documents can have are below one, down to the query's worst."""
+    tiers = set(range(NUM_TIERS))
+    words = [one for one in query.clauses if isinstance(one.clause, Word)]
+    if not any(any(one.weights[0][MatchKind.INFIX :][:1]) for one in words):
+        tiers.remove(TIER_OF_KIND[MatchKind.INFIX])
+    return sum(tier < one <= tiers_of(query)[1] for one in tiers)
 
 
 def statistics_of(views: Sequence[SegmentView], words: Sequence[Word]) -> list[list[int]]:
