@@ -349,12 +349,12 @@ class ParameterReader:
         """Read `sort`."""
         if self.sort_field is not None:
             raise Mistake("and sort_field exclude each other")
+        if value.__class__ is QueryText and value.startswith(("{", "[")):
+            value = json_of_text(value)
         if isinstance(value, dict):
             value = [value]
-        elif isinstance(value, str) and not value.startswith("["):
-            value = [part.strip() for part in _COMMA.split(value) if part.strip()]
         elif isinstance(value, str):
-            value = names(value, "sort_keys_max", self.limits)
+            value = [part.strip() for part in _COMMA.split(value) if part.strip()]
         elif isinstance(value, list) and value and value[0].__class__ is QueryText:
             value = [str(one) for one in value]
         if not isinstance(value, list) or len(value) > self.limits.sort_keys_max:
@@ -692,6 +692,8 @@ class ParameterReader:
 
     def read_trees(self, value: Any) -> None:
         """Read `trees`."""
+        if value.__class__ is QueryText and value.startswith("{"):
+            value = json_of_text(value)
         if not isinstance(value, dict):
             value = dict.fromkeys(names(value, "hierarchies_max", self.limits))
         trees = self.configuration.hierarchies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import given
@@ -145,6 +145,40 @@ class TestSpellings:
             search(sort=sort)
         assert caught.value.code == "invalid_sort"
         assert said in caught.value.message
+
+
+SHOP = parse_configuration(
+    {
+        "aggregations": {"category": {}, "price": {}},
+        "hierarchies": {"category": {"path": "category", "separator": " > "}},
+    }
+)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("boost", {"price": {"log": 0.3}}),
+        ("distinct", {"field": "price", "limit": 2}),
+        ("facet_cube", {"field": "price", "interval": 10}),
+        ("facet_ranges", {"price": [{"from": 1, "to": 2}]}),
+        ("facets", {"category": {"size": 3}}),
+        ("filters", {"category": ["a"]}),
+        ("highlight", {"fields": ["name"]}),
+        ("rules", [{"when": {"query": "a"}, "hide": [1]}]),
+        ("snippet", {"fields": ["name:5"]}),
+        ("sort", [{"field": "price", "order": "desc", "missing": "first"}, "name"]),
+        ("sort", {"field": "price", "order": "desc"}),
+        ("trees", ["category"]),
+        ("trees", {"category": {"size": 3, "open": ["a > b"]}}),
+    ],
+)
+def test_a_query_string_takes_the_json_of_a_body(name: str, value: Any) -> None:
+    query_string = urlencode({name: json.dumps(value)})
+
+    by_get = parse_search(query_parameters(query_string), SHOP, DEFAULT_LIMITS)
+
+    assert by_get == parse_search({name: value}, SHOP, DEFAULT_LIMITS)
 
 
 class TestFilters:
