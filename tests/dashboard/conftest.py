@@ -234,8 +234,15 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         return member.read().decode()
 
 
+SETTLED = """() => document.querySelector('[aria-busy="true"]') === null
+    && document.getAnimations().every((one) => !(one instanceof CSSTransition))"""
+"""Whether a page is neither busy nor fading: while it is, its colours are not those to be read."""
+
+
 def violations(page: Any, axe: str) -> list[str]:
+    """Return what axe finds on a page that has settled."""
     page.evaluate(axe)
+    page.wait_for_function(SETTLED)
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
     return [
         f"{violation['id']}: {node['target']} {node['failureSummary']}"
