@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from functools import partial
@@ -21,6 +20,7 @@ import pytest
 
 from tests.npm.install import packages
 from tests.service import ROOT, Service, free_port
+from tests.waiting import wait_until
 
 EXAMPLES = ROOT / "examples"
 
@@ -127,17 +127,16 @@ def test_the_page_in_react(service: Service, tmp_path: Path) -> None:
 
 def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     """Wait until a server that was started answers."""
-    give_up_at = time.monotonic() + 60
-    while True:
+
+    def answers() -> bool:
+        assert process.poll() is None
         try:
             with urllib.request.urlopen(url, timeout=20):
-                return
+                return True
         except HTTPError:
-            return
-        except URLError:
-            assert process.poll() is None
-            assert time.monotonic() < give_up_at
-            time.sleep(0.1)
+            return True
+
+    wait_until(answers, 60, ignoring=(URLError,))
 
 
 def _get(url: str) -> tuple[int, Any]:

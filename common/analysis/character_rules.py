@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import zstandard
 
+from common.analysis.page_table import in_pages
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -260,13 +262,8 @@ def make_tables() -> Tables:
     ignored = int(CharacterClass.IGNORED) << CLASS_SHIFT
     for point in (*stripped, *_JOINERS):
         cells[point] = ignored
-    number_of: dict[bytes, int] = {}
-    pages = [
-        number_of.setdefault(page.tobytes(), len(number_of)) for page in cells.reshape(-1, 256)
-    ]
     return Tables(
-        np.array(pages, np.uint16),
-        np.frombuffer(bytearray(b"".join(number_of)), np.uint32),
+        *in_pages(cells),
         np.array(expansions or [0], np.uint32),
     )
 

@@ -47,6 +47,7 @@ import numpy as np
 import zstandard
 
 from common.analysis.collations import NUMERIC
+from common.analysis.page_table import in_pages
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U16Array, int64, uint64
 
@@ -463,13 +464,8 @@ def _make_tables(collation: str) -> _Tables:
     # What is least can be left out at the end of a key: nothing comes before it but the end.
     least = (int(seconds[seconds > 0].min()), int(thirds[thirds > 0].min()))
     commons = (plain[0] * (least[0] == plain[0]), plain[1] * (least[1] == plain[1]), *plain)
-    number_of: dict[bytes, int] = {}
-    pages = [
-        number_of.setdefault(page.tobytes(), len(number_of)) for page in cells.reshape(-1, 256)
-    ]
     return _Tables(
-        np.array(pages, np.uint16),
-        np.frombuffer(bytearray(b"".join(number_of)), np.uint32),
+        *in_pages(cells),
         starts,
         elements,
         transitions,

@@ -87,7 +87,7 @@ def _field_pair(
     "place_fields",
     metavar="LAT,LNG",
     callback=_field_pair,
-    help="Make a place (_geo) of the fields that hold latitude and longitude.",
+    help="Combine the fields that hold latitude and longitude into a geo point (_geo).",
 )
 @click.option("--delimiter", metavar="CHARACTER", help="Read cells that this one divides.")
 @click.option("--encoding", help="Read text of this encoding, for example latin-1.")

@@ -92,7 +92,7 @@ def cube_request(
         spec: the field, and its bins.
         edges: of the bins.
         parameters: of the search.
-        search: the first one.
+        search: the first one, without its own results.
         facets: its facets, with the buckets that are listed.
         limits: on the number of counts.
     """
@@ -116,13 +116,6 @@ def cube_request(
     return structs.replace(
         search,
         filters=tuple([one for one in search.filters if one.facet != spec.field]),
-        facets=(),
-        ranges=(),
-        sort=(),
-        num_hits=0,
-        num_documents=0,
-        after=None,
-        distinct=None,
         cube=cube,
     )
 

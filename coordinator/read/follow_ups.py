@@ -18,7 +18,7 @@ import numpy as np
 
 from common.limits import Limits
 from common.process.turns import Turns
-from common.protocol.messages import Distinct, GroupsRequest, SearchResponse
+from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, SearchResponse
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.facet_cube import cube_request, cube_result, edges_of, empty_cube
@@ -97,15 +97,7 @@ async def with_value_statistics(
     if not requests:
         return facets
     request = msgspec.structs.replace(
-        outcome.request,
-        facets=(),
-        ranges=(),
-        sort=(),
-        num_hits=0,
-        num_documents=0,
-        after=None,
-        distinct=None,
-        value_statistics=tuple(requests.values()),
+        _without_results(outcome.request), value_statistics=tuple(requests.values())
     )
     answers = await scatter.send(request, parameters, outcome.state.deadline)
     steps = with_statistics(facets, requests, [answer for _, answer in answers])
@@ -134,9 +126,24 @@ async def joint_counts(
     edges = edges_of(spec, outcome.answers, limits)
     if not edges:
         return empty_cube(spec.field)
-    request = cube_request(spec, edges, parameters, outcome.request, facets, limits)
+    search = _without_results(outcome.request)
+    request = cube_request(spec, edges, parameters, search, facets, limits)
     assert request.cube is not None
     answers = await scatter.send(request, parameters, outcome.state.deadline)
     return await asyncio.to_thread(
         cube_result, request.cube, parameters, [answer for _, answer in answers]
+    )
+
+
+def _without_results(request: SearchRequest) -> SearchRequest:
+    """Return a search's request that matches the same documents and returns none of its results."""
+    return msgspec.structs.replace(
+        request,
+        facets=(),
+        ranges=(),
+        sort=(),
+        num_hits=0,
+        num_documents=0,
+        after=None,
+        distinct=None,
     )

@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from tests.dashboard.conftest import Service, watched_page
 from tests.service import free_port
+from tests.waiting import wait_until
 
 CONFIGURATION = """\
 daemon off; pid {folder}/pid; error_log {folder}/error.log; {user}
@@ -64,14 +64,12 @@ def proxied(
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    give_up_at = time.monotonic() + 20
-    while True:
+    def listens() -> bool:
         assert process.poll() is None, log.read_text()
         with socket.socket() as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        assert time.monotonic() < give_up_at, log.read_text()
-        time.sleep(0.02)
+            return tried.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_until(listens, problem=log.read_text)
 
 
 def test_all_of_it_works_under_a_path(browser: Any, proxied: Service, expect: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
@@ -11,7 +10,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +18,7 @@ from urllib.parse import urljoin
 import pytest
 
 from tests.service import ROOT, Service, free_port
+from tests.waiting import wait_until
 
 PROXIES = ROOT / "deploy" / "proxy"
 HOSTS = ("search.example.org", "shop.example.org")
@@ -165,14 +164,13 @@ def proxy(
 
 
 def _wait(proxy: Proxy, process: subprocess.Popen[bytes], log: Path) -> None:
-    give_up_at = time.monotonic() + 30
-    while True:
+    def answers() -> bool:
         assert process.poll() is None, log.read_text()
-        assert time.monotonic() < give_up_at, log.read_text()
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            if proxy.ask("GET", f"https://{HOSTS[0]}/_health").status == 200:
-                return
-        time.sleep(0.05)
+        status: int = proxy.ask("GET", f"https://{HOSTS[0]}/_health").status
+        return status == 200
+
+    broken = (OSError, http.client.HTTPException)
+    wait_until(answers, problem=log.read_text, ignoring=broken)
 
 
 @pytest.mark.parametrize("base", [f"https://{HOSTS[0]}", f"https://{HOSTS[1]}/search"])

@@ -6,7 +6,7 @@ One seed is one schedule; `python -m tests.simulation SEED` shows it again, step
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,10 +22,23 @@ from coordinator.write.write_queue import WriteQueue
 from shard.storage.environment import Environment
 from tests.simulation.service import PORT
 from tests.simulation.several_hosts import simulate_hosts
-from tests.simulation.simulation import SimulationFailed, simulate
+from tests.simulation.simulation import Outcome, SimulationFailed, simulate
 
 SEEDS = range(1, 7)
 SEEDS_LONG = range(100, 2_100)
+
+
+def acknowledged_in_all(simulation: Callable[[int], Outcome], seeds: Sequence[int]) -> int:
+    """Run a simulation with all seeds; fail if one fails, return the acknowledged writes of all."""
+    failures = []
+    num_acknowledged = 0
+    for seed in seeds:
+        try:
+            num_acknowledged += simulation(seed).num_acknowledged
+        except SimulationFailed as failure:
+            failures.append(str(failure))
+    assert not failures, (len(failures), failures[0])
+    return num_acknowledged
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -38,14 +51,7 @@ def test_every_answer_is_admissible(seed: int) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3_600)
 def test_every_answer_of_thousands_of_simulations_is_admissible() -> None:
-    failures = []
-    num_acknowledged = 0
-    for seed in SEEDS_LONG:
-        try:
-            num_acknowledged += simulate(seed).num_acknowledged
-        except SimulationFailed as failure:
-            failures.append(str(failure))
-    assert not failures, (len(failures), failures[0])
+    num_acknowledged = acknowledged_in_all(simulate, SEEDS_LONG)
     assert num_acknowledged > 10 * len(SEEDS_LONG)
 
 
@@ -121,14 +127,7 @@ def test_every_answer_of_several_hosts_is_admissible(seed: int) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3_600)
 def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible() -> None:
-    failures = []
-    num_acknowledged = 0
-    for seed in HOSTS_SEEDS_LONG:
-        try:
-            num_acknowledged += simulate_hosts(seed).num_acknowledged
-        except SimulationFailed as failure:
-            failures.append(str(failure))
-    assert not failures, (len(failures), failures[0])
+    num_acknowledged = acknowledged_in_all(simulate_hosts, HOSTS_SEEDS_LONG)
     assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
 
 

@@ -3,8 +3,9 @@
  * numbers and dates, a histogram.
  */
 
-import { button, fill, h, icon, uniqueId } from "./dom.js";
+import { button, fill, h, uniqueId } from "./dom.js";
 import { createHistogram } from "./histogram.js";
+import { createToggle } from "./toggle.js";
 import { createValueList } from "./value_list.js";
 import { choiceOf, hasRange } from "../state.js";
 
@@ -17,21 +18,7 @@ import { choiceOf, hasRange } from "../state.js";
 export function createFacet(facet, page) {
   const bodyId = uniqueId("facet");
   const note = h("span", { class: "facet-note" });
-  const toggle = h(
-    "button",
-    {
-      type: "button",
-      class: "facet-toggle",
-      "aria-controls": bodyId,
-      onclick: () => {
-        facet.isOpen = !facet.isOpen;
-        page.refresh();
-      },
-    },
-    icon("right"),
-    h("span", { class: "facet-title" }, facet.title),
-    note,
-  );
+  const toggle = createToggle(facet, bodyId, page, note);
   const display = h("div", { class: "facet-display" });
   const body = h("div", { class: "facet-body", id: bodyId });
   const element = h(

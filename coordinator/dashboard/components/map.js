@@ -9,7 +9,8 @@
 import { count, plural } from "../format.js";
 import { LAND } from "../land.js";
 import { choiceOf, withChoice } from "../state.js";
-import { button, h, icon, reconcile, svg, uniqueId } from "./dom.js";
+import { button, h, reconcile, svg, uniqueId } from "./dom.js";
+import { createToggle } from "./toggle.js";
 
 const APPLY_DELAY_MS = 250;
 const WORLD = { top: 90, right: 180, bottom: -90, left: -180 };
@@ -30,20 +31,7 @@ const RADIUS_MIN = 0.06;
  */
 export function createMap(places, { apply, refresh }) {
   const bodyId = uniqueId("map");
-  const toggle = h(
-    "button",
-    {
-      type: "button",
-      class: "facet-toggle",
-      "aria-controls": bodyId,
-      onclick: () => {
-        places.isOpen = !places.isOpen;
-        refresh();
-      },
-    },
-    icon("right"),
-    h("span", { class: "facet-title" }, places.title),
-  );
+  const toggle = createToggle(places, bodyId, { refresh });
   const circles = svg("g", { class: "map-cells" });
   const drawing = svg(
     "svg",

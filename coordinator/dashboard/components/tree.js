@@ -6,6 +6,7 @@
 import { count } from "../format.js";
 import { choiceOf, withMark } from "../state.js";
 import { button, fill, h, hiddenText, icon, setVariables, uniqueId } from "./dom.js";
+import { createToggle } from "./toggle.js";
 
 const SIZE_STEP = 5;
 
@@ -16,21 +17,7 @@ const SIZE_STEP = 5;
 export function createTree(tree, { apply, refresh }) {
   const bodyId = uniqueId("tree");
   const note = h("span", { class: "facet-note" });
-  const toggle = h(
-    "button",
-    {
-      type: "button",
-      class: "facet-toggle",
-      "aria-controls": bodyId,
-      onclick: () => {
-        tree.isOpen = !tree.isOpen;
-        refresh();
-      },
-    },
-    icon("right"),
-    h("span", { class: "facet-title" }, tree.title),
-    note,
-  );
+  const toggle = createToggle(tree, bodyId, { refresh }, note);
   const place = h("div", { class: "facet-body tree", id: bodyId, onkeydown: moveFocus });
   const element = h(
     "section",
