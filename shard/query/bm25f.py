@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -179,13 +180,14 @@ class FieldTfNorms:
         are_all_searched: whether the query searches every field that has words.
     """
 
-    __slots__ = ("_drift", "are_all_searched", "choice", "lists")
+    __slots__ = ("__weakref__", "_drift", "are_all_searched", "choice", "lists")
 
     def __init__(self, lists: ScoredLists, choice: Hashable) -> None:
         self.lists = lists
         self.choice = choice
         self.are_all_searched = bool((lists.tf_norms[:, 1] > 0).all())
-        self._drift: tuple[FieldTfNorms, float] | None = None
+        # Weak: two that are compared with each other would keep each other alive.
+        self._drift: tuple[weakref.ref[FieldTfNorms], float] | None = None
 
     @property
     def num_bytes(self) -> int:
@@ -196,11 +198,11 @@ class FieldTfNorms:
         """Return the greatest factor by which a document's t can exceed its t under other gains."""
         if other is self:
             return 1.0
-        if self._drift is None or self._drift[0] is not other:
+        if self._drift is None or self._drift[0]() is not other:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratios = self.lists.tf_norms[:, 1:] / other.lists.tf_norms[:, 1:]
             # NaN (0 / 0): a field that neither searches.
-            self._drift = other, float(np.nanmax(ratios, initial=1.0))
+            self._drift = weakref.ref(other), float(np.nanmax(ratios, initial=1.0))
         return self._drift[1]
 
 

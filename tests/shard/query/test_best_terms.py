@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.query.best_terms import DEEP_HITS_MIN, best_of_term
-from shard.query.bm25f import NO_BITS
+from shard.query.bm25f import NO_BITS, FieldTfNorms
 from shard.query.bounds import find_bounds
 from shard.query.prepared import PreparedQuery
 from shard.query.ranking import kth_greatest, pick
@@ -208,3 +210,17 @@ def test_the_kth_greatest_and_those_that_reach_it(kind: str) -> None:
         expected = np.flatnonzero((scores >= worst) & (scores <= 45))
         assert picked.tolist() == expected.tolist()
         assert picked_scores.tolist() == scores[expected].tolist()
+
+
+def test_compared_tf_norms_do_not_keep_each_other(registry: FieldRegistry) -> None:
+    segment = make_segment([{"text": "sea", "title": "tide"}], registry)
+    first, second = (
+        Evaluation(segment, PreparedQuery(make_query("sea", averages), registry, LANGUAGES)).fields
+        for averages in ((30.0, 1.0), (11.0, 1.5))
+    )
+    assert first is not second
+    assert first.drift_from(second) != 1.0
+    assert second.drift_from(first) != 1.0
+    assert not any(isinstance(one, FieldTfNorms) for one in gc.get_referents(first, second))
+    held = [one for one in gc.get_referents(first, second) if isinstance(one, tuple)]
+    assert not any(one is first or one is second for pair in held for one in pair)
