@@ -370,79 +370,98 @@ def _best_of_terms(
 # --- entry points
 
 
-def best_of_term(
-    lists: TermLists,
-    term: int,
-    languages: int,
-    weight: float,
-    allowed: NDArray[np.uint64],
-    k: int,
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
-    """Return the k best documents of one term, with all ties for the k-th place.
+class ByBlocks(NamedTuple):
+    """Prune a list by the bounds of its blocks, from `start` up to `end`."""
+
+    start: int
+    end: int
+
+
+class ByGroups(NamedTuple):
+    """Prune a list by bounds of 16 documents: for so many hits that every block has some."""
+
+    place: int
+    """Of the term among those with bitsets."""
+    bounds: GroupBounds
+
+
+Pruning = ByBlocks | ByGroups
+
+
+def choose_pruning(lists: TermLists, term: int, languages: int, k: int) -> Pruning | None:
+    """Return how to prune a term's list; None if scoring all of it is as fast.
+
+    Group bounds that would serve and are missing are made in the background.
 
     Args:
         lists: of the segment.
         term: ordinal.
         languages: mask of the languages in whose fields it counts.
+        k: how many of the best documents are wanted, at least 1.
+    """
+    if languages != ALL_LANGUAGES:
+        return None  # bounds are made for all languages together
+    index = lists.index
+    is_deep = k >= DEEP_HITS_MIN and int(index.doc_freqs[term]) >= _DEEP_FACTOR * k
+    if is_deep and lists.fields.are_all_searched:
+        place = find_dense(index.dense_lists, term)
+        if place >= 0:
+            kept, drift = kept_bounds(lists)
+            if kept.of_groups.is_known[place]:
+                return ByGroups(place, kept.of_groups.raised(drift))
+            spec_for_bounds(lists, kept, term)
+    skip_starts = index.lists.skip_starts
+    start, end = int(skip_starts[term]), int(skip_starts[term + 1])
+    return ByBlocks(start, end) if end - start >= max(BOUNDED_BLOCKS_MIN, 2 * k) else None
+
+
+def best_of_term(
+    lists: TermLists,
+    term: int,
+    weight: float,
+    pruning: Pruning,
+    allowed: NDArray[np.uint64],
+    k: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the k best documents of one term, with all ties for the k-th place.
+
+    Args:
+        lists: of the segment.
+        term: ordinal.
         weight: of its word.
+        pruning: chosen for this term and k.
         allowed: bitset of documents; empty: all.
         k: at least 1.
 
     Returns:
-        Documents, ascending, and scores in units of 2^-32; None if reading the whole list is as
-        fast, or bounds are still missing.
+        Documents, ascending, and scores in units of 2^-32.
     """
-    if languages != ALL_LANGUAGES:
-        return None  # bounds are made for all languages together
-    found = None
-    if k >= DEEP_HITS_MIN:
-        found = _best_by_groups(lists, term, weight, allowed, k)
-    return found or _best_by_blocks(lists, term, weight, allowed, k)
-
-
-def _best_by_blocks(
-    lists: TermLists, term: int, weight: float, allowed: NDArray[np.uint64], k: int
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
-    """Answer `best_of_term` by block bounds; None for a short list."""
-    skip_starts = lists.index.lists.skip_starts
-    start, end = int(skip_starts[term]), int(skip_starts[term + 1])
-    if end - start < max(BOUNDED_BLOCKS_MIN, 2 * k):
-        return None
+    found: tuple[NDArray[np.uint32], NDArray[np.int64]]
+    if isinstance(pruning, ByGroups):
+        word = QueryTerms(
+            np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight])
+        )
+        place = np.array([pruning.place])
+        index = lists.index
+        found = _best_of_dense_term(
+            lists.fields.lists,
+            DenseTerms(index.dense_lists, word, place, lists.k1, index.num_docs),
+            pruning.bounds,
+            allowed,
+            k,
+        )
+        return found
+    start, end = pruning
     kept, drift = kept_bounds(lists)
     if not kept.is_known[start]:
         make_block_bounds(lists, kept, term, start, end)
-    found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_term(
+    found = _best_of_term(
         lists.fields.lists,
         not lists.fields.are_all_searched,
         _Bounded(term, uint64(ALL_LANGUAGES), weight, kept.of_blocks[start:end], drift),
         lists.k1,
         allowed,
         lists.bits,
-        k,
-    )
-    return found
-
-
-def _best_by_groups(
-    lists: TermLists, term: int, weight: float, allowed: NDArray[np.uint64], k: int
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
-    """Answer `best_of_term` by group bounds; None if the term has none yet, or is too rare."""
-    index = lists.index
-    if not lists.fields.are_all_searched or int(index.doc_freqs[term]) < _DEEP_FACTOR * k:
-        return None
-    place = find_dense(index.dense_lists, term)
-    if place < 0:
-        return None
-    kept, drift = kept_bounds(lists)
-    if not kept.of_groups.is_known[place]:
-        spec_for_bounds(lists, kept, term)
-        return None
-    word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight]))
-    found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_dense_term(
-        lists.fields.lists,
-        DenseTerms(index.dense_lists, word, np.array([place]), lists.k1, index.num_docs),
-        kept.of_groups.raised(drift),
-        allowed,
         k,
     )
     return found

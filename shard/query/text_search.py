@@ -1,6 +1,7 @@
 """Full-text search over one segment: which documents match a text query, and with which scores?
 
-    TextQuery ─▶ per clause: terms (expansion) ─▶ documents and scores (bm25f, phrase)
+    TextQuery ─▶ choose_strategy: can the best hits be found without scoring all?
+              ─▶ per clause: terms (expansion) ─▶ documents and scores (bm25f, phrase)
               ─▶ all: intersect, rarest first │ any: one cell a document, counting clauses
               ─▶ minus excluded ─▶ tiers ─▶ proximity for those that can reach the top ─▶ TextMatch
 
@@ -22,6 +23,7 @@ that has some word only as a prefix, and that one above a hit with a typo, howev
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -41,7 +43,7 @@ from common.kernels.types import (
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
-from shard.query.best_terms import best_of_term, best_of_terms
+from shard.query.best_terms import Pruning, best_of_term, best_of_terms, choose_pruning
 from shard.query.bm25f import (
     FREQ_UNIT,
     NO_BITS,
@@ -343,25 +345,6 @@ class Evaluation:
         tier = max([one.tier for one in singles])
         return _Scored(docs, scores, np.full(len(docs), tier, np.uint8))
 
-    def best(
-        self, allowed: NDArray[np.uint64], k: int
-    ) -> tuple[NDArray[np.uint32] | None, NDArray[np.uint32], NDArray[np.int64]] | None:
-        """Return the best documents that every clause matches, scoring as few as possible.
-
-        Returns:
-            All documents that match, or None if these were not enumerated; at least the k best of
-            them; the scores of the latter. None if `match_all` has to score them all: where a word
-            has several terms, or pruning would not pay.
-        """
-        singles = [one.single for one in self.readings if one.single is not None]
-        if len(singles) < len(self.readings):
-            return None
-        if len(singles) > 1:
-            return best_of_terms(self.lists, _as_terms(singles), allowed, self.proximity, k)
-        (single,) = singles
-        best = best_of_term(self.lists, single.term, single.languages, single.weight, allowed, k)
-        return None if best is None else (None, *best)
-
     def _score_word(
         self,
         word: Word,
@@ -578,6 +561,45 @@ class Evaluation:
 _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
 
 
+class Ranking(Enum):
+    """How the best hits of a query are found."""
+
+    NOTHING = "nothing"
+    """None is wanted: all are only counted."""
+    ONE_TERM = "one term"
+    """Score the parts of its list whose bounds can reach the top."""
+    SEVERAL_TERMS = "several terms"
+    """Intersect them, and score the documents whose bounds can reach the top."""
+    BEST_TIER = "best tier"
+    """Score the hits in the best tier, which come before all others, and count the others."""
+    SCORE_ALL = "score all"
+    """Score every hit."""
+
+
+class Strategy(NamedTuple):
+    """How a query is evaluated in a segment; see `choose_strategy`."""
+
+    ranking: Ranking
+    head: Evaluation
+    """Of the tier whose hits are ranked; hits of other tiers are counted."""
+    pruning: Pruning | None = None
+    """Of one term's list."""
+
+
+class BestHits(NamedTuple):
+    """The best hits of one tier.
+
+    Attributes:
+        docs: all hits, if they had to be listed.
+        ranked: at least as many of the best as were wanted, or all.
+        totals: scores of these, in units of 2^-32.
+    """
+
+    docs: NDArray[np.uint32] | None
+    ranked: NDArray[np.uint32]
+    totals: NDArray[np.int64]
+
+
 @derived
 def _kept_tf_norms(segment: Segment) -> QueryCache[Hashable, FieldTfNorms]:
     """Return the tf norms that a segment keeps."""
@@ -643,6 +665,30 @@ def match_text(
     return TextMatch(match.found, Matches(view, docs=docs[order], scores=scores[order]))
 
 
+def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
+    """Choose how to find a query's best hits, before any of its postings is read.
+
+    Args:
+        evaluation: of the query in a segment.
+        num_ranked: how many of the best hits are wanted; None: all.
+    """
+    prepared, query = evaluation.prepared, evaluation.query
+    if num_ranked is None or not prepared.needs_all or not query.clauses or query.excluded:
+        return Strategy(Ranking.SCORE_ALL, evaluation)
+    head = evaluation.up_to(prepared.best_tier)
+    if num_ranked == 0:
+        return Strategy(Ranking.NOTHING, head)
+    singles = [one.single for one in head.readings if one.single is not None]
+    if len(singles) == len(head.readings):
+        if len(singles) > 1:
+            return Strategy(Ranking.SEVERAL_TERMS, head)
+        term = singles[0]
+        pruning = choose_pruning(head.lists, term.term, term.languages, num_ranked)
+        if pruning is not None:
+            return Strategy(Ranking.ONE_TERM, head, pruning)
+    return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
+
+
 def _match_words(
     view: SegmentView,
     prepared: PreparedQuery,
@@ -656,11 +702,20 @@ def _match_words(
         return TextMatch(nothing, nothing)
     evaluation = Evaluation(segment, prepared)
     bits = NO_BITS if allowed is None else allowed
-    # Try to prune; otherwise score every match.
-    if prepared.needs_all and query.clauses and not query.excluded and num_ranked is not None:
-        match = _best_of_all(evaluation, view, bits, num_ranked)
-        if match is not None:
-            return match
+    strategy = choose_strategy(evaluation, num_ranked)
+    if num_ranked is not None and strategy.ranking is not Ranking.SCORE_ALL:
+        best = best_hits(strategy, bits, num_ranked)
+        # With fewer hits in the best tier, those of the others would have to be ranked as well.
+        if len(best.ranked) >= num_ranked or (
+            best.docs is not None and strategy.head is evaluation
+        ):
+            found = _all_hits(evaluation, strategy, best, view, bits)
+            totals = best.totals
+            if strategy.head is not evaluation:
+                ranks = prepared.ranks
+                lead = ranks[evaluation.tier] - ranks[strategy.head.tier]
+                totals = totals + prepared.step * int(lead)
+            return TextMatch(found, _scored_matches(view, best.ranked, totals))
     docs, totals = _match(evaluation, bits)
     ranked = _rank(evaluation, docs, totals, num_ranked)
     return TextMatch(Matches(view, docs=docs), _scored_matches(view, *ranked))
@@ -673,44 +728,40 @@ def _scored_matches(
     return Matches(view, docs=docs, scores=totals / SCORE_UNIT)
 
 
-def _best_of_all(
-    evaluation: Evaluation, view: SegmentView, allowed: NDArray[np.uint64], num_ranked: int
-) -> TextMatch | None:
-    """Match a query whose clauses must all match, scoring as little as possible.
+def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) -> BestHits:
+    """Return the best hits of the best tier, scoring as few documents as the strategy says."""
+    head = strategy.head
+    if strategy.ranking is Ranking.NOTHING:
+        return BestHits(None, NO_DOCS, np.zeros(0, np.int64))
+    if strategy.ranking is Ranking.BEST_TIER:
+        result = head.match_all(allowed)
+        return BestHits(None, *_rank(head, result.docs, result.scores, num_ranked))
+    singles = [one.single for one in head.readings if one.single is not None]
+    if strategy.ranking is Ranking.SEVERAL_TERMS:
+        terms = _as_terms(singles)
+        return BestHits(*best_of_terms(head.lists, terms, allowed, head.proximity, num_ranked))
+    assert strategy.pruning is not None, "one term is ranked by pruning its list"
+    term, _, weight, _ = singles[0]
+    found = best_of_term(head.lists, term, weight, strategy.pruning, allowed, num_ranked)
+    return BestHits(None, *found)
 
-    Hits in the best possible tier come before all others. If there are enough of them, the others
-    are only counted.
 
-    Returns:
-        None if all matches have to be scored.
-    """
-    prepared = evaluation.prepared
-    head = evaluation.up_to(prepared.best_tier)
-    docs: NDArray[np.uint32] | None = None
-    ranked, totals = NO_DOCS, np.zeros(0, np.int64)
-    if num_ranked > 0:
-        best = head.best(allowed, num_ranked)
-        if best is not None:
-            docs, ranked, totals = best
-        elif head is not evaluation:
-            result = head.match_all(allowed)
-            ranked, totals = _rank(head, result.docs, result.scores, num_ranked)
-        # Too few hits in the best tier, or nothing could be pruned: score all matches.
-        if len(ranked) < num_ranked and (docs is None or head is not evaluation):
-            return None
-    # `found` is all matches: counted from bitsets, already listed, or a stored document frequency.
-    single = head.readings[0].single if len(head.readings) == 1 else None
-    if head is not evaluation or (docs is None and single is None):
-        found = Matches(view, words=evaluation.members(allowed))
-    elif docs is not None:
-        found = Matches(view, docs=docs)
-    else:
-        assert single is not None
-        found = _all_of_one(head, view, single, allowed)
-    if head is not evaluation:
-        ranks = prepared.ranks
-        totals = totals + prepared.step * int(ranks[evaluation.tier] - ranks[head.tier])
-    return TextMatch(found, _scored_matches(view, ranked, totals))
+def _all_hits(
+    evaluation: Evaluation,
+    strategy: Strategy,
+    best: BestHits,
+    view: SegmentView,
+    allowed: NDArray[np.uint64],
+) -> Matches:
+    """Return all hits, without scores: listed already, a stored number, or counted from bitsets."""
+    head = strategy.head
+    if head is evaluation:
+        if best.docs is not None:
+            return Matches(view, docs=best.docs)
+        single = head.readings[0].single
+        if len(head.readings) == 1 and single is not None:
+            return _all_of_one(head, view, single, allowed)
+    return Matches(view, words=evaluation.members(allowed))
 
 
 def _all_of_one(

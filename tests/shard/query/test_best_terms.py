@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import gc
 
+import msgspec
 import numpy as np
 import pytest
 
 from common.analysis.languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import Word
+from common.query import Phrase, Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.query.best_terms import DEEP_HITS_MIN, best_of_term
+from shard.query.best_terms import DEEP_HITS_MIN, best_of_term, choose_pruning
 from shard.query.bm25f import NO_BITS, FieldTfNorms
 from shard.query.bounds import find_bounds
 from shard.query.prepared import PreparedQuery
 from shard.query.ranking import kth_greatest, pick
-from shard.query.text_search import Evaluation, match_text
+from shard.query.text_search import (
+    Evaluation,
+    Ranking,
+    best_hits,
+    choose_strategy,
+    match_text,
+)
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
@@ -91,10 +98,10 @@ def test_most_of_a_long_list_is_left_out(segment: Segment, registry: FieldRegist
     evaluation = Evaluation(segment, PreparedQuery(query, registry, LANGUAGES))
     single = evaluation.single(query.clauses[0].clause, query.clauses[0].weights)
     assert single is not None
-    term = single.term, single.languages, single.weight
-    best = best_of_term(evaluation.lists, *term, NO_BITS, 3)
-    assert best is not None
-    assert len(best[0]) < NUM_DOCS / 4
+    pruning = choose_pruning(evaluation.lists, single.term, single.languages, 3)
+    assert pruning is not None
+    docs, _ = best_of_term(evaluation.lists, single.term, single.weight, pruning, NO_BITS, 3)
+    assert len(docs) < NUM_DOCS / 4
 
 
 def test_the_documents_of_several_terms_are_those_that_have_all(
@@ -167,15 +174,13 @@ def test_bounds_say_which_documents_are_scored(
 ) -> None:
     prepared = PreparedQuery(make_query(text), registry, LANGUAGES)
     evaluation = Evaluation(common, prepared)
-    evaluation.best(NO_BITS, k)
+    match_text(SegmentView(common), prepared, None, k)
     BACKGROUND_TASKS.run_all()
     all_bounds = find_bounds(common, evaluation.fields.choice)
     assert all_bounds is not None
     bounds = all_bounds.of_groups
     assert bounds.is_known.any()
-    found = evaluation.best(NO_BITS, k)
-    assert found is not None
-    _, best, scores = found
+    _, best, scores = best_hits(choose_strategy(evaluation, k), NO_BITS, k)
     everything = match_text(SegmentView(common), prepared, None, None)
     assert len(best) < everything.found.count / 10
     first = int(best[np.argmax(scores)])
@@ -184,12 +189,34 @@ def test_bounds_say_which_documents_are_scored(
     kept = codes[:, first >> 4].copy()
     codes[:, first >> 4] = 0
     try:
-        others = evaluation.best(NO_BITS, k)
+        others = best_hits(choose_strategy(evaluation, k), NO_BITS, k)
     finally:
         codes[:, first >> 4] = kept
 
-    assert others is not None
-    assert first not in others[1]
+    assert first not in others.ranked
+
+
+@pytest.mark.parametrize(
+    ("text", "k", "ranking"),
+    [
+        ("sea", 3, Ranking.ONE_TERM),
+        ("sea", NUM_DOCS, Ranking.SCORE_ALL),
+        ("sea tide", 3, Ranking.SEVERAL_TERMS),
+        ("sea", 0, Ranking.NOTHING),
+        ("sea", None, Ranking.SCORE_ALL),
+        ('"sea tide"', 3, Ranking.SCORE_ALL),
+    ],
+)
+def test_strategy_follows_from_the_query(
+    common: Segment, registry: FieldRegistry, text: str, k: int | None, ranking: Ranking
+) -> None:
+    query = make_query(text.strip('"'))
+    if text.startswith('"'):
+        weights = query.clauses[0].weights * 2
+        phrase = ScoredClause(Phrase(("sea", "tide")), weights)
+        query = msgspec.structs.replace(query, clauses=(phrase,), required=1)
+    evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
+    assert choose_strategy(evaluation, k).ranking is ranking
 
 
 @pytest.mark.parametrize("kind", ["few values", "many values", "equal", "ascending", "descending"])
