@@ -17,12 +17,12 @@ one never raises a score:
 
 All sums are in fixed point (t in units of 2^-24, scores in units of 2^-32). Integer addition is
 associative, so equal documents get equal scores, bit for bit, however items are spread over
-segments and shards and however fields are numbered there. Tf norms (*gains* in the code) are whole
+segments and shards and however fields are numbered there. Tf norms are whole
 units themselves, so frequencies may be added first (prefix lists); where r is not 1, each term is
 rounded by itself.
 
-The factor of t that depends on field and length is a table, `gains[row, length code]`, made once
-per segment and set of query fields. A field that the query leaves out has gain 0 and does not
+The factor of t that depends on field and length is a table, `tf_norms[row, length code]`, made once
+per segment and set of query fields. A field that the query leaves out has norm 0 and does not
 match.
 
 `term_lists` reads words that match a single term. Here, `add_terms` reads words that match many, by
@@ -195,7 +195,7 @@ class FieldTfNorms:
         return self.lists.tf_norms.nbytes + self.lists.row_languages.nbytes + _OBJECT_BYTES
 
     def drift_from(self, other: FieldTfNorms) -> float:
-        """Return the greatest factor by which a document's t can exceed its t under other gains."""
+        """Return the greatest factor by which a document's t can exceed its t under other norms."""
         if other is self:
             return 1.0
         if self._drift is None or self._drift[0]() is not other:

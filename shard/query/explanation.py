@@ -25,8 +25,8 @@ from common.kernels.decorator import kernel
 from common.kernels.types import Rows, U32Array, int64
 from common.query import MatchKind, Phrase, Word
 from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
+from shard.query.evaluation import Evaluation
 from shard.query.prepared import PreparedQuery
-from shard.query.text_search import Evaluation
 from shard.query.whole_fields import whole_docs
 from shard.segment.doc_sets import bitset_of
 from shard.segment.field_lengths import DECODED_LENGTHS

@@ -15,15 +15,11 @@ from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.query.best_terms import DEEP_HITS_MIN, best_of_term, choose_pruning
 from shard.query.bm25f import NO_BITS, FieldTfNorms
 from shard.query.bounds import find_bounds
+from shard.query.evaluation import Evaluation
 from shard.query.prepared import PreparedQuery
 from shard.query.ranking import kth_greatest, pick
-from shard.query.text_search import (
-    Evaluation,
-    Ranking,
-    best_hits,
-    choose_strategy,
-    match_text,
-)
+from shard.query.strategy import Ranking, choose_strategy
+from shard.query.text_search import best_hits, match_text
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView

@@ -1,0 +1,64 @@
+"""How is a text query evaluated in a segment? Decided here, before any of its postings is read.
+
+Most hits of a search are only counted. Which ones have to be scored follows from the query: one
+term's list is pruned by the bounds of its parts, several terms are intersected and scored where
+bounds can reach the top (both in `best_terms`); where words have several terms in several tiers,
+the hits of the best tier are scored and all others counted; what remains scores every hit.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from shard.query.best_terms import Pruning, choose_pruning
+from shard.query.evaluation import Evaluation
+
+
+class Ranking(Enum):
+    """How the best hits of a query are found."""
+
+    NOTHING = "nothing"
+    """None is wanted: all are only counted."""
+    ONE_TERM = "one term"
+    """Score the parts of its list whose bounds can reach the top."""
+    SEVERAL_TERMS = "several terms"
+    """Intersect them, and score the documents whose bounds can reach the top."""
+    BEST_TIER = "best tier"
+    """Score the hits in the best tier, which come before all others, and count the others."""
+    SCORE_ALL = "score all"
+    """Score every hit."""
+
+
+class Strategy(NamedTuple):
+    """How a query is evaluated in a segment; see `choose_strategy`."""
+
+    ranking: Ranking
+    head: Evaluation
+    """Of the tier whose hits are ranked; hits of other tiers are counted."""
+    pruning: Pruning | None = None
+    """Of one term's list."""
+
+
+def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
+    """Choose how to find a query's best hits, before any of its postings is read.
+
+    Args:
+        evaluation: of the query in a segment.
+        num_ranked: how many of the best hits are wanted; None: all.
+    """
+    prepared, query = evaluation.prepared, evaluation.query
+    if num_ranked is None or not prepared.needs_all or not query.clauses or query.excluded:
+        return Strategy(Ranking.SCORE_ALL, evaluation)
+    head = evaluation.up_to(prepared.best_tier)
+    if num_ranked == 0:
+        return Strategy(Ranking.NOTHING, head)
+    singles = [one.single for one in head.readings if one.single is not None]
+    if len(singles) == len(head.readings):
+        if len(singles) > 1:
+            return Strategy(Ranking.SEVERAL_TERMS, head)
+        term = singles[0]
+        pruning = choose_pruning(head.lists, term.term, term.languages, num_ranked)
+        if pruning is not None:
+            return Strategy(Ranking.ONE_TERM, head, pruning)
+    return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
