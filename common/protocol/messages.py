@@ -464,8 +464,13 @@ class SearchRequest(Message, frozen=True, array_like=True):
 
     @property
     def has_scores(self) -> bool:
-        """Whether hits have a score."""
-        return self.query is not None or self.is_boosted
+        """Whether hits have a score, which orders them or decides ties.
+
+        Without a query, another order has none, even if `min_score` looks at boosts.
+        """
+        if self.query is not None or not self.is_boosted:
+            return self.query is not None
+        return any(key.is_score for key in self.sort) if self.sort else not self.is_place_descending
 
     @property
     def is_boosted(self) -> bool:

@@ -249,9 +249,10 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     def is_boosted(self) -> bool:
         """Whether boosts affect this search.
 
-        They do not if there is no query and the order is another one: by fields, or by insertion.
+        They do not if there is no query, no threshold, and the order is another one: by fields, or
+        by insertion.
         """
-        if self.query:
+        if self.query or self.min_score is not None:
             return True
         return any(key.is_score for key in self.sort) if self.sort else not self.is_place_descending
 

@@ -119,7 +119,11 @@ class ItemExplanations:
                         and not (await found(structs.replace(bare, rules=(rule,)))).total
                     ]
                 if is_bare_hit and not reasons and asked.min_score is not None:
-                    scored = await found(structs.replace(asked, min_score=None))
+                    # By score, since another order has none.
+                    by_score = structs.replace(
+                        asked, min_score=None, sort=(), is_place_descending=False
+                    )
+                    scored = await found(by_score)
                     score, details = _score_of(scored)
                     reasons.append(
                         {"kind": "min_score", "score": score, "min_score": asked.min_score}

@@ -142,6 +142,23 @@ def test_a_threshold_leaves_exact_totals_and_facets(
     ] == {"per_page": 0, "page": 1, "total": answer["pagination"]["total"]}
 
 
+@pytest.mark.parametrize("order", [{"sort": "popularity:desc"}, {"order": "desc"}, {}])
+def test_a_threshold_holds_in_every_order(indexes: list[Index], order: dict[str, Any]) -> None:
+    asked = {"boost": BOOST, "per_page": 200, "facet_fields": []}
+    kept = answered(indexes, **asked, min_score=1.5)["data"]["items"]
+    assert 0 < len(kept) < len(ITEMS)
+    every = answered(indexes, **asked, **order)["data"]["items"]
+    answer = answered(indexes, **asked, **order, min_score=1.5)
+    assert answer["data"]["items"] == [item for item in every if item in kept]
+    assert answer["pagination"]["total"] == len(kept)
+    if order:
+        out = next(item["id"] for item in every if item not in kept)
+        parameters = {**asked, **order, "min_score": 1.5, "id": out}
+        (reason,) = indexes[1].post("explain", parameters).json["data"]["reasons"]
+        assert reason["kind"] == "min_score"
+        assert 1 <= reason["score"] < 1.5
+
+
 def test_similar_scores_are_ordered_by_the_next_key(indexes: list[Index]) -> None:
     asked: dict[str, Any] = {
         "query": "red lamp",
