@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.query.near_terms import _most_frequent
+from shard.query import near_terms
+from shard.query.near_terms import _most_frequent, _most_frequent_among
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.snapshot import SegmentView
+from shard.segment.text_index import text_index
+from tests.shard.text_model import Lists, make_segment
 
 
 @given(st.lists(st.integers(0, 5), max_size=30), st.integers(1, 12))
@@ -25,3 +32,44 @@ def test_equal_frequencies_are_taken_in_order(num: int) -> None:
     chosen, bound = _most_frequent(np.ones(8, np.uint32), num)
 
     assert (chosen.tolist(), bound) == (list(range(num)), int(num < 8))
+
+
+WORDS = [f"w{i}" for i in range(12)]
+ITEMS = st.lists(
+    st.fixed_dictionaries(
+        {"a": st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)},
+        optional={"b": st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)},
+    ),
+    min_size=1,
+    max_size=40,
+)
+LISTS = st.sampled_from([Lists(), Lists(dense_docs_min=0, docs_per_entry_max=4)])
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 1_024])
+def test_words_of_listed_documents_are_counted_like_all(monkeypatch: Any, at_once: int) -> None:
+    monkeypatch.setattr(near_terms, "_COUNTED_AT_ONCE", at_once)
+
+    @given(ITEMS, LISTS, st.sets(st.integers(0, 39)), st.integers(1, 8))
+    def compare(items: list[dict[str, str]], lists: Lists, chosen: set[int], num: int) -> None:
+        view = SegmentView(make_segment(items, FieldRegistry(), lists))
+        listed = [doc for doc in sorted(chosen) if doc < len(items)]
+        index = text_index(view.segment)
+        freqs = index.doc_freqs[: len(index.vocabulary)]
+
+        chosen_terms, counts, bound = _most_frequent_among(
+            view, freqs, 0, num, np.array(listed, np.uint32)
+        )
+
+        words = [index.vocabulary.term(term) for term in range(len(index.vocabulary))]
+        expected = {
+            word: sum(word in " ".join(items[doc].values()).split() for doc in listed)
+            for word in words
+        }
+        found = [words[term] for term in chosen_terms.tolist()]
+        assert counts.tolist() == [expected[word] for word in found]
+        positive = sorted([count for count in expected.values() if count], reverse=True)
+        assert sorted(counts.tolist(), reverse=True) == positive[:num]
+        assert max([expected[word] for word in words if word not in found], default=0) <= bound
+
+    compare()
