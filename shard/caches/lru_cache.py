@@ -119,3 +119,6 @@ BOUNDS_CACHE: Final = LruCache(64 * MIB)
 16 documents for each frequent word."""
 COLUMN_CACHE: Final = LruCache(128 * MIB)
 """Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""
+PAIRS_CACHE: Final = LruCache(64 * MIB)
+"""Frequent words that stand side by side: 5-12 bytes a document of a segment that phrases search.
+"""

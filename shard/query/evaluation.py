@@ -47,7 +47,7 @@ from shard.query.bm25f import (
     take_scores,
 )
 from shard.query.expansion import Expansion, expand_word
-from shard.query.phrase import docs_with_all, find_phrase, phrase_terms
+from shard.query.phrase import phrase_terms, search_phrase
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.query.proximity import Proximity, make_proximity, proximity_scores, rank_by_proximity
 from shard.query.term_lists import QueryTerms, TermLists
@@ -382,8 +382,7 @@ class Evaluation:
     ) -> Entries:
         """Return the entries of a phrase, in documents that have its words in searched fields."""
         terms = phrase_terms(self.index, phrase.words, is_prefix=phrase.is_prefix)
-        docs = docs_with_all(self.lists, terms, allowed, candidates)
-        return find_phrase(self.index, terms, docs)
+        return search_phrase(self.lists, terms, allowed, candidates)
 
     def _listed(self, bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """List the documents of a bitset that may be longer than the segment."""

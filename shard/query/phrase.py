@@ -11,6 +11,9 @@ only seeds that live are looked at for the next word. Blocks without a common do
 and so are the positions of the entries in between; where most blocks hold several, they are decoded
 as a whole.
 
+Frequent words share many documents and stand side by side in few; where they do is kept for pairs
+of them (`shard/query/frequent_pairs.py`), so step 1 begins with the documents of a pair.
+
 A last word that may be half typed stands for all terms it begins: a seed lives if one of them fits.
 It does not narrow the documents.
 
@@ -26,6 +29,7 @@ import numpy as np
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U16Array, U32Array, U64Array, int64, uint8
 from shard.query.bm25f import NO_BITS, NO_DOCS, NO_FIELDS, pick_wanted
+from shard.query.frequent_pairs import find_pair
 from shard.segment.doc_sets import bitset_of
 from shard.segment.positions import Positions, are_bytes, decode_varint, skip_varints
 from shard.segment.postings import (
@@ -477,24 +481,59 @@ def phrase_terms(
     return terms
 
 
-def docs_with_all(
+def search_phrase(
     lists: TermLists,
     terms: Sequence[NDArray[np.uint32]],
     allowed: NDArray[np.uint64],
     candidates: NDArray[np.uint32] | None,
-) -> NDArray[np.uint32]:
-    """Return the documents that have every word that is a single term.
+) -> Entries:
+    """Find a phrase in the documents that have its words in searched fields.
+
+    Returns entries like those of a term; those in other fields may be among them.
 
     Args:
         lists: posting lists of the segment.
-        terms: by word of the phrase.
+        terms: by word of the phrase, at least two words.
         allowed: bitset of documents; empty: all.
         candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
     """
     if any(len(one) == 0 for one in terms):
-        return NO_DOCS
+        return NO_ENTRIES
+    pair = find_pair(lists.segment, terms)
+    if pair is not None:
+        pair = _narrow(pair, lists, allowed, candidates)
+        if len(terms) == 2 and lists.fields.are_all_searched:
+            return pair
+        candidates = _without_repeats(pair.docs)
     single = [int(one[0]) for one in terms if len(one) == 1]
-    return lists.docs_with_all(single, allowed, candidates)
+    docs = lists.docs_with_all(single, allowed, candidates)
+    return find_phrase(lists.index, terms, docs)
+
+
+def _narrow(
+    entries: Entries,
+    lists: TermLists,
+    allowed: NDArray[np.uint64],
+    candidates: NDArray[np.uint32] | None,
+) -> Entries:
+    """Return the entries in the allowed documents, or in the candidates; as in `search_phrase`."""
+    if candidates is None and len(allowed) == 0:
+        return entries
+    if candidates is not None:
+        allowed = bitset_of(candidates, lists.index.num_docs)
+    num_entries = len(entries.docs)
+    picked = np.empty(num_entries + 1, np.int64)
+    at = picked[: pick_wanted(entries.docs, num_entries, allowed, picked)]
+    return Entries(entries.docs[at], entries.fields[at], entries.freqs[at])
+
+
+def _without_repeats(docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return ascending documents, each once."""
+    if len(docs) == 0:
+        return docs
+    is_new = np.ones(len(docs), np.bool_)
+    is_new[1:] = docs[1:] != docs[:-1]
+    return docs[is_new]
 
 
 def find_phrase(

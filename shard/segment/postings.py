@@ -181,6 +181,22 @@ def add_block(
     return encode_block(lists.postings, cursor, block, count)
 
 
+@kernel
+def trim_lists(lists: PostingLists, num_terms: int, num_rows: int, cursor: int) -> PostingLists:
+    """Return the written part of reserved lists: their terms, skip rows and bytes."""
+    lists.posting_starts[num_terms] = cursor
+    lists.skip_starts[num_terms] = num_rows
+    lists.postings[cursor : cursor + POSTINGS_PADDING] = 0
+    return PostingLists(
+        lists.postings[: cursor + POSTINGS_PADDING].copy(),
+        lists.posting_starts[: num_terms + 1].copy(),
+        lists.entry_counts[:num_terms].copy(),
+        lists.skip_starts[: num_terms + 1].copy(),
+        lists.skip_docs[:num_rows].copy(),
+        lists.skip_postings[:num_rows].copy(),
+    )
+
+
 @kernel(allocates=False)
 def open_block(postings: U8Array, cursor: int) -> tuple[U32, Packing]:
     """Return the first document of the block at the cursor, and its packing."""

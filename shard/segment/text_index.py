@@ -75,6 +75,7 @@ from shard.segment.postings import (
     add_block,
     decode_block,
     new_block,
+    trim_lists,
 )
 from shard.segment.prefix_lists import PrefixRanges, add_prefix_lists
 from shard.segment.segment import Segment, name_group
@@ -416,22 +417,6 @@ def _reserve_lists(num_terms: int, num_entries: int) -> PostingLists:
 
 
 @kernel
-def _take_lists(lists: PostingLists, num_terms: int, num_rows: int, cursor: int) -> PostingLists:
-    """Return the written part of reserved lists: their terms, skip rows and bytes."""
-    lists.posting_starts[num_terms] = cursor
-    lists.skip_starts[num_terms] = num_rows
-    lists.postings[cursor : cursor + POSTINGS_PADDING] = 0
-    return PostingLists(
-        lists.postings[: cursor + POSTINGS_PADDING].copy(),
-        lists.posting_starts[: num_terms + 1].copy(),
-        lists.entry_counts[:num_terms].copy(),
-        lists.skip_starts[: num_terms + 1].copy(),
-        lists.skip_docs[:num_rows].copy(),
-        lists.skip_postings[:num_rows].copy(),
-    )
-
-
-@kernel
 def _invert(
     words: U32Array,
     positions: U32Array,
@@ -551,7 +536,7 @@ def _invert(
     return (
         sorted_bytes,
         sorted_starts,
-        _take_lists(lists, num_terms, num_rows, cursor),
+        trim_lists(lists, num_terms, num_rows, cursor),
         doc_freqs,
         Positions(
             packed_positions[:position_cursor].copy(),
@@ -766,7 +751,7 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
     return (
         sorted_bytes[: num_bytes + TERM_PADDING].copy(),
         sorted_starts[: num_terms + 1].copy(),
-        _take_lists(lists, num_terms, num_rows, cursor),
+        trim_lists(lists, num_terms, num_rows, cursor),
         out_freqs[:num_terms].copy(),
         Positions(
             out_positions[:position_cursor].copy(),

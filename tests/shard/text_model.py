@@ -12,6 +12,7 @@ from unittest import mock
 import numpy as np
 
 from common.analysis.analyzer import Analyzer
+from shard.query.frequent_pairs import keep_frequent_pairs
 from shard.query.text_search import TextMatch
 from shard.segment import bitset_postings as dense_lists
 from shard.segment import prefix_lists
@@ -34,11 +35,13 @@ class Lists(NamedTuple):
         entries_min: of terms that begin alike, from which they have a prefix list.
         dense_docs_min: from which a segment has bitsets for long lists.
         docs_per_entry_max: of a list with a bitset.
+        has_pairs: whether it is known where frequent words stand side by side.
     """
 
     entries_min: int = prefix_lists.ENTRIES_MIN
     dense_docs_min: int = dense_lists.DOCS_MIN
     docs_per_entry_max: int = dense_lists.DOCS_PER_ENTRY_MAX
+    has_pairs: bool = False
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
@@ -76,7 +79,10 @@ def make_segment(
     extraction = extract_items(items, registry)
     is_searchable = np.ones(len(registry.paths) + 1, np.bool_)
     with lists.in_force():
-        return Segment(build_text(extraction, is_searchable), num_docs=len(items))
+        segment = Segment(build_text(extraction, is_searchable), num_docs=len(items))
+    if lists.has_pairs:
+        keep_frequent_pairs(segment)
+    return segment
 
 
 def strings(value: Any, path: str = "") -> Iterable[tuple[str, str]]:

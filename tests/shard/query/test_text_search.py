@@ -105,6 +105,7 @@ LISTS = st.builds(
     st.sampled_from((1, 3, prefix_lists.ENTRIES_MIN)),
     st.sampled_from((1, dense_lists.DOCS_MIN)),
     st.sampled_from((2, dense_lists.DOCS_PER_ENTRY_MAX)),
+    st.booleans(),
 )
 CLAUSES: st.SearchStrategy[Clause] = st.one_of(WORDS, WORDS, PHRASES)
 
@@ -554,7 +555,7 @@ def test_other_lists_change_neither_hits_nor_scores_of_many_documents() -> None:
         for _ in range(500)
     ]
     registry = FieldRegistry()
-    kinds = (Lists(), Lists(1), Lists(40), Lists(1, 1), Lists(40, 1), Lists(40, 1, 2))
+    kinds = (Lists(), Lists(1), Lists(40), Lists(1, 1), Lists(40, 1), Lists(40, 1, 2, True))
     views = [SegmentView(make_segment(items, registry, lists)) for lists in kinds]
     for prefix in ("a", "b", "é", "ab", "ba", "éé", "aba", "bbb", "abéa"):
         for first in ("a", "bé", "abb", "ééba"):

@@ -1,0 +1,428 @@
+"""Frequent pairs: where do two frequent words stand next to each other?
+
+Most documents that have two frequent words have them apart: of 20,000 documents with both, perhaps
+500 have them side by side, and a phrase has to read the positions of all 20,000 to find these. So
+for each ordered pair of frequent words of a segment its neighbourings are kept as a posting list:
+
+    "of the"   ──▶  (doc 3, title, 1x) (doc 9, text, 2x) …     a phrase of these two: the answer
+    "end of the world"  ──▶  documents of "of the" that also have "end" and "world": few positions
+
+A word is frequent from one entry in `DOCS_PER_ENTRY_MAX` documents on; if there are too many of
+them, only the most frequent ones are, so that neither time nor space depends on the language (see
+`_choose_words`). The lists follow from the segment: they are made in the background when a phrase
+first has use for them, a part of the documents at a time, and kept in a cache. Until then, and in
+small segments, phrases are found without them (`shard/query/phrase.py`).
+
+    all entries of frequent words ─▶ slots by document: field, position, word
+                                  ─▶ each document's sorted ─▶ neighbours ─▶ counted and encoded
+
+(Williams, Zobel, Bahle: Fast phrase querying with combined indexes, ACM TOIS 2004.)
+
+Costs: 2 bytes a neighbouring, 5 to 12 bytes a document; 30 ns an occurrence of a frequent word to
+make.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from common.kernels.decorator import kernel
+from common.kernels.types import I64Array, U16Array, U32Array, int64
+from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.derived import derived
+from shard.caches.lru_cache import PAIRS_CACHE
+from shard.segment.positions import Positions, decode_varint, skip_varints
+from shard.segment.postings import (
+    BLOCK_ENTRIES,
+    BLOCK_HEADER_BYTES,
+    ENTRY_BYTES_MAX,
+    POSTINGS_PADDING,
+    Entries,
+    PostingLists,
+    add_block,
+    block_offset,
+    count_blocks,
+    decode_block,
+    locate_block,
+    new_block,
+    trim_lists,
+)
+from shard.segment.text_index import text_index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shard.segment.segment import Segment
+
+DOCS_MIN: Final = 32_768
+"""Segments with fewer documents have no frequent pairs."""
+DOCS_PER_ENTRY_MAX: Final = 32
+_WORDS_MAX: Final = 255
+_OCCURRENCES_MAX: Final = 16
+"""Occurrences of frequent words in a document, on average: with more, fewer words count as such."""
+_PAIR_BYTES: Final = 3
+"""Upper estimate of what a neighbouring takes."""
+_PART_DOCS: Final = 1 << 18
+"""Documents that are looked at together: some 30 MB of scratch memory."""
+
+_WORD_BITS: Final = 8
+_PLACE_BITS: Final = 40
+"""Of word and position; the field is above."""
+_WORD_MASK: Final = (1 << _WORD_BITS) - 1
+
+
+class FrequentPairs(NamedTuple):
+    """The neighbourings of the frequent words of a segment.
+
+    Attributes:
+        words: ordinals of the frequent words to their numbers.
+        parts: by part of the documents: posting lists, by number of the first word times the number
+            of words plus number of the second.
+    """
+
+    words: dict[int, int]
+    parts: tuple[PostingLists, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that they take."""
+        return sum(array.nbytes for part in self.parts for array in part)
+
+    def pair(self, first: int, second: int) -> int | None:
+        """Return the number of a pair of terms; None if one of them is not frequent."""
+        a, b = self.words.get(first), self.words.get(second)
+        return None if a is None or b is None else a * len(self.words) + b
+
+    def count(self, pair: int) -> int:
+        """Return how many entries a pair has."""
+        return sum([part.entry_counts.item(pair) for part in self.parts])
+
+    def entries(self, pair: int) -> Entries:
+        """Return the entries of a pair, like those of a term."""
+        parts = [Entries(*_decode_list(part, pair)) for part in self.parts]
+        if len(parts) == 1:
+            return parts[0]
+        return Entries(*[np.concatenate(columns) for columns in zip(*parts, strict=True)])
+
+
+_NOTHING: Final = FrequentPairs({}, ())
+
+
+@kernel
+def _decode_list(lists: PostingLists, term: int) -> tuple[U32Array, U16Array, U32Array]:
+    """Return all entries of a list."""
+    size = int64(lists.entry_counts[term])
+    docs = np.empty(size, np.uint32)
+    fields = np.empty(size, np.uint16)
+    freqs = np.empty(size, np.uint32)
+    for first in range(0, size, BLOCK_ENTRIES):
+        at, count = locate_block(lists, term, first // BLOCK_ENTRIES)
+        end = first + count
+        decode_block(
+            lists.postings,
+            at,
+            count,
+            Entries(docs[first:end], fields[first:end], freqs[first:end]),
+        )
+    return docs, fields, freqs
+
+
+@kernel(inline=True, allocates=False)
+def _first_block(lists: PostingLists, term: int, doc: int) -> int:
+    """Return the first block of a list that can hold a document or a later one."""
+    row = int64(lists.skip_starts[term])
+    low = int64(0)
+    high = int64(lists.skip_starts[term + 1]) - row
+    while low < high:
+        middle = (low + high) >> 1
+        if int64(lists.skip_docs[row + middle]) < doc:
+            low = middle + 1
+        else:
+            high = middle
+    return max(low - 1, int64(0))
+
+
+@kernel(allocates=False)
+def _count_slots(
+    lists: PostingLists, terms: I64Array, first_doc: int, starts: I64Array, block: Entries
+) -> None:
+    """Add up, by document of a part, the occurrences of all documents up to it.
+
+    Args:
+        lists: of the segment.
+        terms: the frequent words.
+        first_doc: of the part.
+        starts: output; one more than there are documents in the part.
+        block: scratch.
+    """
+    num_docs = len(starts) - 1
+    for term in terms:
+        for number in range(_first_block(lists, term, first_doc), count_blocks(lists, term)):
+            at, count = locate_block(lists, term, number)
+            decode_block(lists.postings, at, count, block)
+            if int64(block.docs[0]) >= first_doc + num_docs:
+                break
+            for i in range(count):
+                doc = int64(block.docs[i]) - first_doc
+                if 0 <= doc < num_docs:
+                    starts[doc + 1] += int64(block.freqs[i])
+    for doc in range(num_docs):
+        starts[doc + 1] += starts[doc]
+
+
+@kernel(allocates=False)
+def _fill_slots(
+    lists: PostingLists,
+    word_positions: Positions,
+    terms: I64Array,
+    first_doc: int,
+    ends: I64Array,
+    slots: I64Array,
+    block: Entries,
+) -> None:
+    """Write each occurrence of a frequent word to its document: field, position, word.
+
+    `ends` is by document where the next one goes; then where they end.
+    """
+    positions, position_starts, skip_positions = word_positions
+    num_docs = len(ends)
+    for word in range(len(terms)):
+        term = terms[word]
+        for number in range(_first_block(lists, term, first_doc), count_blocks(lists, term)):
+            at, count = locate_block(lists, term, number)
+            decode_block(lists.postings, at, count, block)
+            if int64(block.docs[0]) >= first_doc + num_docs:
+                break
+            cursor = position_starts[term] + block_offset(lists, skip_positions, term, number)
+            for i in range(count):
+                doc = int64(block.docs[i]) - first_doc
+                freq = int64(block.freqs[i])
+                if not 0 <= doc < num_docs:
+                    cursor = skip_varints(positions, cursor, freq)
+                    continue
+                entry = int64(block.fields[i]) << _PLACE_BITS | word
+                end = ends[doc]
+                position = int64(0)
+                for _ in range(freq):
+                    delta, cursor = decode_varint(positions, cursor)
+                    position += delta
+                    slots[end] = entry | position << _WORD_BITS
+                    end += 1
+                ends[doc] = end
+
+
+@kernel(allocates=False)
+def _sort_slots(slots: I64Array, start: int, end: int) -> None:
+    """Sort the slots [start, end), mostly a dozen, by Shell's method."""
+    gap = int64(1)
+    while 3 * gap < end - start:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(start + gap, end):
+            moved = slots[i]
+            at = int64(i)
+            while at >= start + gap and slots[at - gap] > moved:
+                slots[at] = slots[at - gap]
+                at -= gap
+            slots[at] = moved
+        gap //= 3
+
+
+@kernel(allocates=False)
+def _count_pairs(slots: I64Array, starts: I64Array, num_words: int, pair_starts: I64Array) -> None:
+    """Sort each document's slots; then write where each pair's neighbourings begin."""
+    for doc in range(len(starts) - 1):
+        end = starts[doc + 1]
+        _sort_slots(slots, starts[doc], end)
+        for i in range(starts[doc], end):
+            here = slots[i] >> _WORD_BITS
+            other = i + 1
+            while other < end and slots[other] >> _WORD_BITS <= here + 1:
+                if slots[other] >> _WORD_BITS == here + 1:
+                    first = slots[i] & _WORD_MASK
+                    pair_starts[first * num_words + (slots[other] & _WORD_MASK) + 1] += 1
+                other += 1
+    for pair in range(len(pair_starts) - 1):
+        pair_starts[pair + 1] += pair_starts[pair]
+
+
+@kernel(allocates=False)
+def _place_pairs(
+    slots: I64Array,
+    starts: I64Array,
+    first_doc: int,
+    num_words: int,
+    ends: I64Array,
+    docs: U32Array,
+    fields: U16Array,
+) -> None:
+    """Write each neighbouring to its pair; `ends` as in `_fill_slots`, by pair."""
+    for doc in range(len(starts) - 1):
+        end = starts[doc + 1]
+        for i in range(starts[doc], end):
+            here = slots[i] >> _WORD_BITS
+            other = i + 1
+            while other < end and slots[other] >> _WORD_BITS <= here + 1:
+                if slots[other] >> _WORD_BITS == here + 1:
+                    pair = (slots[i] & _WORD_MASK) * num_words + (slots[other] & _WORD_MASK)
+                    docs[ends[pair]] = first_doc + doc
+                    fields[ends[pair]] = slots[i] >> _PLACE_BITS
+                    ends[pair] += 1
+                other += 1
+
+
+@kernel
+def _encode_pairs(pair_starts: I64Array, docs: U32Array, fields: U16Array) -> PostingLists:
+    """Return posting lists of the neighbourings; several in one field of a document are one entry.
+
+    Args:
+        pair_starts: by pair, with a sentinel.
+        docs: of each neighbouring.
+        fields: of each.
+    """
+    num_pairs = len(pair_starts) - 1
+    num_blocks = len(docs) // BLOCK_ENTRIES + num_pairs
+    size = len(docs) * ENTRY_BYTES_MAX + num_blocks * BLOCK_HEADER_BYTES + POSTINGS_PADDING
+    lists = PostingLists(
+        np.empty(size, np.uint8),
+        np.empty(num_pairs + 1, np.int64),
+        np.zeros(num_pairs, np.uint32),
+        np.empty(num_pairs + 1, np.uint32),
+        np.empty(num_blocks + 1, np.uint32),
+        np.empty(num_blocks + 1, np.uint32),
+    )
+    block = new_block()
+    cursor = int64(0)
+    num_rows: Any = int64(0)
+    for pair in range(num_pairs):
+        lists.posting_starts[pair] = cursor
+        lists.skip_starts[pair] = num_rows
+        row: Any = int64(num_rows)
+        filled = int64(0)
+        for i in range(pair_starts[pair], pair_starts[pair + 1]):
+            if i > pair_starts[pair] and docs[i] == docs[i - 1] and fields[i] == fields[i - 1]:
+                block.freqs[filled - 1] += 1
+                continue
+            if filled == BLOCK_ENTRIES:
+                cursor = add_block(lists, pair, row, cursor, block, filled)
+                row += 1
+                filled = int64(0)
+            block.docs[filled] = docs[i]
+            block.fields[filled] = fields[i]
+            block.freqs[filled] = 1
+            filled += 1
+        if filled == 0:
+            continue
+        # Skip rows stay only if the list has several blocks.
+        lists.entry_counts[pair] = (row - num_rows) * BLOCK_ENTRIES + filled
+        cursor = add_block(lists, pair, row, cursor, block, filled)
+        if row > num_rows:
+            num_rows = row + 1
+    return trim_lists(lists, num_pairs, num_rows, cursor)
+
+
+@kernel
+def _make_part(
+    lists: PostingLists, positions: Positions, terms: I64Array, first_doc: int, num_docs: int
+) -> PostingLists:
+    """Return the neighbourings of some terms in the documents of a part."""
+    num_words = len(terms)
+    block = new_block()
+    starts = np.zeros(num_docs + 1, np.int64)
+    _count_slots(lists, terms, first_doc, starts, block)
+    slots = np.empty(starts[num_docs], np.int64)
+    ends = starts[:num_docs].copy()
+    _fill_slots(lists, positions, terms, first_doc, ends, slots, block)
+    pair_starts = np.zeros(num_words * num_words + 1, np.int64)
+    _count_pairs(slots, starts, num_words, pair_starts)
+    num_found = pair_starts[num_words * num_words]
+    docs = np.empty(num_found, np.uint32)
+    fields = np.empty(num_found, np.uint16)
+    pair_ends = pair_starts[: num_words * num_words].copy()
+    _place_pairs(slots, starts, first_doc, num_words, pair_ends, docs, fields)
+    return _encode_pairs(pair_starts, docs, fields)
+
+
+def _choose_words(segment: Segment) -> NDArray[np.int64]:
+    """Return the frequent words of a segment, most frequent first.
+
+    No more than fit the numbers, no more occurrences than `_OCCURRENCES_MAX` a document, and no
+    more than the cache has room for if words stood in random order.
+    """
+    index = text_index(segment)
+    counts = index.lists.entry_counts[: len(index.vocabulary)].astype(np.int64)
+    chosen = np.flatnonzero(counts * DOCS_PER_ENTRY_MAX >= segment.num_docs)
+    chosen = chosen[np.argsort(-counts[chosen], kind="stable")][:_WORDS_MAX]
+    starts = index.positions.position_starts
+    total = float(starts[len(counts)])
+    # Most positions take one byte, none takes less.
+    occurrences = np.cumsum(starts[chosen + 1] - starts[chosen]).astype(np.float64)
+    num_bytes = occurrences * occurrences / max(total, 1.0) * _PAIR_BYTES
+    is_kept = occurrences <= _OCCURRENCES_MAX * segment.num_docs
+    is_kept &= 2.0 * num_bytes <= PAIRS_CACHE.bytes_max
+    return chosen[is_kept]
+
+
+@derived
+def _frequent_words(segment: Segment) -> frozenset[int]:
+    """Return the frequent words of a segment; none if it is small."""
+    return frozenset(_choose_words(segment).tolist() if segment.num_docs >= DOCS_MIN else ())
+
+
+def make_frequent_pairs(segment: Segment) -> FrequentPairs:
+    """Find the neighbourings of the frequent words of a segment, of whatever size."""
+    index = text_index(segment)
+    terms = _choose_words(segment)
+    if len(terms) == 0:
+        return _NOTHING
+    parts = [
+        PostingLists(
+            *_make_part(
+                index.lists,
+                index.positions,
+                terms,
+                first,
+                min(_PART_DOCS, segment.num_docs - first),
+            )
+        )
+        for first in range(0, segment.num_docs, _PART_DOCS)
+    ]
+    return FrequentPairs({term: i for i, term in enumerate(terms.tolist())}, tuple(parts))
+
+
+def keep_frequent_pairs(segment: Segment) -> None:
+    """Make the frequent pairs of a segment and keep them, or that they would be too many."""
+    pairs = make_frequent_pairs(segment)
+    if not PAIRS_CACHE.takes(pairs.num_bytes):
+        pairs = _NOTHING
+    PAIRS_CACHE.put(segment.uid, pairs, pairs.num_bytes, segment)
+
+
+def find_pair(segment: Segment, terms: Sequence[NDArray[np.uint32]]) -> Entries | None:
+    """Return where two neighbouring words of a phrase stand, if that is known of any.
+
+    Args:
+        segment: where to look.
+        terms: by word of the phrase.
+
+    Returns:
+        Entries of the rarest pair of frequent words, which only some documents of the phrase's
+        words are in; of a phrase of two words, its own. None if there is no such pair, or their
+        lists are still to be made.
+    """
+    known: FrequentPairs | None = PAIRS_CACHE.get(segment.uid)
+    singles = [one.item() if len(one) == 1 else -1 for one in terms]
+    neighbours = list(pairwise(singles))
+    if known is None:
+        words = _frequent_words(segment)
+        if any(first in words and second in words for first, second in neighbours):
+            BACKGROUND_TASKS.add((segment.uid, "frequent pairs"), segment, keep_frequent_pairs)
+        return None
+    numbers = [known.pair(first, second) for first, second in neighbours]
+    pairs = [number for number in numbers if number is not None]
+    return known.entries(min(pairs, key=known.count)) if pairs else None
