@@ -150,7 +150,8 @@ class _Entries(NamedTuple):
         owners: index of the total that each adds to.
         docs: its document.
         bits: its number in the list; then its offset, in bits.
-        packings: bits of field and frequency << 8 | bits of its frequency; then its frequency.
+        packings: least field << 16 | bits of field and frequency << 8 | bits of its frequency; then
+            its frequency.
         rows: of its field.
         places: offset of its block; then of its length code; then this code.
     """
@@ -220,7 +221,8 @@ def _add_tf_norms(scored: ScoredLists, entries: _Entries, count: int, totals: I6
     postings, field_rows = lists.postings, lengths.field_rows
     owners, docs, bits, packings, rows, places = entries
     for i in range(count):
-        packing = Packing(bits[i], 0, packings[i] >> 8, packings[i] & 255)
+        widths = packings[i]
+        packing = Packing(bits[i], 0, widths >> 8 & 255, widths & 255, widths >> 16)
         field, freq = decode_entry(postings, packing, 0)
         packings[i] = freq
         rows[i] = field_rows[field]
@@ -301,7 +303,7 @@ def scan(
         if checks_rows:
             num_picked = _pick_counted(scored, packing, languages, picked, num_picked)
         # Gather these entries: entries of one document (one per field) share an owner.
-        low_and_freq = packing.low << 8 | packing.freq
+        packed = packing.field << 16 | packing.low << 8 | packing.freq
         for p in range(num_picked):
             doc = int64(docs[picked[p]])
             out_docs[found] = doc
@@ -312,7 +314,7 @@ def scan(
             entries.owners[p] = found - 1
             entries.docs[p] = doc
             entries.bits[p] = packing.first + picked[p] * packing.width
-            entries.packings[p] = low_and_freq
+            entries.packings[p] = packed
         if is_scored:
             _add_tf_norms(scored, entries, num_picked, out_totals)
     return found
@@ -335,7 +337,7 @@ def _add_located(
     for i in range(count):
         _, packing = open_block(lists.postings, start + int64(places[i]))
         bits[i] = packing.first + bits[i] % BLOCK_ENTRIES * packing.width
-        packings[i] = packing.low << 8 | packing.freq
+        packings[i] = packing.field << 16 | packing.low << 8 | packing.freq
     _add_tf_norms(scored, entries, count, totals)
 
 

@@ -9,9 +9,10 @@ by document, then field. All lists share one byte array, cut into blocks of up t
     text.doc_freqs       uint32[V]    documents of each term (an entry a field, so never more)
 
     block   2 bytes   bits of a document delta (6), of a field (5), of a frequency (5)
+            1 byte    least field, at most 255
             4 bytes   document of the first entry
-            …         entries, each `document delta | field | frequency - 1` in that many bits, from
-                      the lowest bit of the first byte on; the first delta is 0
+            …         entries, each `document delta | field - least | frequency - 1` in that many
+                      bits, from the lowest bit of the first byte on; the first delta is 0
 
 A term with several blocks has one row per block in the skip arrays, so that a search for the
 documents of a rarer word skips whole blocks:
@@ -22,14 +23,16 @@ documents of a rarer word skips whole blocks:
     text.skip_positions  uint32[rows]   its offset from the term's start in text.positions
 
 Why one width per block and not per list: deltas of a list vary a hundredfold between clusters of
-similar items. Why not separate streams for the three numbers: one unaligned load gets all three.
+similar items. Why the least field: searched fields have neighbouring numbers after those of the
+facets, so a title and a description are told apart by one bit. Why not separate streams for the
+three numbers: one unaligned load gets all three.
 
-Costs: about 1.5-2 bytes an entry in long lists, 7 bytes for a term that occurs once; decoding
+Costs: about 1.1-1.5 bytes an entry in long lists, 7 bytes for a term that occurs once; decoding
 1.3 ns an entry, encoding 4 ns.
 
-Worked example: entries (7, f2, 1x), (9, f0, 3x), (9, f2, 1x): delta bits 2, field bits 2, frequency
-bits 2; header `2 | 2 << 6 | 2 << 11`, first document 7, then three times 6 bits:
-delta 0, 2, 0 | field 2, 0, 2 | frequency - 1 = 0, 2, 0: 18 bits, so 9 bytes in all.
+Worked example: entries (7, f8, 1x), (9, f6, 3x), (9, f8, 1x): delta bits 2, field bits 2, frequency
+bits 2; header `2 | 2 << 6 | 2 << 11`, least field 6, first document 7, then three times 6 bits:
+delta 0, 2, 0 | field - 6 = 2, 0, 2 | frequency - 1 = 0, 2, 0: 18 bits, so 10 bytes in all.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BLOCK_ENTRIES: Final = 128
-BLOCK_HEADER_BYTES: Final = 6
+BLOCK_HEADER_BYTES: Final = 7
+LEAST_FIELD_MAX: Final = 255
 POSTINGS_PADDING: Final = 8
 """Bytes after the last block, because entries are loaded eight bytes at a time."""
 ENTRY_BYTES_MAX: Final = 9
@@ -79,19 +83,21 @@ class Entries(NamedTuple):
 
 @arguments
 class Packing(NamedTuple):
-    """How the entries of a block are packed, in bits.
+    """How the entries of a block are packed, in bits (but the last).
 
     Attributes:
         first: offset of the first entry.
         width: of an entry.
         low: of its field and frequency together.
         freq: of its frequency.
+        field: the least field, to be added.
     """
 
     first: int
     width: int
     low: int
     freq: int
+    field: int
 
 
 @kernel
@@ -124,8 +130,11 @@ def encode_block(out: U8Array, cursor: int, block: Entries, count: int) -> int:
     all_freqs = uint64(0)
     for i in range(1, count):
         all_deltas |= uint64(docs[i] - docs[i - 1])
+    least_field: Any = int64(LEAST_FIELD_MAX)
     for i in range(count):
-        all_fields |= uint64(fields[i])
+        least_field = min(least_field, int64(fields[i]))
+    for i in range(count):
+        all_fields |= uint64(int64(fields[i]) - least_field)
         all_freqs |= uint64(freqs[i] - uint32(1))
     delta_bits = _bit_length(all_deltas)
     field_bits = _bit_length(all_fields)
@@ -133,9 +142,10 @@ def encode_block(out: U8Array, cursor: int, block: Entries, count: int) -> int:
     header = delta_bits | field_bits << 6 | freq_bits << 11
     out[cursor] = header & 255
     out[cursor + 1] = header >> 8
+    out[cursor + 2] = least_field
     first_doc = int64(docs[0])
     for i in range(4):
-        out[cursor + 2 + i] = first_doc >> (8 * i) & 255
+        out[cursor + 3 + i] = first_doc >> (8 * i) & 255
     cursor += BLOCK_HEADER_BYTES
     # Pack from the lowest bit on. Bytes are flushed between the two halves of an entry, since a
     # whole one of up to 72 bits would overflow the accumulator.
@@ -143,7 +153,9 @@ def encode_block(out: U8Array, cursor: int, block: Entries, count: int) -> int:
     num_pending = 0
     previous = docs[0]
     for i in range(count):
-        low = uint64(fields[i]) << uint64(freq_bits) | uint64(freqs[i] - uint32(1))
+        low = uint64(int64(fields[i]) - least_field) << uint64(freq_bits) | uint64(
+            freqs[i] - uint32(1)
+        )
         pending |= low << uint64(num_pending)
         num_pending += field_bits + freq_bits
         while num_pending >= 8:
@@ -204,15 +216,17 @@ def open_block(postings: U8Array, cursor: int) -> tuple[U32, Packing]:
     freq_bits = header >> 11 & 31
     low_bits = (header >> 6 & 31) + freq_bits
     first_bit = (cursor + BLOCK_HEADER_BYTES) << 3
-    packing = Packing(first_bit, low_bits + (header & 63), low_bits, freq_bits)
-    return load_u32(postings, cursor + 2), packing
+    least_field = int64(postings[cursor + 2])
+    packing = Packing(first_bit, low_bits + (header & 63), low_bits, freq_bits, least_field)
+    return load_u32(postings, cursor + 3), packing
 
 
 @kernel(allocates=False)
 def decode_block(postings: U8Array, cursor: int, count: int, entries: Entries) -> int:
     """Decode the block of `count` entries at the cursor; return the cursor after it."""
     docs, fields, freqs = entries
-    doc, (bit, width, low_bits, freq_bits) = open_block(postings, cursor)
+    doc, (bit, width, low_bits, freq_bits, least_field) = open_block(postings, cursor)
+    least = uint64(least_field)
     delta_bits = width - low_bits
     field_mask = (_ONE << uint64(low_bits - freq_bits)) - _ONE
     freq_mask = (_ONE << uint64(freq_bits)) - _ONE
@@ -223,7 +237,7 @@ def decode_block(postings: U8Array, cursor: int, count: int, entries: Entries) -
         for i in range(count):
             entry = load_u64(postings, bit >> 3) >> uint64(bit & 7)
             freqs[i] = (entry & freq_mask) + _ONE
-            fields[i] = entry >> uint64(freq_bits) & field_mask
+            fields[i] = least + (entry >> uint64(freq_bits) & field_mask)
             doc += uint32(entry >> uint64(low_bits) & delta_mask)
             docs[i] = doc
             bit += width
@@ -231,7 +245,7 @@ def decode_block(postings: U8Array, cursor: int, count: int, entries: Entries) -
         for i in range(count):
             entry = load_u64(postings, bit >> 3) >> uint64(bit & 7)
             freqs[i] = (entry & freq_mask) + _ONE
-            fields[i] = entry >> uint64(freq_bits) & field_mask
+            fields[i] = least + (entry >> uint64(freq_bits) & field_mask)
             bit += low_bits
             entry = load_u64(postings, bit >> 3) >> uint64(bit & 7)
             doc += uint32(entry & delta_mask)
@@ -278,7 +292,7 @@ def decode_entry(postings: U8Array, packing: Packing, i: int) -> tuple[int, int]
     low = load_u64(postings, bit >> 3) >> uint64(bit & 7)
     low &= (_ONE << uint64(packing.low)) - _ONE
     freq = int64(low & ((_ONE << uint64(packing.freq)) - _ONE)) + 1
-    return int64(low >> uint64(packing.freq)), freq
+    return packing.field + int64(low >> uint64(packing.freq)), freq
 
 
 @kernel(allocates=False)

@@ -24,7 +24,7 @@ section 5). The sums are a counting sort by document, longest prefixes first: sh
 the lists of longer ones.
 
 Costs: 20 ns an entry of a list; a term is in three of them, so merging text takes three times as
-long. 1.2 bytes an entry on disk; only the lists that are searched are read.
+long. 1.1 bytes an entry on disk; only the lists that are searched are read.
 
 Worked example: se: (doc 4, title, 1x); sea: (doc 4, text, 2x), (doc 9, title, 1x); seal: (doc 4,
 title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (doc 9, title, 1x).

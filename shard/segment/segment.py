@@ -64,7 +64,7 @@ Array: TypeAlias = NDArray[Any]
 G = TypeVar("G", bound=NamedTuple)
 
 MAGIC = b"FACETSEG"
-SEGMENT_VERSION = 5
+SEGMENT_VERSION = 6
 ALIGNMENT = 64
 HEADER_BYTES = 64
 SYNC_BYTES = 8 << 20

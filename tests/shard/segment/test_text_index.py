@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from shard.segment.field_lengths import DECODED_LENGTHS, encode_length
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.positions import decode_varint, encode_varint, skip_varints
-from shard.segment.postings import BLOCK_ENTRIES, Entries, decode_block, encode_block, new_block
+from shard.segment.postings import (
+    BLOCK_ENTRIES,
+    BLOCK_HEADER_BYTES,
+    Entries,
+    decode_block,
+    encode_block,
+    new_block,
+)
 from shard.segment.segment import Segment
 from shard.segment.text_index import TextIndex, merge_text, text_index
 from shard.segment.vocabulary import edit_distance
@@ -174,6 +181,24 @@ def test_blocks_survive_packing(entries: list[tuple[int, int, int]]) -> None:
     read = Entries(*new_block())
     assert decode_block(out, 3, len(entries), read) == end
     assert [array[: len(entries)].tolist() for array in read] == [one.tolist() for one in block]
+
+
+@pytest.mark.parametrize(("least", "num_bits"), [(0, 1), (6, 1), (255, 1), (300, 6)])
+def test_neighbouring_fields_take_one_bit_whatever_their_numbers(least: int, num_bits: int) -> None:
+    count = 64
+    block = Entries(
+        np.repeat(np.arange(count // 2, dtype=np.uint32), 2),
+        np.tile(np.array([least, least + 1], np.uint16), count // 2),
+        np.ones(count, np.uint32),
+    )
+    out = np.zeros(1_000, np.uint8)
+
+    end = encode_block(out, 0, block, count)
+
+    assert end == BLOCK_HEADER_BYTES + count * (1 + num_bits) // 8
+    read = Entries(*new_block())
+    assert decode_block(out, 0, count, read) == end
+    assert read.fields[:count].tolist() == block.fields.tolist()
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=50))
