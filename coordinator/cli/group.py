@@ -50,6 +50,15 @@ class ListingGroup(click.Group):
         named = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
         return super().parse_args(ctx, args if named else ["list", *args])
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; list all, if none of them is called so."""
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}; there are {', '.join(names)}")
+        return super().resolve_command(ctx, args)
+
 
 class CommandGroup(click.Group):
     """A group that prints our errors as a line on stderr and lists commands under headings.

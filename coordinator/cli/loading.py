@@ -158,6 +158,13 @@ def load(
     except SourceError as error:
         raise ClientError(str(error)) from error
     _show_result(name, source, result)
+    if source.inner_arrays and result["created"] + result["updated"] == 1:
+        click.echo(
+            f"facetd: the whole file was one item; if the objects in its "
+            f"{source.inner_arrays[0]!r} are the items, load that array alone (for example by jq "
+            f"'.{source.inner_arrays[0]}')",
+            err=True,
+        )
     if is_new and document is None:
         offer_configuration(client, name, proposing)
 

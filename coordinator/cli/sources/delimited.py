@@ -19,6 +19,7 @@ from typing import Final
 import orjson
 
 from coordinator.cli.sources.cells import CHECKS, CONVERTERS, KINDS, ColumnKind
+from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, Opened
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
@@ -26,6 +27,8 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 CELL_CHARS_MAX: Final = 16 * 1024 * 1024
 """Length limit of one cell: that of an item."""
 PIECE_BYTES: Final = 256 * 1024
+_WORKBOOKS: Final = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+"""How .xlsx, .ods and other ZIP files begin, and .xls."""
 
 
 def read(opened: Opened, options: ReadOptions) -> Source:
@@ -47,7 +50,8 @@ class _Table:
     def __init__(self, opened: Opened, options: ReadOptions) -> None:
         self._opened = opened
         self._options = options
-        self._encoding = options.encoding or _encoding(opened)
+        start = _start_of(opened)
+        self._encoding = checked_encoding(options.encoding) or marked_encoding(start)
         self._delimiter = options.delimiter or self._find_delimiter()
         self._names: list[str] = []
         self._kinds: list[str] = []
@@ -234,13 +238,20 @@ class _Table:
         return best
 
 
-def _encoding(opened: Opened) -> str:
-    """Return the encoding that a byte order mark indicates, else UTF-8."""
+def _start_of(opened: Opened) -> bytes:
+    """Return the first bytes of a file.
+
+    Raises:
+        SourceError: they are those of a workbook, not of text.
+    """
     with opened.open() as stream:
-        start = stream.read(4)
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    return "utf-8-sig" if start.startswith(b"\xef\xbb\xbf") else "utf-8"
+        start = stream.read(8)
+    if start.startswith(_WORKBOOKS):
+        raise SourceError(
+            f"{opened.name} is an Excel workbook or a ZIP file, not text; save the sheet as CSV "
+            "(UTF-8), or unpack the file"
+        )
+    return start
 
 
 def _shown_delimiter(delimiter: str) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import orjson
 
 from coordinator.cli.sources import databases, delimited, parquet, places
+from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, Opened
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 
@@ -28,6 +31,8 @@ _BY_SUFFIX: Final = {
     ".sqlite3": "sqlite",
     ".db": "sqlite",
 }
+
+_INNER_ARRAY: Final = re.compile(rb'"([^"\\]{1,100})"\s*:\s*\[\s*\{')
 
 
 def read(name: str, options: ReadOptions) -> Source:
@@ -57,6 +62,10 @@ def _read_file(opened: Opened, options: ReadOptions) -> Source:
         return delimited.read(opened, options)
     if options.kinds or options.separators:
         raise SourceError("--type and --split are for CSV and TSV; other formats have types")
+    if options.delimiter is not None:
+        raise SourceError(f"--delimiter is for CSV and TSV; {name} is {style.upper()}")
+    if style in ("parquet", "sqlite") and options.encoding is not None:
+        raise SourceError(f"--encoding is for files of text; {name} is {style.upper()}")
     if style == "parquet":
         return parquet.read(opened, options)
     if style == "sqlite":
@@ -82,20 +91,68 @@ def _format_of(opened: Opened) -> str:
 
 
 def _json(opened: Opened, options: ReadOptions) -> Source:
-    """Return JSON unchanged; the service validates it."""
+    """Return JSON as UTF-8, otherwise unchanged; the service validates it."""
     id_field = options.id_field
+    encoding = checked_encoding(options.encoding)
+
+    inner_arrays: list[str] = []
 
     def pieces() -> Iterator[bytes]:
         try:
             with opened.open_once() as stream:
-                while piece := stream.read(READ_BYTES):
+                for number, piece in enumerate(_as_utf8(stream, encoding, opened.name)):
+                    if number == 0:
+                        inner_arrays[:] = _inner_arrays(piece)
                     yield piece
         except BROKEN as error:
             raise SourceError(f"{opened.name} is cut off or damaged: {error}") from error
 
     if id_field is None:
-        return Source(opened.name, pieces)
-    return Source(opened.name, lambda: _with_ids(pieces(), id_field, opened.name))
+        return Source(opened.name, pieces, inner_arrays=inner_arrays)
+    return Source(
+        opened.name,
+        lambda: _with_ids(pieces(), id_field, opened.name),
+        inner_arrays=inner_arrays,
+    )
+
+
+def _inner_arrays(start: bytes) -> list[str]:
+    """Return the names of members that seem to be arrays of objects, in the start of a JSON."""
+    found = [name.decode(errors="replace") for name in _INNER_ARRAY.findall(start[:PEEK_BYTES])]
+    return list(dict.fromkeys(found))
+
+
+def _as_utf8(stream: BinaryIO, encoding: str | None, name: str) -> Iterator[bytes]:
+    """Yield the bytes of a text, as UTF-8 if they are in another encoding.
+
+    Args:
+        stream: the text.
+        encoding: of it; None: as its byte order mark says, else UTF-8.
+        name: of the source, for errors.
+
+    Raises:
+        SourceError: it is not in that encoding.
+    """
+    piece = stream.read(READ_BYTES)
+    if encoding is None and piece.startswith(UTF_16_MARKS):
+        encoding = "utf-16"
+    decoder = None if encoding is None else codecs.getincrementaldecoder(encoding)()
+    while piece:
+        if decoder is None:
+            yield piece
+        else:
+            try:
+                yield decoder.decode(piece).encode()
+            except UnicodeError as error:
+                raise SourceError(
+                    f"{name} is not {encoding}; name its encoding, for example --encoding latin-1"
+                ) from error
+        piece = stream.read(READ_BYTES)
+    if decoder is not None:
+        try:
+            yield decoder.decode(b"", final=True).encode()
+        except UnicodeError as error:
+            raise SourceError(f"{name} is cut off: its last character is not whole") from error
 
 
 def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[bytes]:
@@ -135,7 +192,8 @@ def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
     for piece in pieces:
         rest += piece
         if is_array is None and rest.strip():
-            is_array = rest.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+            rest = rest.removeprefix(codecs.BOM_UTF8)
+            is_array = rest.lstrip().startswith(b"[")
         if is_array:
             continue  # an array is a single value: wait until it is complete
         *lines, rest = rest.split(b"\n")

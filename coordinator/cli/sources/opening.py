@@ -73,6 +73,11 @@ class Opened:
         try:
             return self._decompressed(Path(self.name).open("rb"))
         except OSError as error:
+            if "://" in self.name:
+                raise SourceError(
+                    f"cannot read {self.name}: addresses begin with http:// or https://, databases "
+                    "with postgres:// or mysql://"
+                ) from error
             raise SourceError(f"cannot read {self.name}: {error.strerror}") from error
 
     def open_once(self) -> BinaryIO:

@@ -61,6 +61,8 @@ class Source:
         bad_rows: the first of them.
         place_of: returns the position in the source of the n-th line sent (from 1).
         opened: a resource that must stay open while the source is used.
+        inner_arrays: names of members that are arrays of objects, seen at the start of JSON; known
+            once `pieces` was read. If there is one item only, these may have been meant.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Source:
     bad_rows: list[BadRow] = field(default_factory=list)
     place_of: Callable[[int], str] = _line
     opened: Any = None
+    inner_arrays: list[str] = field(default_factory=list)
 
     def note_bad(self, place: str, message: str) -> None:
         """Record a skipped row."""

@@ -171,6 +171,7 @@ class TestWithoutService:
             (["serve", "--set", "shard.idle_ms=0"], "shard.idle_ms must be an integer of at lea"),
             (["check", "--set", "shard.idle=1"], "did you mean shard.idle_ms?"),
             (["dance"], "No such command"),
+            (["keys", "dance"], "No such command 'dance'; there are create, list, "),
             (["load"], "Missing argument"),
         ],
     )

@@ -64,6 +64,19 @@ def test_a_table_becomes_an_index_of_its_name(
     assert client.request("GET", "/my-books-new/configuration") == {}, "nobody said yes"
 
 
+def test_one_object_around_an_array_is_mentioned(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "wrapped.json"
+    file.write_text('{"total": 2, "products": [{"id": 1}, {"id": 2}]}')
+    result = _run(service, "load", str(file))
+    assert result.exit_code == 0, result.output
+    assert "one item; if the objects in its 'products' are the items" in result.stderr
+    file.write_text('{"id": 1, "sizes": [{"n": 1}]}\n{"id": 2, "sizes": [{"n": 1}]}\n')
+    assert "one item" not in _run(service, "load", str(file)).stderr
+    client.request("DELETE", "/wrapped")
+
+
 def test_the_proposal_is_applied_by_option_and_by_a_key(
     service: Service, client: Client, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import datetime
 import decimal
 import functools
@@ -85,6 +86,20 @@ class TestCsv:
         with pytest.raises(SourceError, match="name its encoding, for example --encoding latin-1"):
             read(tmp_path, content)
         assert items_of(read(tmp_path, content, encoding="latin-1")) == [{"a": "é", "b": 2}]
+        marked = "a,b\né,2\n".encode("utf-8-sig")
+        assert items_of(read(tmp_path, marked, encoding="utf8")) == [{"a": "é", "b": 2}]
+
+    @pytest.mark.parametrize("encoding", ["klingon", "hex", "a\0b"])
+    @pytest.mark.parametrize("name", ["a.csv", "a.json"])
+    def test_unknown_encodings(self, tmp_path: Path, encoding: str, name: str) -> None:
+        with pytest.raises(SourceError, match="is no encoding of text; there are utf-8, utf-16"):
+            read(tmp_path, "[]", name, encoding=encoding)
+
+    @pytest.mark.parametrize("start", [b"PK\x03\x04\x14", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0"])
+    @pytest.mark.parametrize("name", ["a.xlsx", "a.csv", "a"])
+    def test_workbooks_are_no_text(self, tmp_path: Path, start: bytes, name: str) -> None:
+        with pytest.raises(SourceError, match=r"is an Excel workbook or a ZIP file.* as CSV"):
+            read(tmp_path, start + bytes(100), name)
 
     def test_ids_of_another_column(self, tmp_path: Path) -> None:
         source = read(tmp_path, "isbn,t\n0123,a\n9,b\n", id_field="isbn")
@@ -164,6 +179,22 @@ class TestJson:
         assert items_of(source) == [{"id": 1, "k": 1}, {"id": "x", "k": "x"}]
         with pytest.raises(SourceError, match="'j' must hold an integer or a text"):
             items_of(read(tmp_path, content, "a.json", id_field="j"))
+
+    @pytest.mark.parametrize("content", ['[{"k":1},{"k":"ü"}]', '{"k":1}\n{"k":"ü"}\n'])
+    @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+    def test_byte_order_marks(self, tmp_path: Path, content: str, encoding: str) -> None:
+        source = read(tmp_path, content.encode(encoding), "a.json", id_field="k")
+        assert items_of(source) == [{"id": 1, "k": 1}, {"id": "ü", "k": "ü"}]
+        sent = b"".join(read(tmp_path, content.encode(encoding), "a.json").pieces())
+        assert sent.removeprefix(codecs.BOM_UTF8) == content.encode()
+
+    def test_other_encodings_by_option(self, tmp_path: Path) -> None:
+        content = '{"k":"ü"}'.encode("latin-1")
+        assert items_of(read(tmp_path, content, "a.json", encoding="latin-1")) == [{"k": "ü"}]
+        with pytest.raises(SourceError, match="is not utf-16-le; name its encoding"):
+            items_of(read(tmp_path, b"\0\xdc{}", "a.json", encoding="utf-16-le"))
+        with pytest.raises(SourceError, match="its last character is not whole"):
+            items_of(read(tmp_path, b"{", "a.json", encoding="utf-16-le"))
 
 
 class TestCompression:
@@ -326,5 +357,11 @@ def test_options_that_do_not_fit_the_format(tmp_path: Path) -> None:
         read(tmp_path, BOOKS, query="SELECT 1")
     with pytest.raises(SourceError, match="--type and --split are for CSV"):
         read(tmp_path, "[]", "a.json", kinds={"a": "text"})
+    with pytest.raises(SourceError, match=r"--delimiter is for CSV and TSV; .* is JSON"):
+        read(tmp_path, "[]", "a.json", delimiter=";")
+    with pytest.raises(SourceError, match=r"--encoding is for files of text; .* is SQLITE"):
+        read(tmp_path, "", "a.db", encoding="latin-1")
+    with pytest.raises(SourceError, match="addresses begin with http:// or https://"):
+        formats.read("ftp://host/a.csv", ReadOptions())
     with pytest.raises(SourceError, match="No such file"):
         formats.read(str(tmp_path / "none.csv"), ReadOptions())

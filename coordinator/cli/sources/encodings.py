@@ -1,0 +1,36 @@
+"""Encodings of text files: what the user named, else what a byte order mark says."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final
+
+from coordinator.cli.sources.source import SourceError
+
+UTF_16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def checked_encoding(name: str | None) -> str | None:
+    """Return the encoding that the user named; UTF-8 may begin with a byte order mark.
+
+    Raises:
+        SourceError: there is no such encoding of text.
+    """
+    if name is None:
+        return None
+    try:
+        "".encode(name)
+        codec = codecs.lookup(name).name
+    except (LookupError, ValueError) as error:
+        raise SourceError(
+            f"--encoding: {name!r} is no encoding of text; there are utf-8, utf-16, latin-1, "
+            "cp1252, shift_jis and all others that Python knows"
+        ) from error
+    return "utf-8-sig" if codec == "utf-8" else name
+
+
+def marked_encoding(start: bytes) -> str:
+    """Return the encoding that a byte order mark at the start of a text says, else UTF-8."""
+    if start.startswith(UTF_16_MARKS):
+        return "utf-16"
+    return "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
