@@ -80,12 +80,13 @@ def build(
         os.environ["FACETD_KERNELS"] = "record-checked" if is_checked else "record"
         gc.disable()  # the tools make millions of objects that live as long as the build
         from common.kernels.build.front_end import CannotCompile, CannotEnter
-        from common.kernels.build.link import CannotLink, link
+        from common.kernels.build.link import CannotLink, check_tools, link
         from common.kernels.build.machine_code import chosen_levels, object_path
         from common.kernels.build.plan import CannotPlan, make_plan
 
         levels = chosen_levels()
         try:
+            check_tools()
             plan = make_plan(
                 modules or [sources.module_name(path) for path in sources.kernel_files()]
             )

@@ -68,6 +68,22 @@ def find_compiler(*, for_cpp: bool = False) -> list[str]:
     )
 
 
+def check_tools() -> None:
+    """Look for all that `link` needs, before minutes are spent on machine code.
+
+    Raises:
+        CannotLink: there is no compiler, or no header of Python.
+    """
+    python = sysconfig.get_path("include")
+    if not Path(python, "Python.h").exists():
+        raise CannotLink(
+            f"there is no {python}/Python.h: install Python's headers (Debian: python3-dev), or do "
+            "without compiled kernels: FACETD_KERNELS=numba pip install '.[numba]'"
+        )
+    find_compiler()
+    find_compiler(for_cpp=True)
+
+
 def link(
     plan: Plan,
     folder: Path,
@@ -88,7 +104,7 @@ def link(
         is_checked: what kernels that fail may have met.
 
     Raises:
-        CannotLink: there is no compiler, no header of Python, or something does not compile.
+        CannotLink: there is no compiler, or something does not compile.
     """
     header = _TABLE_HEADER.format(
         num_kernels=len(plan.kernels),
@@ -167,11 +183,6 @@ def _sources(plan: Plan) -> str:
 def _object(folder: Path, work: Path, source: Path, includes: str) -> Path:
     """Compile a file of C, unless it has been compiled."""
     python = sysconfig.get_path("include")
-    if not Path(python, "Python.h").exists():
-        raise CannotLink(
-            f"there is no {python}/Python.h: install Python's headers (Debian: python3-dev), or do "
-            "without compiled kernels: FACETD_KERNELS=numba pip install '.[numba]'"
-        )
     made = folder / f"{key_of(tools_key(), source.read_bytes(), includes)}.o"
     if not made.exists():
         flags = ["-O2", "-fPIC", "-fvisibility=hidden", "-Wall"]

@@ -434,6 +434,40 @@ except CannotBuild as error:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("lacking", "message"),
+    [
+        ("sysconfig.get_path = lambda name: '/nowhere'", "there is no /nowhere/Python.h: install"),
+        ("shutil.which = lambda name: None", "there is no C compiler: install gcc"),
+    ],
+)
+def test_what_a_build_lacks_is_said_before_anything_is_compiled(
+    tmp_path: Path, lacking: str, message: str
+) -> None:
+    program = f"""
+import importlib.util, shutil, sysconfig
+from pathlib import Path
+from common.kernels.build import builder
+
+def unexpected(self):
+    raise SystemExit("compiled first")
+
+{lacking}
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "ziglang" else find_spec(name, *more)
+builder._Build.run = unexpected
+try:
+    builder.build(Path({str(tmp_path / "_none.abi3.so")!r}), is_checked=False, modules=[{MODULE!r}])
+except builder.CannotBuild as error:
+    print(error)
+"""
+    environment = {name: one for name, one in os.environ.items() if name not in ("CC", "CXX")}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env=environment
+    )
+    assert ended.stdout.startswith(message), ended.stderr
+
+
 def test_an_extension_knows_the_sources_that_it_was_built_from(image_path: Path) -> None:
     table = sources.recorded(image_path)
     assert table is not None
