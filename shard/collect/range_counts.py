@@ -18,7 +18,7 @@ A document counts once per bucket, however many of its values are in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,6 +26,7 @@ import numpy as np
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeCounts, RangeRequest
 from common.query import Exists, Range
+from shard.caches.derived import derived
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.calendars import bucket_of
 from shard.collect.facet_pairs import are_among, field_values
@@ -49,7 +50,10 @@ _Counts: TypeAlias = dict[int | float | str, int]
 _COUNTED_PER_POINT: Final = 8
 """If cell numbers stay below this many times the points, an array counts them; otherwise a sort."""
 _HISTOGRAM_SHARE: Final = 8
-"""If at least 1 / `_HISTOGRAM_SHARE` of a segment matches, its histogram is made a column."""
+"""Once 1 / `_HISTOGRAM_SHARE` of a segment's documents were counted, by one search or by several,
+their histogram is made a column."""
+_TALLIES_MAX: Final = 64
+"""Histograms for which a segment notes this."""
 _SPAN_MAX: Final = 1 << 20
 """Bucket numbers that span less than this are told apart by an array, others by a sort."""
 _EXACT_END: Final = 2.0**53
@@ -129,7 +133,9 @@ def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> _
 def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
     """Count documents by the rings or cells of their points."""
     grid = None
-    if request.zoom is not None and part.count * _HISTOGRAM_SHARE >= part.view.segment.num_docs:
+    if request.zoom is not None and _pays_off(
+        part, _grid_key(part.view.segment, field, request.zoom)
+    ):
         grid = grid_of(part.view.segment, field, request.zoom)
     if grid is not None:
         by_code = np.zeros(len(grid.keys) + 1, np.uint32)
@@ -149,12 +155,44 @@ def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
     return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
 
+@derived
+def _tallies(_: Segment) -> dict[Hashable, int]:
+    """Return how many documents were counted since a column was made last, by its key."""
+    return {}
+
+
+def _pays_off(part: Matches, key: Hashable) -> bool:
+    """Return whether to count by a column of buckets: it is there, or many documents are counted.
+
+    A page that shows the same histogram with every search finds it in a column even if each search
+    finds little.
+    """
+    if COLUMN_CACHE.get(key) is not None:
+        return True
+    segment = part.view.segment
+    tallies = _tallies(segment)
+    counted = tallies.pop(key, 0) + part.count
+    if counted * _HISTOGRAM_SHARE >= segment.num_docs:
+        return True
+    if len(tallies) < _TALLIES_MAX:
+        tallies[key] = counted
+    return False
+
+
+def _grid_key(segment: Segment, field: int, zoom: int) -> Hashable:
+    return ("grid", segment.uid, field, zoom)
+
+
+def _histogram_key(segment: Segment, field: int, request: RangeRequest) -> Hashable:
+    return ("histogram", segment.uid, field, request.interval)
+
+
 def grid_of(segment: Segment, field: int, zoom: int) -> _Histogram | None:
     """Return the cells of all points of a field, cached; None if a segment has no points.
 
     Cost: 30 ns a point to build, 1-4 bytes a point kept.
     """
-    key = ("grid", segment.uid, field, zoom)
+    key = _grid_key(segment, field, zoom)
     grid: _Histogram | None = COLUMN_CACHE.get(key)
     column = geo_column(segment, field)
     if grid is None and column is not None:
@@ -207,7 +245,7 @@ def cells(lats: NDArray[np.float64], lngs: NDArray[np.float64], zoom: int) -> ND
 
 
 def _count_intervals(part: Matches, field: int, request: RangeRequest) -> _Counts:
-    if part.count * _HISTOGRAM_SHARE >= part.view.segment.num_docs:
+    if _pays_off(part, _histogram_key(part.view.segment, field, request)):
         histogram = histogram_of(part.view.segment, field, request)
         if histogram is not None:
             by_code = np.zeros(len(histogram.keys) + 1, np.uint32)
@@ -285,7 +323,7 @@ def histogram_of(segment: Segment, field: int, request: RangeRequest) -> _Histog
 
     Cost: 10 ns a number to build, 1-2 bytes a document kept.
     """
-    key = ("histogram", segment.uid, field, request.interval)
+    key = _histogram_key(segment, field, request)
     histogram: _Histogram | None = COLUMN_CACHE.get(key)
     if histogram is not None:
         return histogram

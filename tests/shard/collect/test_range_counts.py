@@ -1,0 +1,69 @@
+"""Histograms count the same before they are columns and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.protocol.messages import RangeRequest
+from shard.caches.lru_cache import LruCache
+from shard.collect import range_counts
+from shard.collect.range_counts import count_ranges, histogram_of
+from shard.query.matches import Matches
+from shard.segment.snapshot import Snapshot
+from tests.shard.columns_model import Item, World
+
+ITEMS: list[Item] = [{"price": [i, i + 7] if i % 5 == 0 else i} for i in range(80)]
+SOME = [3, 5, 20, 21, 63]
+
+
+def counted(snapshot: Snapshot, request: RangeRequest) -> dict[Any, int]:
+    matches = [Matches(view, docs=np.array(SOME, np.uint32)) for view in snapshot.views]
+    found = count_ranges(snapshot, request, matches)
+    return dict(zip(found.keys, found.counts, strict=True))
+
+
+REQUEST = RangeRequest("price", interval=10)
+
+
+def expected() -> Counter[int]:
+    found: Counter[int] = Counter()
+    for doc in SOME:
+        prices = ITEMS[doc]["price"]
+        found.update({p // 10 for p in (prices if isinstance(prices, list) else [prices])})
+    return found
+
+
+def test_what_few_items_have_is_read_from_a_column_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    snapshot = World(ITEMS).snapshot
+    uses: list[bool] = []
+
+    def note(*arguments: Any) -> Any:
+        uses.append(True)
+        return histogram_of(*arguments)
+
+    monkeypatch.setattr(range_counts, "histogram_of", note)
+
+    assert counted(snapshot, REQUEST) == expected()
+    assert uses == [], "five of eighty items"
+    for _ in range(3):
+        assert counted(snapshot, REQUEST) == expected()
+    assert len(uses) == 3, "ten of eighty, then the column is there"
+
+
+def test_a_column_that_was_evicted_is_made_again_after_as_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    snapshot = World(ITEMS).snapshot
+    for _ in range(2):
+        cache = LruCache(1 << 20)
+        monkeypatch.setattr(range_counts, "COLUMN_CACHE", cache)
+        assert counted(snapshot, REQUEST) == expected()
+        assert len(cache) == 0
+        assert counted(snapshot, REQUEST) == expected()
+        assert len(cache) == 1
