@@ -97,8 +97,14 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     for tier in present:
         by_tier[tier] = idf * BEST_FACTORS[best] * (1.0 if tier == best else LESSER_FACTOR)
     typed = by_tier[0]
-    forms = (1.0, STEM_FACTOR, SYNONYM_FACTOR, SPACING_FACTOR, COMPLETION_FACTOR)
-    return (*(typed * factor for factor in forms), *by_tier[1:])
+    return (
+        typed,
+        typed * STEM_FACTOR,
+        typed * SYNONYM_FACTOR,
+        typed * SPACING_FACTOR,
+        typed * COMPLETION_FACTOR,
+        *by_tier[1:],
+    )
 
 
 def is_completed(word: str, doc_freqs: Sequence[int]) -> bool:

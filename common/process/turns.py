@@ -41,7 +41,8 @@ def completed(steps: Generator[None, None, T]) -> T:
         try:
             next(steps)
         except StopIteration as done:
-            return cast(T, done.value)
+            outcome: T = done.value
+            return outcome
 
 
 class _Step(NamedTuple):

@@ -385,13 +385,14 @@ def select_hits(
     Returns:
         Hits, best first.
     """
+    has_scores = request.has_scores
     if not num_hits:
-        return _no_hits(has_scores=request.has_scores)
+        return _no_hits(has_scores=has_scores)
     # Fast paths for the two plain orders: by score, and by insertion number.
-    if request.has_scores and not request.sort and request.after is None:
+    is_plain = not request.sort and request.after is None
+    if is_plain and has_scores:
         return _select_by_score(snapshot, matches, num_hits)
-    is_by_place = not request.has_scores and not request.sort and request.after is None
-    if is_by_place and _are_places_consecutive(snapshot):
+    if is_plain and _are_places_consecutive(snapshot):
         return _select_by_place(snapshot, matches, num_hits, request.is_place_descending)
     # In general: the best k of each segment, then a merge.
     order = _Order(snapshot, request, matches)
@@ -404,10 +405,10 @@ def select_hits(
                 parts.append(best)
                 ordinals.append(i)
     if not parts:
-        return _no_hits(has_scores=request.has_scores)
+        return _no_hits(has_scores=has_scores)
     docs = [best.matches.docs[best.positions] for best in parts]
     scores = None
-    if request.has_scores:
+    if has_scores:
         scores = _joined(
             [
                 None if best.matches.scores is None else best.matches.scores[best.positions]
@@ -824,7 +825,9 @@ def _hits(
     if len(ordinals) == 1:
         segment = snapshot.views[ordinals[0]].segment
         chosen = docs[0][ranking]
-        views = np.full(len(chosen), ordinals[0])
+        views = np.zeros(len(chosen), np.int64)  # `np.full` takes six times as long
+        if ordinals[0]:
+            views += ordinals[0]
         places, records = segment["docs.place"][chosen], segment["docs.record"][chosen]
         return Hits(views, chosen, places, records, None if scores is None else scores[ranking])
     views = np.repeat(ordinals, [len(part) for part in docs])[ranking]

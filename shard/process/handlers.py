@@ -212,12 +212,14 @@ class Handlers:
         if searcher.is_slow(snapshot, request):
             return self._read_slowly(request.index, partial(searcher.search, snapshot, request))
 
-        def search() -> SearchResponse:
-            response = searcher.search(snapshot, request)
-            self._run_background_tasks()
-            return response
+        if self._turns.has_time(request.index):
+            return self._search(snapshot, request)
+        return self._read_later(request.index, partial(self._search, snapshot, request))
 
-        return self._read(request.index, search)
+    def _search(self, snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
+        response = searcher.search(snapshot, request)
+        self._run_background_tasks()
+        return response
 
     def _read(self, index: int, read: Callable[[], T]) -> T | Awaitable[T]:
         """Read on the event loop: at once, or in a later turn if this one has taken long."""

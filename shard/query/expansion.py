@@ -30,12 +30,11 @@ once per segment. The segment caches the result (`shard/caches/query_cache.py`).
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import xxhash
-from msgspec import structs
+from msgspec import Struct, structs
 
 from common.analysis.languages import Languages, stem, stem_all, stem_beginning
 from common.deadline import check_call
@@ -58,9 +57,13 @@ again."""
 _KIND_OF_DISTANCE: Final = np.array(
     (MatchKind.PREFIX, MatchKind.TYPO_1, MatchKind.TYPO_2), np.uint8
 )
+_PREFIX_RUN: Final = np.array((MatchKind.PREFIX, MatchKind.INFIX), np.uint8)
+"""Where the terms of kind PREFIX begin and end, to be searched for among sorted kinds."""
+_EXACT_KINDS: Final = np.array((MatchKind.EXACT,), np.uint8)
 _OBJECT_BYTES: Final = 1_200
 """The objects and array headers of an expansion."""
 ALL_LANGUAGES: Final = (1 << 64) - 1
+_ALL_MASKS: Final = np.array((ALL_LANGUAGES,), np.uint64)
 
 
 class OnlyTerm(NamedTuple):
@@ -71,8 +74,7 @@ class OnlyTerm(NamedTuple):
     languages: int
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(Struct, frozen=True, eq=False):
     """Terms of one segment that match a word."""
 
     terms: NDArray[np.uint32]
@@ -206,7 +208,9 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     spacings = _alternatives(vocabulary, word.spacings, stems, exact)
     for ordinal in synonyms:
         spacings.pop(ordinal, None)
-    pieces = [] if exact is None else [_piece([exact], MatchKind.EXACT, ALL_LANGUAGES)]
+    pieces = []
+    if exact is not None:
+        pieces.append((np.array([exact], np.uint32), _EXACT_KINDS, _ALL_MASKS))
     for kind, masks in (
         (MatchKind.STEM, stems),
         (MatchKind.SYNONYM, synonyms),
@@ -239,20 +243,20 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         else (np.zeros(0, np.uint32), np.zeros(0, np.uint8), np.zeros(0, np.uint64))
     )
     alternatives = dict.fromkeys([*word.synonyms, *word.spacings])
-    phrases = tuple(alternative for alternative in alternatives if len(alternative) > 1)
+    phrases = tuple([alternative for alternative in alternatives if len(alternative) > 1])
     joined = None
-    # Replace the run of PREFIX terms with the prefix list of their range, if it exists.
-    start, end = np.searchsorted(all_kinds, (MatchKind.PREFIX, MatchKind.INFIX)).tolist()
-    if word.is_prefix and end - start > 1:
-        prefix_list = index.prefix_lists.get(vocabulary.prefix_range(word.text))
+    if word.is_prefix:
+        # Replace the run of PREFIX terms with the prefix list of their range, if it exists.
+        start, end = all_kinds.searchsorted(_PREFIX_RUN).tolist()
+        prefix_list = None
+        if end - start > 1:
+            prefix_list = index.prefix_lists.get(vocabulary.prefix_range(word.text))
         if prefix_list is not None:
             joined = _make_expansion(
                 index,
                 np.concatenate((terms[:start], np.array([prefix_list], np.uint32), terms[end:])),
                 np.delete(all_kinds, slice(start + 1, end)),
-                np.concatenate(
-                    (all_masks[:start], np.array([ALL_LANGUAGES], np.uint64), all_masks[end:])
-                ),
+                np.concatenate((all_masks[:start], _ALL_MASKS, all_masks[end:])),
                 phrases,
             )
     return _make_expansion(index, terms, all_kinds, all_masks, phrases, joined)
@@ -275,12 +279,12 @@ def _make_expansion(
 
 
 def _piece(
-    terms: list[int], kind: MatchKind, masks: int | list[int]
+    terms: list[int], kind: MatchKind, masks: list[int]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]:
     return (
         np.array(terms, np.uint32),
-        np.full(len(terms), kind, np.uint8),
-        np.array(masks, np.uint64) + np.zeros(len(terms), np.uint64),
+        np.full(len(terms), int(kind), np.uint8),
+        np.array(masks, np.uint64),
     )
 
 
@@ -293,7 +297,7 @@ def _similar(vocabulary: Vocabulary, word: Word) -> tuple[NDArray[np.uint32], ND
         first, last = vocabulary.prefix_range(word.text)
         return (
             np.arange(first, last, dtype=np.uint32),
-            np.full(last - first, MatchKind.PREFIX, np.uint8),
+            np.full(last - first, int(MatchKind.PREFIX), np.uint8),
         )
     return np.zeros(0, np.uint32), np.zeros(0, np.uint8)
 
@@ -353,6 +357,8 @@ def _typo_masks(
 ) -> NDArray[np.uint64]:
     """Return, by prefix or typo of a word, the fields in which it counts."""
     masks = np.full(len(similar), ALL_LANGUAGES, np.uint64)
+    if not word.typos_by_group:
+        return masks
     is_typo = kinds > MatchKind.PREFIX
     within: dict[int, NDArray[np.bool_]] = {word.typos: np.ones(len(similar), np.bool_)}
     for group, typos in enumerate(word.typos_by_group):
@@ -360,9 +366,8 @@ def _typo_masks(
             near, _ = _similar(vocabulary, structs.replace(word, typos=typos))
             within[typos] = np.isin(similar, near)
         masks[is_typo & ~within[typos]] &= ~np.uint64(languages.mask_of_typos(group))
-    if word.typos_by_group:
-        somewhere = np.uint64(sum(set(languages.masks.values())))
-        masks[masks & somewhere == 0] = 0
+    somewhere = np.uint64(sum(set(languages.masks.values())))
+    masks[masks & somewhere == 0] = 0
     return masks
 
 

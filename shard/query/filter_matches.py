@@ -62,6 +62,9 @@ def match_filters(
         common: clauses that narrow everything.
         groups: by disjunctive facet: clauses that do not narrow that facet's own counts.
     """
+    if not common and not groups:
+        live = view.live_mask
+        return Matches(view, words=live, is_all=live is None), {}
     conditions = [part for clause in common for part in _parts(clause)]
     clauses = [_Clause(snapshot, view, condition) for condition in conditions]
     limit = view.segment.num_docs // _SELECTIVE_SHARE

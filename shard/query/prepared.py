@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _INFIX_TIER: Final = TIER_OF_KIND[MatchKind.INFIX]
+_INFIX: Final = slice(MatchKind.INFIX, MatchKind.INFIX + 1)
 _RANKS: Final = np.arange(NUM_TIERS)
 _RANKS_WITHOUT_INFIX: Final = _RANKS - (_RANKS > _INFIX_TIER)
 
@@ -132,10 +133,9 @@ def tiers_of(query: TextQuery) -> tuple[int, int]:
 def _looks_inside(query: TextQuery) -> bool:
     """Return whether some word also matches inside others."""
     return any(
-        kind == MatchKind.INFIX and weight > 0
+        any(scored.weights[0][_INFIX])
         for scored in query.clauses
         if isinstance(scored.clause, Word)
-        for kind, weight in enumerate(scored.weights[0])
     )
 
 

@@ -44,6 +44,7 @@ from common.protocol.messages import (
     GetRequest,
     GetResponse,
     Pin,
+    RangeCounts,
     RangeRequest,
     SearchRequest,
     SearchResponse,
@@ -107,6 +108,9 @@ class _Plan(NamedTuple):
     """By the facet whose own counts leave them out."""
 
 
+NO_CLAUSES: Final = _Plan((), {})
+
+
 class _Matched(NamedTuple):
     """The matches of a search, by segment of the snapshot."""
 
@@ -131,6 +135,7 @@ class _Pinned(NamedTuple):
     scores: NDArray[np.float64] | None
 
 
+NO_PIN_NUMBERS: Final[tuple[int, ...]] = ()
 NO_PINNED: Final = PinnedDocs(np.zeros(0, np.int64), np.zeros(0, np.uint32))
 
 
@@ -162,7 +167,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     facets, facet_counts = count_facets(
         snapshot, request.facets, found.for_counting if groups is None else groups.ungrouped
     )
-    ranges = []
+    ranges: list[RangeCounts] = []
     for one in request.ranges:
         check_call()
         matches = found.for_counting(_group_of(one), one.leaves_out_own)
@@ -170,7 +175,9 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     counted = time.perf_counter_ns()
     check_call()
     hits, distinct = _select(snapshot, request, found.ranked)
-    pinned, pin_numbers = _pinned_answer(snapshot, request, found.pinned)
+    pinned, pin_numbers = None, NO_PIN_NUMBERS
+    if found.pinned:
+        pinned, pin_numbers = _pinned_answer(snapshot, request, found.pinned)
     ordered = time.perf_counter_ns()
     return SearchResponse(
         total=total,
@@ -181,7 +188,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         documents=tuple(snapshot.read_documents(hits.records[: request.num_documents])),
         facets=facets,
         ranges=tuple(ranges),
-        explanations=_explain(snapshot, request, hits),
+        explanations=_explain(snapshot, request, hits) if request.wants_explanation else (),
         timings_us=(
             (matched - started) // 1_000,
             (counted - matched) // 1_000,
@@ -197,7 +204,9 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         facet_groups=()
         if groups is None
         else tuple([groups.pairs(facet) for facet in request.facets]),
-        value_statistics=value_statistics(snapshot, request.value_statistics, found.for_counting),
+        value_statistics=value_statistics(snapshot, request.value_statistics, found.for_counting)
+        if request.value_statistics
+        else (),
         statistics=absent,
         cube=None
         if request.cube is None
@@ -223,39 +232,47 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         snapshot.num_docs > COLUMN_FAST_MAX or needs_numbering(snapshot, request.distinct.field)
     ):
         return True
-    lengths = snapshot.dictionary_lengths
-    if sum([lengths.get(one.field, 0) for one in request.facets]) > VALUES_FAST_MAX:
-        return True
+    if request.facets:
+        lengths = snapshot.dictionary_lengths
+        if sum([lengths.get(one.field, 0) for one in request.facets]) > VALUES_FAST_MAX:
+            return True
     query = request.query
     if query is not None:
-        words = words_of([*(one.clause for one in query.clauses), *query.excluded])
+        words = words_of([*[one.clause for one in query.clauses], *query.excluded])
         absent = request.assumed_absent
         num_others = 0 if absent is None else _num_others(absent)
         if is_slow_text(snapshot, words, _languages(snapshot), num_others):
             return True
-    if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
-        one.calendar is not None or one.is_of_values for one in _ranges(request)
-    ):
-        return True
     is_joint = request.value_statistics or request.cube is not None
-    if is_joint and (
-        snapshot.num_docs > JOINT_FAST_MAX or _num_joint_keys(request) > KEYS_FAST_MAX
-    ):
+    if (request.ranges or is_joint) and _is_slow_to_range(snapshot, request):
         return True
-    for path, collation in _ordered_fields(request):
-        field = snapshot.registry.number(path)
+    if request.sort or request.ranges or is_joint or request.distinct is not None:
+        for path, collation in _ordered_fields(request):
+            field = snapshot.registry.number(path)
+            for view in snapshot.views:
+                if field is not None and needs_column(snapshot, view, field, collation):
+                    return True
+    for boost in request.boosts:
         for view in snapshot.views:
-            if field is not None and needs_column(snapshot, view, field, collation):
+            if boosting.is_slow(snapshot, view, boost):
                 return True
-    if any(
-        boosting.is_slow(snapshot, view, one) for one in request.boosts for view in snapshot.views
-    ):
-        return True
     for clause in request.filters:
         for view in snapshot.views:
             if filters.is_slow(snapshot, view, clause.filter):
                 return True
     return False
+
+
+def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
+    """Return whether ranges, joint counts and sums are likely to take milliseconds."""
+    if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
+        one.calendar is not None or one.is_of_values for one in _ranges(request)
+    ):
+        return True
+    is_joint = request.value_statistics or request.cube is not None
+    return bool(is_joint) and (
+        snapshot.num_docs > JOINT_FAST_MAX or _num_joint_keys(request) > KEYS_FAST_MAX
+    )
 
 
 def _num_joint_keys(request: SearchRequest) -> int:
@@ -303,6 +320,8 @@ def _ranges(request: SearchRequest) -> Sequence[RangeRequest]:
 
 def _plan(request: SearchRequest) -> _Plan:
     """Sort the clauses of a search by what they narrow."""
+    if not request.filters:
+        return NO_CLAUSES
     facets = [*request.facets, *[one.facet for one in request.value_statistics]]
     if request.cube is not None:
         facets += [one.facet for one in request.cube.facets]
@@ -453,9 +472,7 @@ def _select(
 def _pinned_answer(
     snapshot: Snapshot, request: SearchRequest, pinned: Sequence[_Pinned]
 ) -> tuple[SearchResponse | None, tuple[int, ...]]:
-    """Return the pinned hits in order of their numbers, and the numbers."""
-    if not pinned:
-        return None, ()
+    """Return the pinned hits, of which there are some, in order of their numbers; the numbers."""
     views = np.concatenate([np.full(len(part.pins.docs), part.view) for part in pinned])
     docs = np.concatenate([part.pins.docs for part in pinned])
     numbers = np.concatenate([part.pins.numbers for part in pinned])
@@ -639,18 +656,22 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
                 sums += doc_freqs(view, word, languages)
         freqs.append(tuple(sums.tolist()))
     spacing_freqs = tuple(
-        sum(spacing_freq_among(part.view.segment, words, part.docs) for part in visible)
-        if request.filters
-        else sum(spacing_freq(view, words) for view in snapshot.views)
-        for words in request.spacings
+        [
+            sum([spacing_freq_among(part.view.segment, words, part.docs) for part in visible])
+            if request.filters
+            else sum([spacing_freq(view, words) for view in snapshot.views])
+            for words in request.spacings
+        ]
     )
     whole_freqs = tuple(
-        sum(whole_freq_among(part.view.segment, words, part.docs) for part in visible)
-        if request.filters
-        else sum(whole_freq(view, words) for view in snapshot.views)
-        for words in request.wholes
+        [
+            sum([whole_freq_among(part.view.segment, words, part.docs) for part in visible])
+            if request.filters
+            else sum([whole_freq(view, words) for view in snapshot.views])
+            for words in request.wholes
+        ]
     )
-    cut_freqs = tuple(_cut_freqs(snapshot, visible, request, word) for word in request.cuts)
+    cut_freqs = tuple([_cut_freqs(snapshot, visible, request, word) for word in request.cuts])
     if not request.needs_fields:
         num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
         return StatisticsResponse(

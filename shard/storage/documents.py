@@ -28,7 +28,7 @@ import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -258,7 +258,7 @@ class DocumentStore:
                 read[record] if item is None else item
                 for record, item in zip(records, found, strict=True)
             ]
-        return cast(list[bytes], found)
+        return found  # type: ignore[return-value]  # none is missing
 
     def _read(self, records: Sequence[int]) -> list[bytes]:
         """Read items from LMDB."""
