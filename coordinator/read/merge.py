@@ -18,10 +18,8 @@ Hits are addressed by their position in the concatenated responses. Two ways to 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,8 +108,11 @@ def merge_hits(
     Returns:
         At most `limit` hits, best first.
     """
-    starts = [0, *accumulate([len(answer.places) >> 3 for _, answer in answers])]
-    num_hits = starts.pop()
+    # By position: the shard, its response, and the position of its first hit.
+    found_by: list[tuple[int, SearchResponse, int]] = []
+    for shard, answer in answers:
+        found_by += [(shard, answer, len(found_by))] * (len(answer.places) >> 3)
+    num_hits = len(found_by)
     if limit == 0 or offset >= num_hits:
         return []
     first, end = (offset, offset + limit) if distinct is None else (0, num_hits)
@@ -120,17 +121,19 @@ def merge_hits(
     keys = [(key, _column(answers, i, key, scores, num_hits)) for i, key in enumerate(sort)]
     is_newest_first = is_place_descending and not keys and not scores
     if num_hits < _ARRAYS_MIN or not all(_is_of_doubles(column) for _, column in keys):
-        order = _order_of_few(keys, scores, places, is_newest_first)[first:end]
+        few_scores, few_places = scores.tolist(), places.tolist()
+        order = _order_of_few(keys, few_scores, few_places, is_newest_first)[first:end]
     elif keys or not scores:
         order = _order_of_many(keys, scores, places, is_newest_first)[first:end]
     else:
         order = _order_by_score(np.asarray(scores), np.asarray(places), first, end)
     if distinct is not None:
         order = _best_per_value(answers, order, distinct.limit)[offset : offset + limit]
-    found_by = [bisect_right(starts, position) - 1 for position in order]
-    return [
-        Hit(*answers[i], position - starts[i]) for i, position in zip(found_by, order, strict=True)
-    ]
+    hits = []
+    for position in order:
+        shard, answer, start = found_by[position]
+        hits.append(Hit(shard, answer, position - start))
+    return hits
 
 
 def num_asked(num_hits: int, num_shards: int) -> int:
@@ -165,8 +168,6 @@ class PinnedOnPage(NamedTuple):
 
     def among(self, others: list[Hit]) -> list[Hit]:
         """Return the page: the pinned hits in their slots, the others around them."""
-        if not self.hits:
-            return others
         page = list(others)
         for slot, hit in zip(self.slots, self.hits, strict=True):
             page.insert(slot, hit)
@@ -192,8 +193,6 @@ def pinned_on_page(
         offset: hits on earlier pages.
         limit: hits on a full page.
     """
-    if not pins:
-        return NOTHING_PINNED
     hits = [
         Hit(shard, answer.pinned, rank, number)
         for shard, answer in answers
