@@ -50,20 +50,29 @@ class _Horizon:
         self.seq = seq
         self.readers: dict[int, int] = {}  # horizon → requests that use it
 
+    def release(self, seq: int) -> None:
+        """Note that a request no longer uses a state."""
+        readers = self.readers
+        if readers.get(seq, 0) <= 1:
+            readers.pop(seq, None)
+        else:
+            readers[seq] -= 1
+
 
 class Reading:
     """Context manager of `Cluster.reading`; a generator would cost as much as all its work."""
 
-    __slots__ = ("_cluster", "_index", "_seq")
+    __slots__ = ("_horizon", "_seq")
 
-    def __init__(self, cluster: Cluster, index: int) -> None:
-        self._cluster = cluster
-        self._index = index
+    def __init__(self, horizon: _Horizon) -> None:
+        self._horizon = horizon
         self._seq = 0
 
     def __enter__(self) -> int:
-        self._seq = self._cluster.begin_read(self._index)
-        return self._seq
+        horizon = self._horizon
+        seq = self._seq = horizon.seq
+        horizon.readers[seq] = horizon.readers.get(seq, 0) + 1
+        return seq
 
     def __exit__(
         self,
@@ -71,7 +80,7 @@ class Reading:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._cluster.end_read(self._index, self._seq)
+        self._horizon.release(self._seq)
 
 
 class Cluster:
@@ -87,6 +96,7 @@ class Cluster:
 
     Attributes:
         shards: by ordinal.
+        num_shards: number of shards.
         seq: the newest write sequence number assigned.
         starting: progress of the start.
         withheld: why requests for data are refused for now, though all shards may serve.
@@ -118,6 +128,7 @@ class Cluster:
             )
             for shard, locate in enumerate(locators)
         )
+        self.num_shards = len(self.shards)
         self.starting = Starting(self.shards)
         self._watching: asyncio.Task[None] | None = None
         self.seq = 0
@@ -168,11 +179,6 @@ class Cluster:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
         await asyncio.gather(*(shard.stop() for shard in self.shards))
-
-    @property
-    def num_shards(self) -> int:
-        """Number of shards."""
-        return len(self.shards)
 
     @property
     def has_started(self) -> bool:
@@ -268,27 +274,26 @@ class Cluster:
         Raises:
             Unavailable: `starting`.
         """
-        self._check_started()
-        horizon = self._horizon(index)
-        seq = horizon.seq
-        if seq < self.floor:
-            seq = horizon.seq = self.floor
-        horizon.readers[seq] = horizon.readers.get(seq, 0) + 1
-        return seq
+        return self.reading(index).__enter__()
 
     def end_read(self, index: int, seq: int) -> None:
         """Release the horizon `seq` that a request was using."""
         horizon = self._horizons.get(index)
-        if horizon is None:
-            return  # the index has been deleted meanwhile
-        if horizon.readers.get(seq, 0) <= 1:
-            horizon.readers.pop(seq, None)
-        else:
-            horizon.readers[seq] -= 1
+        if horizon is not None:  # else the index has been deleted meanwhile
+            horizon.release(seq)
 
     def reading(self, index: int) -> Reading:
-        """Hold the horizon of an index for the body of a `with` statement."""
-        return Reading(self, index)
+        """Hold the horizon of an index for the body of a `with` statement, which follows at once.
+
+        Raises:
+            Unavailable: `starting`.
+        """
+        if not self._has_started or self.withheld is not None:
+            self._check_started()
+        horizon = self._horizons.get(index) or self._horizon(index)
+        if horizon.seq < self.floor:
+            horizon.seq = self.floor
+        return Reading(horizon)
 
     def oldest_horizon(self, index: int) -> int:
         """Return the oldest horizon of an index that any request still uses."""

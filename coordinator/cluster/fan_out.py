@@ -109,9 +109,10 @@ async def gather_each(
         results.reverse()
         if first_error is not None and num_answered == 0:
             raise first_error  # no shard responded: there is no partial result either
-        return results
-    finally:
+    except BaseException:
         _release(calls)
+        raise
+    return results
 
 
 async def call_all(
@@ -138,8 +139,9 @@ async def call_all(
             # Not a comprehension: after a failure, the calls already made must be released.
             calls.append(cluster.shards[shard].call(method, shard_params, timeout_ms))
         return [await call for call in calls if call is not None]
-    finally:
+    except BaseException:
         _release(calls)
+        raise
 
 
 def _release(calls: Sequence[asyncio.Future[Any] | None]) -> None:

@@ -160,12 +160,12 @@ class Connection(RequestHandler):
         self.peer_address = str(peer[0]) if peer else ""
         super().connection_made(transport)
 
-    async def start(self) -> None:
+    def start(self) -> Coroutine[Any, Any, None]:
         """Answer requests, one after another, until the connection ends."""
         if sys.version_info < (3, 12):  # later versions run a new task eagerly, in the same turn
             one_task = _OneTask(self._loop, self._messages)
             self._loop = one_task  # type: ignore[assignment]  # as much as is used
-        await super().start()
+        return super().start()
 
     def resume_reading(self, *args: Any, **kwargs: Any) -> None:
         """Resume reading if it was paused; a body that arrived with its head has paused nothing."""

@@ -12,6 +12,7 @@ senders never take the slots of fast ones.
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs
@@ -31,7 +32,7 @@ from common.errors import (
 )
 from common.process.logs import Log
 from coordinator.http.rate_limit import RateLimit, TrustedProxies, client_of
-from coordinator.http.request import ByteBudget
+from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
 from coordinator.http.routing import Body, Router, ServedRoute
 from coordinator.http.security import ANYBODY
@@ -197,7 +198,10 @@ class Middleware:
         return client_of(self._proxies.address(request.peer_address, forwarded))
 
     async def _answer(self, route: ServedRoute, request: Request) -> Response:
-        """Check what the route requires, read the body, run the route."""
+        """Check what the route requires, read the body, run the route.
+
+        The route runs again if its index switches configuration meanwhile.
+        """
         if self._rate_limit is not None and route.action is not None:
             self._rate_limit.take(request.caller.key_id or self._client(request))
         if route.is_change:
@@ -216,9 +220,9 @@ class Middleware:
                 )
         if request.arguments and "{index}" in route.path:
             self._find_index(route, request)
-        num_taken = 0
+        num_taken = num_admitted = 0
         if route.body is not Body.NONE and request.has_body:
-            check_content_type(route.body, request)
+            check_content_type(route.body, request.headers.get(hdrs.CONTENT_TYPE, ""))
             if route.body is not Body.STREAM:
                 num_taken = await request.read_body(self._limits, route.bytes_limit, self._budget)
         metrics = self._metrics
@@ -226,40 +230,38 @@ class Middleware:
             if num_taken > BODY_FAST_BYTES:
                 lane = request.index.number if route.needs_index else COMMON_LANE
                 await self._services.turns.take(lane)
-            if not route.is_admitted:
-                return await self._run(route, request)
-            if metrics.requests_in_flight >= self._limits.requests_in_flight_max:
-                raise Unavailable(
-                    f"{self._limits.shown('requests_in_flight_max')} requests are being answered; "
-                    "send this one again shortly",
-                    code="overloaded",
-                )
-            metrics.requests_in_flight += 1
-            try:
-                return await self._run(route, request)
-            finally:
-                metrics.requests_in_flight -= 1
+            if route.is_admitted:
+                if metrics.requests_in_flight >= self._limits.requests_in_flight_max:
+                    raise Unavailable(
+                        f"{self._limits.shown('requests_in_flight_max')} requests are being "
+                        "answered; send this one again shortly",
+                        code="overloaded",
+                    )
+                metrics.requests_in_flight += 1
+                num_admitted = 1
+            begun = time.perf_counter()
+            for _ in range(SWITCH_TRIES_MAX):
+                try:
+                    return await route.handler(self._services, request)
+                except Switched:
+                    await self._wait_switched(route, request)
+                request.waited_ms = int((time.perf_counter() - begun) * 1000)
+            return await route.handler(self._services, request)
         finally:
+            metrics.requests_in_flight -= num_admitted
             self._budget.give_back(num_taken)
 
-    async def _run(self, route: ServedRoute, request: Request) -> Response:
-        """Run a route; run it again if its index switches configuration meanwhile.
+    async def _wait_switched(self, route: ServedRoute, request: Request) -> None:
+        """Wait for a route's index that is switching configuration, and look it up again.
 
-        The index is looked up and the request parsed again, under the configuration of that moment.
-        Routes raise no `Switched` once they have changed or sent anything.
+        Then the request is parsed again, under the configuration of that moment. Routes raise no
+        `Switched` once they have changed or sent anything.
         """
-        begun = time.perf_counter()
-        for _ in range(SWITCH_TRIES_MAX):
-            try:
-                return await route.handler(self._services, request)
-            except Switched:
-                if route.needs_index:
-                    await self._catalog.switched(request.index, SWITCH_WAIT_SECONDS)
-                    self._find_index(route, request)
-                else:
-                    await self._catalog.next_change(SWITCH_WAIT_SECONDS)
-            request.waited_ms = int((time.perf_counter() - begun) * 1000)
-        return await route.handler(self._services, request)
+        if route.needs_index:
+            await self._catalog.switched(request.index, SWITCH_WAIT_SECONDS)
+            self._find_index(route, request)
+        else:
+            await self._catalog.next_change(SWITCH_WAIT_SECONDS)
 
     def _find_index(self, route: ServedRoute, request: Request) -> None:
         """Look up the index that the path names; check that the caller may use it."""
@@ -329,8 +331,9 @@ def shown_path(request: Request) -> str:
     return request.target.partition("?")[0][:500].encode("utf-8", "replace").decode()
 
 
-def check_content_type(body: Body, request: Request) -> None:
-    """Check that the route accepts the body's type.
+@lru_cache(maxsize=64)  # clients send few; a client that sends many evicts only these
+def check_content_type(body: Body, header: str) -> None:
+    """Check that a route with such a body accepts a Content-Type.
 
     A JSON route accepts nothing but JSON: browsers send `text/plain` from any page without a
     preflight. A stream without a type comes from a script, not from a browser's form.
@@ -338,7 +341,7 @@ def check_content_type(body: Body, request: Request) -> None:
     Raises:
         UnsupportedMediaType: names the accepted types.
     """
-    media_type, charset = request.content_type
+    media_type, charset = parse_content_type(header)
     is_known = (
         media_type in body.value
         or (body is Body.STREAM and not media_type)

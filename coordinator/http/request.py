@@ -18,7 +18,6 @@ import asyncio
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import brotli
@@ -80,7 +79,6 @@ class ContentType(NamedTuple):
     """utf-8 if absent."""
 
 
-@lru_cache(maxsize=64)  # clients send few; a client that sends many evicts only these
 def parse_content_type(header: str) -> ContentType:
     """Parse a Content-Type header."""
     media_type, *parameters = header.split(";")
@@ -198,11 +196,6 @@ class Request:
         return segments, query_string.partition("#")[0]
 
     @property
-    def content_type(self) -> ContentType:
-        """The declared type of the body."""
-        return parse_content_type(self.headers.get(hdrs.CONTENT_TYPE, ""))
-
-    @property
     def has_body(self) -> bool:
         """Whether a body follows the head."""
         return not self._payload.at_eof()
@@ -252,8 +245,7 @@ class Request:
         if payload.at_eof():
             return 0
         bytes_max = ByteLimit(limits, limit_name)
-        self._begin_body(bytes_max)
-        inflate = self._inflater()
+        inflate = self._begin_body(bytes_max)
         try:
             # Most bodies arrive with the head: then there is nothing to wait for.
             chunk = payload.read_nowait()
@@ -320,8 +312,7 @@ class Request:
         if payload.at_eof():
             return
         bytes_max = ByteLimit(limits, limit_name)
-        self._begin_body(bytes_max)
-        inflate = self._inflater()
+        inflate = self._begin_body(bytes_max)
         num_received = num_bytes = 0
         try:
             while not payload.at_eof():
@@ -346,28 +337,26 @@ class Request:
         except (RequestPayloadError, ClientPayloadError, HttpProcessingError) as error:
             raise _broken_body() from error
 
-    def _begin_body(self, bytes_max: ByteLimit) -> None:
-        """Reject a body that announces itself as too large; else send 100 Continue if expected."""
+    def _begin_body(self, bytes_max: ByteLimit) -> Inflater | None:
+        """Reject a body that announces itself as too large; else send 100 Continue if expected.
+
+        Returns:
+            What decompresses it; None if it is sent as it is.
+        """
         self._check_size(self.announced_bytes, bytes_max)
         expectation = self.headers.get(hdrs.EXPECT)
-        if expectation is None or self.is_http_1_0:
-            return
+        if expectation is not None and not self.is_http_1_0:
+            self._continue(expectation)
+        encoding = self.headers.get(hdrs.CONTENT_ENCODING)
+        return None if encoding is None else _inflater(encoding.strip().lower())
+
+    def _continue(self, expectation: str) -> None:
+        """Let the client send the body that it holds back."""
         if expectation.lower() != "100-continue":
             raise ExpectationFailed("the only expectation that can be met is 100-continue")
         transport = self.protocol.transport
         if transport is not None:
             transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def _inflater(self) -> Inflater | None:
-        """Return the decompressor for the content encoding."""
-        encoding = self.headers.get(hdrs.CONTENT_ENCODING, "").strip().lower()
-        if encoding in ("", "identity"):
-            return None
-        if encoding not in _ENCODINGS:
-            raise UnsupportedMediaType(
-                f"content encoding {encoding[:40]!r} is not supported; use gzip, deflate or br"
-            )
-        return Inflater(encoding)
 
     def _check_size(self, num_bytes: int, bytes_max: ByteLimit) -> None:
         """Reject a body that exceeds its limit."""
@@ -460,6 +449,17 @@ def _broken_body() -> InvalidRequest:
     return InvalidRequest(
         "the body is cut off or wrongly framed (Content-Length, chunks)", code="invalid_body"
     )
+
+
+def _inflater(encoding: str) -> Inflater | None:
+    """Return the decompressor for a content encoding."""
+    if encoding in ("", "identity"):
+        return None
+    if encoding not in _ENCODINGS:
+        raise UnsupportedMediaType(
+            f"content encoding {encoding[:40]!r} is not supported; use gzip, deflate or br"
+        )
+    return Inflater(encoding)
 
 
 async def _inflated(chunk: bytes, inflate: Inflater | None) -> AsyncIterator[bytes]:

@@ -80,11 +80,11 @@ class Route:
     """Parameters that it reads from query string or body, for the documentation."""
     document: dict[str, Any] = field(default_factory=dict)
     """Additions to the OpenAPI operation: request body, responses."""
+    name: str = field(init=False)
+    """In metrics and logs."""
 
-    @property
-    def name(self) -> str:
-        """The route's name in metrics and logs."""
-        return f"{self.method} {self.path}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"{self.method} {self.path}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class RouteTable:
 
         def note(handler: Handler) -> Handler:
             for route in routes:
-                declared = {one.name: getattr(route, one.name) for one in fields(route)}
+                declared = {one.name: getattr(route, one.name) for one in fields(route) if one.init}
                 self._routes.append(ServedRoute(**declared, handler=handler))
             return handler
 

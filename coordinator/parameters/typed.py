@@ -262,9 +262,19 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
         return any(one.depends_on_time for one in self.boosts) or bool(self.rules)
 
     @property
+    def all_facets(self) -> tuple[FacetSpec, ...]:
+        """Configured facets, and other fields."""
+        return self.facets + self.field_facets
+
+    @property
     def num_buckets_max(self) -> int:
         """The most buckets that its facets may list together."""
-        return sum([one.configuration.size for one in (*self.facets, *self.field_facets)])
+        return sum([one.configuration.size for one in self.all_facets])
+
+    @property
+    def sums_up_fields(self) -> bool:
+        """Whether any of its facets sums up numbers by value."""
+        return bool([one for one in self.all_facets if one.summary.fields])
 
     @property
     def offset(self) -> int:

@@ -24,7 +24,12 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.facet_keys import accept_keys
 from coordinator.read.facet_values import FacetValues, GroupCounts, Sums
-from coordinator.read.facets import facet_results, is_summed_up, num_values_to_list
+from coordinator.read.facets import (
+    facet_results,
+    is_summed_up,
+    known_results,
+    num_values_to_list,
+)
 from coordinator.read.field_facets import field_results
 from coordinator.read.groups import count_groups
 from coordinator.read.results import FacetResult
@@ -68,9 +73,9 @@ class FacetListing:
             parameters: of the search.
             outcome: what the shards counted.
         """
-        if not parameters.facets and not parameters.field_facets:
-            return []
         state, facets = outcome.state, outcome.memory.facets
+        if (known := known_results(parameters, outcome.plan, facets)) is not None:
+            return known
         groups: list[GroupCounts] = []
         if parameters.distinct is not None and parameters.distinct.counts_groups:
             groups = await asyncio.to_thread(

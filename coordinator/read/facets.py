@@ -203,6 +203,8 @@ def plan_facets(
 
     A search that allows partial results neither uses nor makes totals: these cover all shards.
     """
+    if not parameters.facets:
+        return FacetPlan((), {}, is_total)
     requests = []
     known: dict[str, _Totals] = {}
     # A range filter is a facet's own filter too, but selects no value.
@@ -238,7 +240,8 @@ def value_request(parameters: SearchParameters, spec: FacetSpec) -> FacetRequest
 
 def is_summed_up(spec: FacetSpec) -> bool:
     """Return whether the facet needs counts within the hits (statistics, percentiles, …)."""
-    return spec.configuration.show_facet_stats or spec.summary.is_of_values
+    summary = spec.summary
+    return bool(spec.configuration.show_facet_stats or summary.cardinality or summary.percentiles)
 
 
 def _num_alive_wanted(spec: FacetSpec) -> int:
@@ -373,6 +376,25 @@ def listed_buckets(
         settings.size,
         accepts,
     )
+
+
+def known_results(
+    parameters: SearchParameters, plan: FacetPlan, memory: FacetMemory
+) -> list[FacetResult] | None:
+    """Return the facets of a search if every page of them is cached: there is nothing to merge."""
+    if plan.requests or parameters.field_facets:
+        return None
+    results = []
+    for spec in parameters.facets:
+        settings = spec.configuration
+        key = _page_key(spec, parameters)
+        if key is None or is_summed_up(spec):
+            return None
+        page = memory.page(plan.known[settings.field].horizon, key)
+        if page is None:
+            return None
+        results.append(FacetResult(settings.field, settings.title, settings.position, page, None))
+    return results
 
 
 def num_values_to_list(parameters: SearchParameters, plan: FacetPlan, memory: FacetMemory) -> int:

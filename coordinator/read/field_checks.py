@@ -30,7 +30,7 @@ def names_fields(parameters: SearchParameters) -> bool:
         or parameters.ranges
         or parameters.distinct is not None
         or parameters.cube is not None
-        or any(spec.summary.fields for spec in parameters.facets)
+        or (parameters.facets and parameters.sums_up_fields)
     )
 
 
@@ -53,6 +53,8 @@ async def check_fields(
     """
     if parameters.key_filter is not None:
         return
+    if _are_known(memory, parameters):
+        return
     knows = memory.knows_field
     named = [key.field for key in parameters.sort if key.field is not None and key.point is None]
     distinct = [] if parameters.distinct is None else [parameters.distinct.field]
@@ -61,16 +63,9 @@ async def check_fields(
     ranges = [one for one in parameters.ranges if one.origin is None and one.zoom is None]
     summed = [
         (spec.configuration.field, name)
-        for spec in (*parameters.facets, *parameters.field_facets)
+        for spec in parameters.all_facets
         for name in spec.summary.fields
     ]
-    if (
-        all(map(knows, (*parameters.filter_fields, *named, *distinct)))
-        and all(counted.get(one.field, 0) & _kinds_of(one) for one in ranges)
-        and all(counted.get(name, 0) & _NUMBERS for _, name in summed)
-        and (cube is None or counted.get(cube.field, 0) & _NUMBERS)
-    ):
-        return
     statistics = await memory.statistics.of_query(
         state.index,
         NO_QUERY,
@@ -133,6 +128,28 @@ async def check_fields(
                 code="invalid_facet_ranges",
                 param=f"facet_ranges.{one.field}",
             )
+
+
+def _are_known(memory: IndexMemory, parameters: SearchParameters) -> bool:
+    """Return whether all fields that a search names are known to have the values that it needs."""
+    knows = memory.knows_field
+    for name in parameters.filter_fields:
+        if not knows(name):
+            return False
+    for key in parameters.sort:
+        if key.field is not None and key.point is None and not knows(key.field):
+            return False
+    if parameters.distinct is not None and not knows(parameters.distinct.field):
+        return False
+    counted = memory.statistics.scalar_fields
+    for one in parameters.ranges:
+        is_of_values = one.origin is None and one.zoom is None
+        if is_of_values and not counted.get(one.field, 0) & _kinds_of(one):
+            return False
+    numbers = [name for spec in parameters.all_facets for name in spec.summary.fields]
+    if parameters.cube is not None:
+        numbers.append(parameters.cube.field)
+    return not [name for name in numbers if not counted.get(name, 0) & _NUMBERS]
 
 
 def _kinds_of(request: RangeRequest) -> int:

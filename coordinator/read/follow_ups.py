@@ -25,7 +25,7 @@ from coordinator.read.facet_cube import cube_request, cube_result, edges_of, emp
 from coordinator.read.groups import tokens_of, with_groups
 from coordinator.read.merge import Hit, merge_hits
 from coordinator.read.results import CubeResult, FacetResult
-from coordinator.read.scatter import Scatter, SearchOutcome
+from coordinator.read.scatter import Scatter, SearchOutcome, answered
 from coordinator.read.stored_items import page_items
 from coordinator.read.value_statistics import statistics_requests, with_statistics
 
@@ -65,7 +65,7 @@ async def with_group_hits(
             distinct=distinct,
             groups=GroupsRequest(np.array(tokens, np.uint64).tobytes()),
         )
-        answers = await scatter.send(request, parameters, outcome.state.deadline)
+        answers = answered(await scatter.send(request, parameters, outcome.state.deadline))
     members = None
     if limit:
         found = merge_hits(
@@ -99,7 +99,7 @@ async def with_value_statistics(
     request = msgspec.structs.replace(
         _without_results(outcome.request), value_statistics=tuple(requests.values())
     )
-    answers = await scatter.send(request, parameters, outcome.state.deadline)
+    answers = answered(await scatter.send(request, parameters, outcome.state.deadline))
     steps = with_statistics(facets, requests, [answer for _, answer in answers])
     return await turns.run(outcome.state.index.number, steps)
 
@@ -129,7 +129,7 @@ async def joint_counts(
     search = _without_results(outcome.request)
     request = cube_request(spec, edges, parameters, search, facets, limits)
     assert request.cube is not None
-    answers = await scatter.send(request, parameters, outcome.state.deadline)
+    answers = answered(await scatter.send(request, parameters, outcome.state.deadline))
     return await asyncio.to_thread(
         cube_result, request.cube, parameters, [answer for _, answer in answers]
     )

@@ -20,6 +20,7 @@ from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.merge import (
+    NOTHING_PINNED,
     Hit,
     bucket_height,
     lacks_hits,
@@ -62,7 +63,7 @@ class Paging:
         Raises:
             As `Scatter.search`.
         """
-        if parameters.sort and any(key.num_buckets for key in parameters.sort):
+        if parameters.sort and [key for key in parameters.sort if key.num_buckets]:
             parameters = await self._with_buckets(parameters, state)
         sort, is_newest_first = parameters.sort, parameters.is_place_descending
         offset, limit = parameters.offset if cursor is None else 0, parameters.per_page
@@ -76,13 +77,15 @@ class Paging:
             outcome = await self._scatter.search(
                 parameters, state, cursor, num_hits=num_first, may_be_inline=may_be_inline
             )
-            pinned = pinned_on_page(
-                outcome.answers,
-                outcome.total,
-                parameters.pins,
-                offset if cursor is None else cursor.num_seen,
-                limit,
-            )
+            pinned = NOTHING_PINNED
+            if parameters.pins:
+                pinned = pinned_on_page(
+                    outcome.answers,
+                    outcome.total,
+                    parameters.pins,
+                    offset if cursor is None else cursor.num_seen,
+                    limit,
+                )
             num_others = limit - len(pinned.hits)
             hits = merge_hits(
                 outcome.answers,
@@ -95,7 +98,7 @@ class Paging:
             if num_first == num_hits or not lacks_hits(
                 outcome.answers, hits, sort, is_newest_first, num_others
             ):
-                return outcome, pinned.among(hits)
+                return outcome, pinned.among(hits) if pinned.hits else hits
             num_first = num_hits
 
     async def _with_buckets(

@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from common.analysis.analyzer import (
     TYPO_LENGTHS_DEFAULT,
@@ -57,8 +58,7 @@ _CLOSING = re.compile(r"[^\s\w'’.,-]")
 _PIECE = re.compile(r'(?P<sign>-?)"(?P<phrase>[^"]*)(?P<close>"?)|(?P<word>[^\s"]+)')
 
 
-@dataclass(frozen=True, slots=True)
-class QueryOptions:
+class QueryOptions(Struct, frozen=True):
     """How words are matched: as the request says, else as the index is configured."""
 
     match: str = "all"
@@ -70,8 +70,7 @@ class QueryOptions:
     """Where words of three letters or more are found inside others: `Word.infix`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedQuery:
+class ParsedQuery(Struct, frozen=True):
     """Clauses that a document's texts must, may and must not match."""
 
     clauses: tuple[Clause, ...]
@@ -129,8 +128,7 @@ def _folded(analyzer: Analyzer, text: str) -> Words:
     return tuple(token.text for token in analyzer.tokenize(text))
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(Struct):
     """A part of the query text: one word as typed, or one quoted phrase."""
 
     tokens: list[Token]
@@ -148,10 +146,12 @@ def _split(text: str, analyzer: Analyzer) -> Generator[None, None, list[_Piece]]
         is_phrase = word is None
         is_excluded = bool(match["sign"]) if is_phrase else word.startswith("-") and len(word) > 1
         begin = match.start("phrase" if is_phrase else "word")
-        tokens = [
-            Token(one.text, one.position, begin + one.start, begin + one.end, one.is_run)
-            for one in analyzer.tokenize(match["phrase"] if is_phrase else word)
-        ]
+        tokens = analyzer.tokenize(match["phrase"] if is_phrase else word)
+        if begin:
+            tokens = [
+                Token(one.text, one.position, begin + one.start, begin + one.end, one.is_run)
+                for one in tokens
+            ]
         if tokens:
             is_open = is_phrase and not match["close"]
             pieces.append(_Piece(tokens, is_phrase, is_excluded, is_open))
@@ -284,7 +284,7 @@ def parse_query(
         words_max: limit of folded words; the rest are dropped.
     """
     pieces = yield from _split(text, analyzer)
-    num_words_cut = max(0, sum(len(piece.tokens) for piece in pieces) - words_max)
+    num_words_cut = max(0, sum([len(piece.tokens) for piece in pieces]) - words_max)
     if num_words_cut:
         pieces = _cut(pieces, words_max)
     builder = _ClauseBuilder(vocabulary, options)
@@ -327,7 +327,7 @@ def parse_query(
             continue
         yield from close_row()
         is_row_open = False
-        words = tuple(token.text for token in piece.tokens)
+        words = tuple([token.text for token in piece.tokens])
         is_prefix = piece.is_open and piece.is_phrase and options.prefix != "none"
         clause: Clause = Phrase(words, is_prefix) if len(words) > 1 else Word(words[0], is_prefix)
         if piece.is_excluded:
@@ -353,14 +353,15 @@ def _whole(pieces: Sequence[_Piece]) -> Words:
 
     A run without spaces has other words in an item than in a query.
     """
-    tokens = [token for piece in pieces for token in piece.tokens]
-    if (
-        len(tokens) > WHOLE_WORDS_MAX
-        or any(piece.is_excluded for piece in pieces)
-        or any(token.is_run for token in tokens)
-    ):
-        return ()
-    return tuple(token.text for token in tokens)
+    words: list[str] = []
+    for piece in pieces:
+        if piece.is_excluded or len(words) + len(piece.tokens) > WHOLE_WORDS_MAX:
+            return ()
+        for token in piece.tokens:
+            if token.is_run:
+                return ()
+            words.append(token.text)
+    return tuple(words)
 
 
 def _cut(pieces: Sequence[_Piece], words_max: int) -> list[_Piece]:

@@ -34,9 +34,12 @@ def dress_items(
             project(document, parameters.fields, parameters.exclude_fields)
             for document in documents
         ]
+    if not parameters.show and not parameters.sort and marks is None:
+        return documents
     wants_score = bool(parameters.show & {"score", "score_details"})
     wants_elements = "elements" in parameters.show
-    distance_key = next((i for i, key in enumerate(parameters.sort) if key.point is not None), None)
+    nearest = [i for i, key in enumerate(parameters.sort) if key.point is not None]
+    distance_key = nearest[0] if nearest else None
     if not wants_score and not wants_elements and distance_key is None and marks is None:
         return documents
     dressed = []

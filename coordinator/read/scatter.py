@@ -9,8 +9,8 @@ count these along; only where there are some, the search is sent again with the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from typing import Final
+from collections.abc import Coroutine, Generator, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +19,7 @@ from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.limits import Limits
 from common.process.turns import Turns
-from common.protocol.messages import Distinct, SearchRequest, SearchResponse
+from common.protocol.messages import Distinct, RangeRequest, SearchRequest, SearchResponse
 from common.protocol.methods import SEARCH
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
@@ -112,9 +112,11 @@ class Scatter:
         index, deadline = state.index, state.deadline
         memory = self._memories.of(index)
         scored = UNRESTRICTED
-        is_boosted = parameters.is_boosted and (num_hits > 0 or parameters.min_score is not None)
-        boosts = parameters.boosts if is_boosted else ()
-        factors = parameters.factors if is_boosted else ()
+        boosts, factors = parameters.boosts, parameters.factors
+        if (boosts or factors) and not (
+            parameters.is_boosted and (num_hits > 0 or parameters.min_score is not None)
+        ):
+            boosts, factors = (), ()
         if parameters.query:
             scored = await self._scored_query(memory, parameters, state)
         if names_fields(parameters):
@@ -139,12 +141,7 @@ class Scatter:
             query=scored.query,
             filters=parameters.filters,
             facets=plan.requests,
-            ranges=(
-                *parameters.ranges,
-                *[request for tree in parameters.trees for request in tree.requests],
-                *field_requests(parameters),
-                *histogram_requests(parameters.cube),
-            ),
+            ranges=_range_requests(parameters),
             sort=parameters.sort,
             is_place_descending=parameters.is_place_descending,
             num_hits=num_hits,
@@ -164,27 +161,29 @@ class Scatter:
             wants_distinct_values=self._cluster.num_shards > 1,
             assumed_absent=None if scored.assumption is None else scored.assumption.request,
         )
-        answers = await self.send(request, parameters, deadline)
+        answers = answered(await self.send(request, parameters, deadline))
         if scored.assumption is not None:
             counted = [one.statistics for _, one in answers if one.statistics is not None]
             statistics = self._memories.statistics(memory, parameters.key_filter)
             scored = await score_again(index, parameters, statistics, scored, counted, self._turns)
             request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
             if any(part.has_any for part in counted):
-                answers = await self.send(request, parameters, deadline)
+                answers = answered(await self.send(request, parameters, deadline))
         if plan.requests:
             await memory.facets.learn(index, answers, deadline, self._turns)
-        total = await _total(parameters.distinct, answers)
+        if parameters.distinct is None:
+            total = sum([answer.total for _, answer in answers])
+        else:
+            total = await _num_distinct(parameters.distinct, answers)
         return SearchOutcome(answers, state, memory, scored, plan, total, request)
 
-    async def send(
+    def send(
         self, request: SearchRequest, parameters: SearchParameters, deadline: Deadline
-    ) -> list[tuple[int, SearchResponse]]:
-        """Send a request to all shards; return (shard ordinal, response) of those that answered."""
-        responses = await gather_partial(
+    ) -> Coroutine[Any, Any, list[SearchResponse | None]]:
+        """Send a request to all shards; return their responses, None of one that is down."""
+        return gather_partial(
             self._cluster, SEARCH, request, deadline, is_partial=parameters.allows_partial
         )
-        return [(i, response) for i, response in enumerate(responses) if response is not None]
 
     def num_documents(self, num_hits: int, parameters: SearchParameters) -> int:
         """Return how many stored items each shard sends along with `num_hits` hits."""
@@ -192,9 +191,9 @@ class Scatter:
             return 0
         return num_inline(num_hits, self._cluster.num_shards)
 
-    async def _scored_query(
+    def _scored_query(
         self, memory: IndexMemory, parameters: SearchParameters, state: SearchedState
-    ) -> ScoredQuery:
+    ) -> Coroutine[Any, Any, ScoredQuery]:
         """Parse and score the query text."""
 
         def parse() -> Generator[None, None, ParsedQuery]:
@@ -213,7 +212,7 @@ class Scatter:
             )
 
         statistics = self._memories.statistics(memory, parameters.key_filter)
-        return await score_query(
+        return score_query(
             state.index,
             parse,
             parameters,
@@ -224,10 +223,25 @@ class Scatter:
         )
 
 
-async def _total(distinct: Distinct | None, answers: Answers) -> int:
-    """Return the number of hits over all shards."""
-    if distinct is None:
-        return sum([answer.total for _, answer in answers])
+def answered(responses: Sequence[SearchResponse | None]) -> list[tuple[int, SearchResponse]]:
+    """Return (shard ordinal, response) of the shards that answered."""
+    return [(i, response) for i, response in enumerate(responses) if response is not None]
+
+
+def _range_requests(parameters: SearchParameters) -> tuple[RangeRequest, ...]:
+    """Return all ranges that a search counts, in the order of its responses."""
+    if not (parameters.trees or parameters.field_facets or parameters.cube is not None):
+        return parameters.ranges
+    return (
+        *parameters.ranges,
+        *[request for tree in parameters.trees for request in tree.requests],
+        *field_requests(parameters),
+        *histogram_requests(parameters.cube),
+    )
+
+
+async def _num_distinct(distinct: Distinct, answers: Answers) -> int:
+    """Return the number of hits over all shards that are left of a search by distinct values."""
     parts = [answer.distinct for _, answer in answers if answer.distinct is not None]
     num_pinned = sum([answer.num_pinned for _, answer in answers])
     if sum([len(part.counts) for part in parts]) <= VALUES_FAST_MAX:

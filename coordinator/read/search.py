@@ -22,7 +22,7 @@ parameters ask the shards once more for what depends on the hits or buckets foun
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -93,9 +93,9 @@ class Search:
         self._similar = SimilarItems(near, self.search, analyzer, limits)
         self._did_you_mean = DidYouMean(Spelling(near), self.search, analyzer)
 
-    async def search(
+    def search(
         self, index: Index, parameters: SearchParameters, horizon: int | None = None
-    ) -> SearchResult:
+    ) -> Awaitable[SearchResult]:
         """Run one search.
 
         Args:
@@ -111,8 +111,8 @@ class Search:
         """
         search = self._search(index, parameters, horizon)
         if is_long_text(parameters.query) or parameters.num_buckets_max > BUCKETS_FAST_MAX:
-            return await self._turns.paced(index.number, search)
-        return await search
+            return self._turns.paced(index.number, search)
+        return search
 
     async def _search(
         self, index: Index, asked: SearchParameters, horizon: int | None
@@ -139,23 +139,28 @@ class Search:
             state = SearchedState(index, horizon, moment, deadline)
             if cursor is not None:
                 cursor = await self._paging.continued(parameters, state, cursor)
-            for match in self._matches(parameters):
+            matches = self._matches(parameters)
+            for match in matches:
                 if match != parameters.match:
                     parameters = msgspec.structs.replace(parameters, match=match)
                 outcome, hits = await self._paging.find(parameters, state, cursor)
-                if outcome.has_others:
+                if match == matches[-1] or outcome.has_others:
                     break
             items = await page_items(self._cluster, parameters, outcome, hits)
             if parameters.group_hits is not None:
                 items = await with_group_hits(
                     self._cluster, self._scatter, parameters, outcome, hits, items
                 )
-            facets = await self._facet_listing.listed(parameters, outcome)
-            if any(spec.summary.fields for spec in (*parameters.facets, *parameters.field_facets)):
-                facets = await with_value_statistics(
-                    self._scatter, self._turns, parameters, outcome, facets
-                )
-            cube = await joint_counts(self._scatter, self._limits, parameters, outcome, facets)
+            facets: list[FacetResult] = []
+            if parameters.facets or parameters.field_facets:
+                facets = await self._facet_listing.listed(parameters, outcome)
+                if parameters.sums_up_fields:
+                    facets = await with_value_statistics(
+                        self._scatter, self._turns, parameters, outcome, facets
+                    )
+            cube = None
+            if parameters.cube is not None:
+                cube = await joint_counts(self._scatter, self._limits, parameters, outcome, facets)
             meant = None
             if asked.query and cursor is None and asked.did_you_mean is not False:
                 has_fewer_words = asked.match == "auto" and parameters.match != "all"
@@ -172,14 +177,16 @@ class Search:
             total=outcome.total,
             items=items,
             facets=facets,
-            ranges=merge_ranges(parameters.ranges, answers),
-            trees=merge_trees(parameters.trees, len(parameters.ranges), answers),
+            ranges=merge_ranges(parameters.ranges, answers) if parameters.ranges else [],
+            trees=merge_trees(parameters.trees, len(parameters.ranges), answers)
+            if parameters.trees
+            else {},
             cube=cube,
             seq=horizon,
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
             timings=_timings(started, answers),
-            cursor=next_cursor(index.number, cursor, asked, hits),
+            cursor=None if cursor is None else next_cursor(index.number, cursor, asked, hits),
             rules=rules,
             match=parameters.match if asked.match == "auto" and asked.query else None,
             num_words_cut=outcome.scored.num_words_cut,

@@ -39,19 +39,31 @@ async def page_items(
     Raises:
         Unavailable: a shard that had a hit is gone.
     """
-    documents, marks = await _documents(cluster, parameters, outcome, hits)
+    documents = None if parameters.marks is not None else _sent_along(hits)
+    marks = None
+    if documents is None:
+        documents, marks = await _documents(cluster, parameters, outcome, hits)
     return dress_items(parameters, hits, documents, marks)
+
+
+def _sent_along(hits: Sequence[Hit]) -> list[bytes] | None:
+    """Return the stored bytes of the hits, if the shards have sent all of them."""
+    documents = []
+    for hit in hits:
+        sent = hit.answer.documents
+        if hit.rank >= len(sent):
+            return None
+        documents.append(sent[hit.rank])
+    return documents
 
 
 async def _documents(
     cluster: Cluster, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
 ) -> tuple[list[bytes], list[dict[str, Any]] | None]:
     """Return the stored bytes (and marks) of the hits; fetch what the shards did not send."""
-    missing = list(hits)
+    missing: Sequence[Hit] = hits
     if parameters.marks is None:
         missing = [hit for hit in hits if hit.rank >= len(hit.answer.documents)]
-        if not missing:
-            return [hit.answer.documents[hit.rank] for hit in hits], None
     state = outcome.state
     requests: list[FetchRequest | None] = []
     for shard in range(cluster.num_shards):

@@ -12,7 +12,7 @@ on the live documents, not on the number of shards or the layout of their segmen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -127,7 +127,9 @@ class Statistics:
 
     def missing(self, parsed: ParsedQuery) -> StatisticsKeys | None:
         """Return what these statistics lack to weigh a query, or None if nothing."""
-        spacings = dict.fromkeys([spacing.words for spacing in parsed.spacings])
+        spacings: Iterable[Words] = ()
+        if parsed.spacings:
+            spacings = dict.fromkeys([spacing.words for spacing in parsed.spacings])
         missing = StatisticsKeys(
             [word for word in words_of(parsed.clauses) if word not in self.doc_freqs],
             [one for one in spacings if one not in self.spacing_freqs],
@@ -152,9 +154,9 @@ class Statistics:
             freqs = [part.doc_freqs[i] for part in parts]
             self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
         for i, spacing in enumerate(keys.spacings):
-            self.spacing_freqs[spacing] = sum(part.spacing_freqs[i] for part in parts)
+            self.spacing_freqs[spacing] = sum([part.spacing_freqs[i] for part in parts])
         for i, whole in enumerate(keys.wholes):
-            self.whole_freqs[whole] = sum(part.whole_freqs[i] for part in parts)
+            self.whole_freqs[whole] = sum([part.whole_freqs[i] for part in parts])
         for i, cut_word in enumerate(keys.cuts):
             sums: dict[int, int] = {}
             for part in parts:
@@ -267,23 +269,39 @@ class StatisticsMemory:
         *,
         is_partial: bool,
     ) -> Statistics:
-        """Return statistics that cover a query's words, their spacings and the whole text.
+        """Return statistics that cover a query's words, their spacings and the whole text."""
+        statistics = self.at(horizon)
+        missing = statistics.missing(parsed)
+        if missing is None:
+            return statistics
+        return await self.completed(
+            index, parsed, statistics, missing, deadline, is_partial=is_partial
+        )
+
+    async def completed(
+        self,
+        index: Index,
+        parsed: ParsedQuery,
+        statistics: Statistics,
+        missing: StatisticsKeys,
+        deadline: Deadline,
+        *,
+        is_partial: bool,
+    ) -> Statistics:
+        """Return statistics with what a query needs and they lack.
 
         If a shard is down and the search allows partial results, the remaining shards' statistics
         score it. Those sums are not cached, since the next search may find all shards again. A
         shard may also fail during the call.
         """
-        statistics = self.at(horizon)
-        missing = statistics.missing(parsed)
-        if missing is None:
-            return statistics
         parts: list[StatisticsResponse] = []
         if not (is_partial and self._cluster.failed_shards()):
             parts = await self._ask(index, missing, statistics, deadline, is_partial=is_partial)
         if len(parts) < self._cluster.num_shards:
-            statistics = Statistics(horizon)
-            missing = statistics.missing(parsed)
-            assert missing is not None, "nothing is known yet"
+            statistics = Statistics(statistics.horizon)
+            all_keys = statistics.missing(parsed)
+            assert all_keys is not None, "nothing is known yet"
+            missing = all_keys
             parts = await self._ask(index, missing, statistics, deadline, is_partial=is_partial)
         for part in parts:
             for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
@@ -342,8 +360,8 @@ async def score_query(
     missing = statistics.missing(parsed)
     is_guess = missing is not None and not parameters.allows_partial and memory.may_assume(missing)
     if missing is not None and not is_guess:
-        statistics = await memory.of_query(
-            index, parsed, horizon, deadline, is_partial=parameters.allows_partial
+        statistics = await memory.completed(
+            index, parsed, statistics, missing, deadline, is_partial=parameters.allows_partial
         )
     weighing = _weigh(index, parsed, parameters, statistics)
     scored = await turns.run(index.number, weighing) if is_long else completed(weighing)

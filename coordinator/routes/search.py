@@ -395,7 +395,7 @@ async def _search_body(
 ) -> bytes:
     """Return the JSON of a search; long facets take turns with other requests."""
     facets = None
-    if sum([len(one.buckets) for one in result.facets]) > BUCKETS_FAST_MAX:
+    if result.facets and sum([len(one.buckets) for one in result.facets]) > BUCKETS_FAST_MAX:
         facets = await services.turns.run(lane, facet_members(result.facets))
         await services.turns.take(lane)
     return search_body(result, request_id, total_us, "timings" in parameters.show, facets)
