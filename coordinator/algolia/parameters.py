@@ -258,6 +258,10 @@ class _Reader:
         if not _boolean(value) and self.configuration.synonyms:
             raise Mistake("cannot be switched off for one search", code=UNHONOURED)
 
+    def read_enable_rules(self, value: Any) -> None:
+        if not _boolean(value):
+            self.raw["rules"] = []
+
     # --- pages
 
     def read_page(self, value: Any) -> None:
@@ -525,6 +529,7 @@ ROWS: Final = (
     _row("removeStopWords", _Reader.read_stop_words, {}, "As the index's stop_words have it."),
     _row("queryLanguages", _Reader.read_languages, _TEXTS, "The index's language."),
     _row("synonyms", _Reader.read_synonyms, _BOOLEAN, "Whether the index's synonyms apply."),
+    _row("enableRules", _Reader.read_enable_rules, _BOOLEAN, "Whether the index's rules apply."),
     _row("responseFields", _Reader.read_members, _TEXTS, "Members of the answer."),
 )  # fmt: skip
 BY_NAME: Final[Mapping[str, Row]] = {row.name: row for row in ROWS}
@@ -543,27 +548,29 @@ IGNORED: Final = frozenset(
 _NO: Final = (False,)
 _EMPTY: Final[tuple[Any, ...]] = ("", [])
 UNSUPPORTED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
-    "similarQuery": (("",), "there is no search by similarity"),
+    "similarQuery": (("",), "POST /{index}/search with similar_to finds what is like an item"),
     "optionalFilters": (_EMPTY, "filters do not change the order of hits"),
     "sumOrFiltersScores": (_NO, "filters have no scores"),
     "aroundLatLngViaIP": (_NO, "addresses are not looked up; send aroundLatLng"),
     "aroundPrecision": ((), "distances are compared exactly"),
     "minimumAroundRadius": ((), "there is no automatic radius; send aroundRadius"),
     "naturalLanguages": (_EMPTY, "languages are a matter of the index's configuration"),
-    "ruleContexts": (_EMPTY, "there are no rules"),
-    "enableRules": ((True, False), "there are no rules"),
+    "ruleContexts": (_EMPTY, "rules have no contexts; they hold for a query, filters or a period"),
     "enablePersonalization": (_NO, "there is no personalization"),
     "personalizationImpact": ((), "there is no personalization"),
     "enableReRanking": ((True, False), "there is no re-ranking"),
     "reRankingApplyFilter": (_EMPTY, "there is no re-ranking"),
     "getRankingInfo": (_NO, "ask POST /{index}/search with show=score_details"),
-    "ranking": ((), "ranking is a matter of the index's configuration"),
-    "customRanking": ((), "ranking is a matter of the index's configuration"),
+    "ranking": ((), "ranking is a matter of the index's configuration (boost, rules)"),
+    "customRanking": ((), "ranking is a matter of the index's configuration (boost, rules)"),
     "relevancyStrictness": ((100,), "no hit is left out for its rank"),
-    "minWordSizefor1Typo": ((), "typos are forgiven by the length of a word"),
-    "minWordSizefor2Typos": ((), "typos are forgiven by the length of a word"),
-    "allowTyposOnNumericTokens": ((), "typos are forgiven by the length of a word"),
-    "disableTypoToleranceOnAttributes": (_EMPTY, "typos are forgiven in all fields or none"),
+    "minWordSizefor1Typo": ((), "typo_lengths in the index's configuration says so"),
+    "minWordSizefor2Typos": ((), "typo_lengths in the index's configuration says so"),
+    "allowTyposOnNumericTokens": (_NO, "digits are never mistyped"),
+    "disableTypoToleranceOnAttributes": (
+        _EMPTY,
+        "field_typo_lengths in the index's configuration says so",
+    ),
     "disableExactOnAttributes": (_EMPTY, "exact words count more in all fields"),
     "exactOnSingleWordQuery": ((), "exact words count more in all fields"),
     "alternativesAsExact": ((), "exact words count more in all fields"),
@@ -692,7 +699,7 @@ def read_facet_search(
     _guarded("facetFilters", lambda: reader.finish(frozenset()))
     raw: RawParameters = {
         name: reader.raw[name]
-        for name in ("match", "prefix", "typo", "search_fields")
+        for name in ("match", "prefix", "typo", "search_fields", "rules")
         if name in reader.raw
     }
     raw |= {

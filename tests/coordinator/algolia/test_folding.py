@@ -32,6 +32,7 @@ def test_counts_of_a_choice_are_folded() -> None:
         {"numericFilters": ["price>3"]},
         {"tagFilters": ["x"]},
         {"typoTolerance": False},
+        {"enableRules": False},
         {"facets": "size"},
         {"facets": ["brand", "size"]},
         {"facetFilters": []},

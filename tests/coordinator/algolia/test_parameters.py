@@ -80,6 +80,15 @@ def test_what_cannot_be_honoured_is_an_error_that_names_it(name: str) -> None:
         )
 
 
+def test_rules_can_be_switched_off() -> None:
+    assert read().search.rules is None
+    assert read(enableRules="true").search.rules is None
+    assert read(enableRules=False).search.rules == ()
+    assert read({"enableRules": False}).search.rules == ()
+    asked, _ = read_facet_search("brand", {"enableRules": False}, {}, CONFIGURATION, DEFAULT_LIMITS)
+    assert asked.search.rules == ()
+
+
 @pytest.mark.parametrize("name", sorted(IGNORED))
 def test_what_concerns_analytics_is_ignored(name: str) -> None:
     assert read(**{name: ["x"]}).search == read().search
