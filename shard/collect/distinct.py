@@ -238,7 +238,9 @@ def select_best(
             is_left = ~is_full[by_match[view]]
             is_left[np.searchsorted(part.docs, hits.docs[hits.views == view])] = False
             scores = None if part.scores is None else part.scores[is_left]
-            matches[view] = Matches(part.view, docs=part.docs[is_left], scores=scores)
+            matches[view] = Matches(
+                part.view, docs=part.docs[is_left], scores=scores, scorer=part.scorer
+            )
             by_match[view] = by_match[view][is_left]
         num_selected *= _GROWTH
 

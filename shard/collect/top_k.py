@@ -558,7 +558,9 @@ class _Order:
         request = self._request
         is_in_order = False
         if request.after is None:
-            if not request.sort and not self._has_scores:
+            if matches.scorer is not None:
+                matches = self._scored_first(ordinal, matches, k)
+            elif not request.sort and not self._has_scores:
                 matches = self._first_by_place(matches, k)
             else:
                 matches, is_in_order = self._first_by_walk(ordinal, matches, k)
@@ -606,6 +608,23 @@ class _Order:
             return Matches(view, docs=matches.docs[-k:])
         return Matches(view, docs=matches.first_docs(k))
 
+    def _scored_first(self, ordinal: int, matches: Matches, k: int) -> Matches:
+        """Return at least the best k, with scores: those that the first key puts first.
+
+        Scores break its ties, so all documents that tie with the k-th are among them.
+        """
+        assert matches.scorer is not None
+        docs = matches.docs
+        column = self._columns.get((0, ordinal))
+        if column is not None and matches.count > k:
+            first, _ = self._first_by_walk(ordinal, matches, k)
+            if first is matches:
+                keys = _FieldLevel(column, docs, self._request.sort[0]).keys(None)
+                docs = docs[keys <= _kth_smallest(keys, k)]
+            else:
+                docs = first.docs
+        return Matches(matches.view, docs=docs, scores=matches.scorer(docs))
+
     def _first_by_walk(self, ordinal: int, matches: Matches, k: int) -> tuple[Matches, bool]:
         """Return at least the best k by walking the permutation of the first key, if that pays off.
 
@@ -635,6 +654,7 @@ class _Order:
         # Whether the permutation's own order (documents ascend in a run) already breaks all ties.
         is_ordered_within = (
             len(request.sort) == 1
+            and not self._has_scores
             and not self._has_minors[0]
             and _are_places_ascending(matches.view)
         )
@@ -725,10 +745,7 @@ def _choose(
         if num_candidates <= k:
             break
         keys = level.keys(positions)
-        if k <= _HEAP_MAX:
-            threshold = _kth_smallest_heap(keys, k)
-        else:
-            threshold = np.partition(keys, k - 1)[k - 1]
+        threshold = _kth_smallest(keys, k)
         below = np.empty(k, np.int64)
         equal = np.empty(num_candidates, np.int64)
         num_below, num_equal = _split_at(keys, threshold, below, equal)
@@ -741,6 +758,11 @@ def _choose(
         return np.arange(count)
     chosen.append(positions[:k])
     return np.concatenate(chosen) if len(chosen) > 1 else chosen[0]
+
+
+def _kth_smallest(keys: NDArray[np.uint64], k: int) -> Any:
+    """Return the k-th smallest of more than k keys."""
+    return _kth_smallest_heap(keys, k) if k <= _HEAP_MAX else np.partition(keys, k - 1)[k - 1]
 
 
 def _merge(parts: Sequence[_Best]) -> NDArray[np.int64]:

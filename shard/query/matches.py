@@ -15,7 +15,7 @@ stored totals then answer, and neither form is computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView
 
 
+Scorer: TypeAlias = Callable[["NDArray[np.uint32]"], "NDArray[np.float64]"]
+
+
 class Matches:
     """Documents of one view; immutable but for the forms it caches.
 
@@ -43,10 +46,12 @@ class Matches:
         view: the segment and its deletions.
         count: number of documents.
         is_all: whether these are all live documents of the view.
-        scores: float64 by position in `docs`; None without a query.
+        scores: float64 by position in `docs`; None without a query, or if there is a scorer.
+        scorer: returns the scores of some of the documents, ascending; None if `scores` has them,
+            or there are none.
     """
 
-    __slots__ = ("_docs", "_list_docs", "_words", "count", "is_all", "scores", "view")
+    __slots__ = ("_docs", "_list_docs", "_words", "count", "is_all", "scorer", "scores", "view")
 
     def __init__(
         self,
@@ -58,8 +63,10 @@ class Matches:
         is_all: bool = False,
         count: int | None = None,
         list_docs: Callable[[], NDArray[np.uint32]] | None = None,
+        scorer: Scorer | None = None,
     ) -> None:
         self.view = view
+        self.scorer = scorer
         self._words = words
         self._docs = docs
         self._list_docs = list_docs

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -79,6 +80,7 @@ from shard.query.text_search import match_text
 from shard.query.visible import Visible, visible_doc_freqs, visible_docs, visible_field_statistics
 from shard.query.whole_fields import whole_freq, whole_freq_among
 from shard.read.highlight import mark_documents
+from shard.segment.doc_sets import bitset_of
 from shard.segment.external_ids import find_live, is_item_of, shown_id_of
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.sort_columns import COLUMN_FAST_MAX, needs_column
@@ -428,8 +430,12 @@ def _match_query(
     allowed = base
     for words in groups.values():
         allowed = both(allowed, words)
-    num_ranked = None if needs_all_scores else request.num_hits
-    found, ranked = match_text(view, prepared, allowed, num_ranked)
+    if _scores_late(request):
+        found = ranked = match_text(view, prepared, allowed, 0).found
+        ranked.scorer = partial(_score, view, prepared)
+    else:
+        num_ranked = None if needs_all_scores else request.num_hits
+        found, ranked = match_text(view, prepared, allowed, num_ranked)
     if request.is_boosted:
         ranked = boosted(snapshot, ranked, request)
     if request.min_score is not None:
@@ -449,6 +455,31 @@ def _match_query(
     if request.pins:
         wider = united(wider, wider_pins.docs)
     return found, ranked, leave_out_each(view, wider.docs, groups), pins
+
+
+def _scores_late(request: SearchRequest) -> bool:
+    """Return whether scores only break ties of the first sort key: then few hits need one."""
+    if not request.sort or request.after or request.wants_explanation or request.is_boosted:
+        return False
+    first = request.sort[0]
+    is_of_values = first.field is not None and first.point is None and first.within is None
+    return (
+        is_of_values and request.groups is None and request.min_score is None and not request.pins
+    )
+
+
+def _score(
+    view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return the scores of some matches of a segment, ascending."""
+    try:
+        allowed = bitset_of(docs, view.segment.num_docs)
+        scores = match_text(view, prepared, allowed, None).ranked.scores
+    except BaseException:
+        SCRATCH.counts = np.zeros(0, np.uint16)  # as in `_match`
+        raise
+    assert scores is not None, "matches of a query"
+    return scores
 
 
 def _at_least(matches: Matches, min_score: float) -> Matches:

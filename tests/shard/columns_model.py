@@ -20,6 +20,7 @@ from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
+from shard.segment.text_index import build_text
 
 Item = dict[str, Any]
 
@@ -44,10 +45,14 @@ def build_segment(
     *,
     records: Sequence[int] | None = None,
     places: Sequence[int] | None = None,
+    has_texts: bool = False,
 ) -> Segment:
-    """Build a segment with columns only."""
+    """Build a segment with columns only, or with texts as well, all fields searchable."""
     facets = {registry.register(path): one for path, one in dictionaries.items()}
-    arrays: dict[str, NDArray[Any]] = dict(build_columns(extract_items(items, registry), facets))
+    extraction = extract_items(items, registry)
+    arrays: dict[str, NDArray[Any]] = dict(build_columns(extraction, facets))
+    if has_texts:
+        arrays.update(build_text(extraction, np.ones(len(registry.paths) + 1, np.bool_)))
     arrays["docs.record"] = np.array(range(len(items)) if records is None else records, np.uint64)
     arrays["docs.place"] = np.array(range(len(items)) if places is None else places, np.uint64)
     ascending = arrays["docs.place"]
@@ -89,6 +94,7 @@ class World:
         deleted: frozenset[int] = frozenset(),
         places: Sequence[int] | None = None,
         facets: Sequence[str] = FACETS,
+        has_texts: bool = False,
     ) -> None:
         registry = FieldRegistry()
         dictionaries = {path: FacetDictionary() for path in facets}
@@ -101,6 +107,7 @@ class World:
                 dictionaries,
                 records=range(begin, end),
                 places=places[begin:end],
+                has_texts=has_texts,
             )
             gone = [record - begin for record in deleted if begin <= record < end]
             views.append(SegmentView(segment, FrozenBitMap(gone) if gone else None))

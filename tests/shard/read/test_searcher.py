@@ -13,6 +13,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from common.errors import InvalidRequest
 from common.protocol.messages import (
@@ -20,19 +21,24 @@ from common.protocol.messages import (
     FacetRequest,
     FacetValuesRequest,
     FetchRequest,
+    FieldWeight,
     FilterClause,
     GetRequest,
     RangeRequest,
+    ScoredClause,
     SearchRequest,
     SearchResponse,
     SortKey,
+    TextQuery,
     ValueStatisticsRequest,
 )
-from common.query import AllOf, And, AnyOf, Contains, Filter, Not, Range
+from common.query import NUM_MATCH_KINDS, AllOf, And, AnyOf, Contains, Filter, Not, Range, Word
 from common.values import NO_TOKEN
+from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.collect import facet_counts
 from shard.collect.distinct import MatchValues
 from shard.query import filter_matches, filters, matches
+from shard.query.prepared import PreparedQuery
 from shard.read import searcher
 from shard.segment import distinct_values, sort_columns
 from shard.segment.facet_columns import SETS_DOCS_MIN
@@ -386,6 +392,78 @@ def test_distinct_keeps_the_best_hits_of_each_value() -> None:
     assert len(tokens) == len(found.places) // 8
     assert (None, NO_TOKEN) in by_brand
     assert len(by_brand) == len({token for _, token in by_brand}) == 4
+
+
+@functools.cache
+def _world_of_texts() -> World:
+    """Return items with words; prices, ranks and names that many share or some lack."""
+    rng = random.Random(8)
+    items: list[Item] = []
+    for number in range(6_000):
+        item: Item = {
+            "text": " ".join(rng.choices(["sea", "green", "mile", "of"], k=rng.randint(0, 6))),
+            "price": rng.randint(0, 4_000) / 100,
+            "rank": rng.randint(0, 3),
+            "category": f"c{rng.randint(0, 30)}",
+        }
+        if number % 7:
+            item["name"] = f"n{rng.randint(0, 200)}"
+        items.append(item)
+    deleted = frozenset(rng.sample(range(6_000), 300))
+    return World(items, cuts=[4_000], deleted=deleted, facets=("category",), has_texts=True)
+
+
+@pytest.mark.parametrize("distinct", [None, Distinct("category"), Distinct("rank", 3)])
+@pytest.mark.parametrize("num_hits", [1, 30, 400])
+def test_a_sorted_search_gives_the_same_hits_whether_it_scores_few_or_all(
+    distinct: Distinct | None, num_hits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = _world_of_texts()
+    clauses = [ScoredClause(Word(word), ((1.0,) * NUM_MATCH_KINDS,)) for word in ("sea", "green")]
+    fields = (FieldWeight("text", 1.0, 3.0),)
+    for sort in (
+        (SortKey("price"),),
+        (SortKey("price", True),),
+        (SortKey("rank"), SortKey("price", True)),
+        (SortKey("name"),),
+        (SortKey("name", True, True),),
+        (SortKey("unknown"),),
+    ):
+        for num_clauses in (1, 2):
+            few = tuple(clauses[:num_clauses])
+            query = TextQuery(few, len(few), False, (), fields, 0.9, 0.6, 0.2)
+            asked = request(sort, query=query, distinct=distinct, num_hits=num_hits)
+            searcher.search(world.snapshot, asked)
+            BACKGROUND_TASKS.run_all()  # permutations
+            late = searcher.search(world.snapshot, asked)
+            with monkeypatch.context() as patch:
+                patch.setattr(searcher, "_scores_late", lambda _: False)
+                early = searcher.search(world.snapshot, asked)
+            assert late.places == early.places
+            assert late.scores == early.scores
+            assert (late.total, late.distinct) == (early.total, early.distinct)
+            assert len(late.places) // 8 == min(
+                num_hits, late.total if late.distinct is None else late.distinct.total
+            )
+
+
+def test_a_search_sorted_by_prices_scores_few_of_its_hits(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _world_of_texts()
+    clause = ScoredClause(Word("sea"), ((1.0,) * NUM_MATCH_KINDS,))
+    query = TextQuery((clause,), 1, False, (), (FieldWeight("text", 1.0, 3.0),), 0.9, 0.6, 0.0)
+    scored: list[int] = []
+    score = searcher._score
+
+    def count(
+        view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
+    ) -> NDArray[np.float64]:
+        scored.append(len(docs))
+        return score(view, prepared, docs)
+
+    monkeypatch.setattr(searcher, "_score", count)
+    found = searcher.search(world.snapshot, request((SortKey("price"),), query=query))
+    assert found.total > 2_000
+    assert 10 <= sum(scored) < 60
 
 
 @pytest.mark.parametrize("limit", [1, 2])
