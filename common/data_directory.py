@@ -36,10 +36,10 @@ from msgspec import Struct
 
 from common.errors import CommandError, StorageFull
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the whole layout that this program writes."""
 
-MIN_READER: Final = 1
+MIN_READER: Final = 2
 """Oldest program (by its FORMAT) that can read what this one writes."""
 
 HASH: Final = "xxh64"
@@ -279,7 +279,7 @@ def check_manifest(data: Path, num_shards: int) -> Manifest | None:
 
 
 def write_manifest(data: Path, num_shards: int, created_by: str) -> Manifest:
-    """Write what the data are made for; it never changes."""
+    """Write what the data are made for; only a program with a newer format changes it."""
     manifest = Manifest(FORMAT, MIN_READER, num_shards, HASH, created_by)
     write_atomically(manifest_path(data), msgspec.json.encode(manifest) + b"\n")
     return manifest

@@ -215,8 +215,9 @@ class Catalog:
                 ) from None
             state = CatalogState()
             write_atomically(path, _encode(state), mode=0o600)
-        if manifest is None:
-            # Written last, so that a directory with a manifest is complete.
+        if manifest is None or manifest.min_reader < data_directory.MIN_READER:
+            # Written last, so that a directory with a manifest is complete. In one of an older
+            # format this program writes what older ones cannot read, so they must refuse it.
             data_directory.write_manifest(data, num_shards, f"facetd {program_version()}")
         return cls(data, num_shards, state)
 

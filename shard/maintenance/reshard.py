@@ -44,7 +44,6 @@ from shard.partition.partition import BATCH_BYTES_MAX, BATCH_ITEMS_MAX, read_ent
 from shard.storage.codecs import as_bytes_array, item_place, key_number
 from shard.storage.documents import (
     TRAINING_ITEMS_MAX,
-    TRAINING_ITEMS_MIN,
     DocumentStore,
 )
 from shard.storage.environment import (
@@ -120,7 +119,7 @@ class _Target:
 
     def append(self, items: Sequence[bytes], places: NDArray[np.uint64]) -> None:
         """Append items."""
-        if self._documents.wants_training and len(items) >= TRAINING_ITEMS_MIN:
+        if self._documents.wants_training(len(items)):
             self._documents.train(items[:: max(1, len(items) // TRAINING_ITEMS_MAX)])
         sizes = np.fromiter(map(len, items), np.int64, len(items))
         payload = as_bytes_array(b"".join(items))

@@ -45,7 +45,7 @@ from shard.segment.extraction import Extraction
 from shard.segment.segment import Segment
 from shard.segment.snapshot import Snapshot
 from shard.storage.codecs import as_bytes_array
-from shard.storage.documents import TRAINING_ITEMS_MAX, TRAINING_ITEMS_MIN
+from shard.storage.documents import TRAINING_ITEMS_MAX
 from shard.storage.environment import StorageFailure, SubDatabase, is_disk_full
 from shard.storage.group_log import (
     DELETED_UNCOMPACTED_MAX,
@@ -425,7 +425,7 @@ class Writer:
     def _train(self, additions: Additions) -> None:
         """Train a compression dictionary as soon as a group has enough items."""
         documents = self._partition.documents
-        if not documents.wants_training or additions.count < TRAINING_ITEMS_MIN:
+        if not documents.wants_training(additions.count):
             return
         step = max(1, additions.count // TRAINING_ITEMS_MAX)
         payload = additions.payload

@@ -16,6 +16,8 @@ another key.
     codec  0x10        payload is the item's JSON as received
            0x11..0x1f  payload is a zstd frame (no magic number, no dictionary id) made with
                        dictionary 1..15 of the index (meta "dictionary/<n>")
+           0x21..0x2f  payload is a frame of word codes, made with the words 1..15 of the index
+                       (meta "words/<n>"); see word_codes.py
 
 The high half of the codec byte is the format version of the value.
 
@@ -42,6 +44,7 @@ from common.placement import xxh64
 VALUE_VERSION = 1
 ITEM_HEADER_BYTES = 13
 CODEC_RAW = 0x10
+CODEC_WORDS = 0x20
 DICTIONARIES_MAX = 15
 ITEMS_AT_ONCE = 2_048
 """Items made into objects, or passed to LMDB, in one call, which holds the interpreter lock for all

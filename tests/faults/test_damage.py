@@ -93,9 +93,9 @@ def test_a_damaged_dictionary_ends_the_start_with_one_line(tmp_path: Path) -> No
         folder = next(service.data.glob("shard-0/index-*"))
         environment = Environment.open(folder, 1 << 30)
         with environment.write() as txn:
-            value = txn.get(SubDatabase.META, b"dictionary/1")
+            value = txn.get(SubDatabase.META, b"words/1")
             assert value is not None
-            txn.put(SubDatabase.META, b"dictionary/1", value[:-1])
+            txn.put(SubDatabase.META, b"words/1", value[:-1])
         environment.close()
         before = len(service.log())
         service.start(wait=False)

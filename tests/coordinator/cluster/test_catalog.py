@@ -117,6 +117,17 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         Catalog.open(tmp_path, 2)
 
 
+def test_an_older_format_is_used_and_older_programs_refuse_it_from_then_on(tmp_path: Path) -> None:
+    Catalog.open(tmp_path, 2)
+    manifest = json.loads(manifest_path(tmp_path).read_bytes())
+    old = manifest | {"format": 1, "min_reader": 1, "created_by": "facetd 0.1"}
+    manifest_path(tmp_path).write_text(json.dumps(old))
+
+    Catalog.open(tmp_path, 2)
+
+    assert json.loads(manifest_path(tmp_path).read_bytes()) == manifest
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"null", b'{"shards":2}', b"\xff"])
 def test_a_damaged_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
     Catalog.open(tmp_path, 2)

@@ -589,15 +589,15 @@ def test_change_is_made_only_if_the_record_is_the_one_that_was_selected(shard: S
 def test_only_what_all_items_depend_on_keeps_an_index_closed(shard: Shard) -> None:
     shard.put(*[{"id": i, "text": f"some text {i % 50}"} for i in range(1_500)])
     with shard.partition.environment.write() as txn:
-        value = txn.get(SubDatabase.META, b"dictionary/1")
+        value = txn.get(SubDatabase.META, b"words/1")
         assert value is not None, "there are enough items to train one"
-        txn.put(SubDatabase.META, b"dictionary/1", value[:-1])
+        txn.put(SubDatabase.META, b"words/1", value[:-1])
     shard.crash()
     with pytest.raises(DamagedEnvironment, match="dictionary is damaged"):
         Partition.open(shard.folder, 1, _SETTINGS)
     environment = Environment.open(shard.folder, _SETTINGS.map_bytes_max)
     with environment.write() as txn:
-        txn.put(SubDatabase.META, b"dictionary/1", value)
+        txn.put(SubDatabase.META, b"words/1", value)
     environment.close()
     manifest = shard.folder / "MANIFEST.json"
     manifest.unlink()

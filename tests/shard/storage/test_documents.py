@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.errors import InternalError
 from shard.caches.recent_items import RecentItems
 from shard.storage import documents
-from shard.storage.codecs import as_bytes_array, number_key
+from shard.storage.codecs import CODEC_RAW, CODEC_WORDS, as_bytes_array, number_key
 from shard.storage.documents import READ_AT_ONCE_MAX, DocumentStore, train_dictionary
 from shard.storage.environment import Environment, SubDatabase
 
@@ -37,6 +38,13 @@ def _append(environment: Environment, store: DocumentStore, first: int, items: l
 
 def _items(count: int) -> list[bytes]:
     return [b'{"id":%d,"name":"thing %d","tags":["red","blue"]}' % (i, i * 7) for i in range(count)]
+
+
+def _codec(environment: Environment, record: int) -> int:
+    with environment.read() as txn:
+        value = txn.get(SubDatabase.DOCUMENTS, number_key(record))
+    assert value is not None
+    return value[4]
 
 
 def test_items_come_back_in_the_order_asked_for(environment: Environment) -> None:
@@ -71,9 +79,10 @@ def test_items_of_before_and_after_training_come_back(environment: Environment) 
     store = DocumentStore(environment)
     items = _items(3_000)
     _append(environment, store, 0, items[:1_000])
-    assert store.wants_training
+    assert store.wants_training(1_000)
+    assert not store.wants_training(999)
     store.train(items[:1_000])
-    assert not store.wants_training
+    assert not store.wants_training(3_999)
     _append(environment, store, 1_000, items[1_000:1_003])
     _append(environment, store, 1_003, items[1_003:])
 
@@ -84,6 +93,56 @@ def test_items_of_before_and_after_training_come_back(environment: Environment) 
     assert raw is not None
     assert packed is not None
     assert len(packed) < len(raw) / 1.5
+
+
+def test_words_are_learnt_anew_from_a_much_larger_group(environment: Environment) -> None:
+    store = DocumentStore(environment)
+    items = _items(5_000)
+    store.train(items[:1_000])
+    _append(environment, store, 0, items[:1_000])
+    assert not store.wants_training(3_000)
+    assert store.wants_training(4_000)
+    store.train(items[1_000:])
+    assert not store.wants_training(4_000)
+    _append(environment, store, 1_000, items[1_000:])
+
+    reopened = DocumentStore(environment)
+    assert reopened.read(range(5_000)) == items
+    assert not reopened.wants_training(4_000)
+    assert _codec(environment, 999) == CODEC_WORDS | 1
+    assert _codec(environment, 1_000) == CODEC_WORDS | 2
+
+
+def test_items_that_share_more_than_words_are_left_to_zstd(environment: Environment) -> None:
+    """The way of format 1: indexes that have such a dictionary keep it."""
+    rng = np.random.default_rng(5)
+    blocks = [rng.integers(0, 256, 300, np.uint8).tobytes() for _ in range(20)]
+    items = [blocks[i % 20] + b"%d" % i + blocks[i * 7 % 20] for i in range(1_500)]
+    store = DocumentStore(environment)
+    store.train(items)
+    _append(environment, store, 0, items)
+
+    assert _codec(environment, 7) == CODEC_RAW | 1
+    reopened = DocumentStore(environment)
+    assert reopened.read(range(1_500)) == items
+    assert not reopened.wants_training(1 << 20)
+
+
+def test_a_frame_that_no_encoder_made_is_damage(environment: Environment) -> None:
+    """With the right checksum, as from a program with an error."""
+    store = DocumentStore(environment)
+    store.train(_items(1_500))
+    _append(environment, store, 0, _items(3))
+    for payload in (b"", b"\xff" * 9, b"\x05"):
+        for codec in (CODEC_WORDS | 1, CODEC_WORDS | 2, CODEC_RAW | 1):
+            rest = bytes([codec]) + bytes(8) + payload
+            checksum = (xxhash.xxh64_intdigest(rest) ^ 1) & 0xFFFF_FFFF
+            with environment.write() as txn:
+                value = checksum.to_bytes(4, "little") + rest
+                txn.put(SubDatabase.DOCUMENTS, number_key(1), value)
+            with pytest.raises(InternalError):
+                store.read([0, 1, 2])
+            assert store.read_some([0, 1, 2], 1_000) == [_items(3)[0], None, _items(3)[2]]
 
 
 def test_item_that_grows_by_compression_is_stored_as_it_is(environment: Environment) -> None:
@@ -98,7 +157,7 @@ def test_item_that_grows_by_compression_is_stored_as_it_is(environment: Environm
 
 @pytest.mark.parametrize("samples", [[b"{}"] * 1_000, [b"a"], []], ids=["alike", "one", "none"])
 def test_training_on_nothing_to_learn_gives_no_dictionary(samples: list[bytes]) -> None:
-    assert train_dictionary(1, samples) is None
+    assert train_dictionary(1, samples, words_number=1) is None
 
 
 def test_scan_yields_records_places_and_documents(environment: Environment) -> None:

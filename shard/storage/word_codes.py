@@ -1,0 +1,837 @@
+"""Items of one index as words: which bytes stand for this item, and which item for these bytes?
+
+Items say the same words over and over, but seldom the same sentences. So an index learns its words
+from its first items, and an item becomes a sequence of their codes, short ones for frequent words
+(a canonical Huffman code over words; words with one space between them need no code for the space:
+Moura, Navarro, Ziviani, Baeza-Yates: Fast and flexible word searching on compressed text, ACM TOIS
+18 (2), 2000). An item is read without its neighbours, as with a zstd dictionary, in half to nine
+tenths of the bytes.
+
+    {"id":7,"title":"deep blue sea","tags":["sea"]}
+    ───┬── ┬ ────┬───── ─┬── ─┬── ┬ ─────┬──── ┬ ┬
+    {"id": 7 ,"title":" deep blue sea ","tags":[" sea "]}        tokens; both spaces are implied
+
+A *word* is a run of ASCII letters, digits, underscores and characters of two bytes; a *separator*
+is a run of other ASCII characters, with the key of an object in it if there is one, or a single
+character of three or four bytes (scripts without spaces). Both end after `TOKEN_BYTES_MAX` bytes.
+Between two words is one space, unless a separator says otherwise (an empty one, if need be).
+
+    frame      | size of the item, 7 bits a byte, lowest first | codes, from the highest bit on |
+               a token that the dictionary lacks: the code of an escape, 6 bits of length, and the
+               codes of its bytes
+
+    dictionary | items that it was learnt from u32 | number of tokens u32
+               | escape of separators u32 | escape of words u32
+               | tokens with codes of 0 … 24 bits u32[25] | bits of the code of each byte u8[256]
+               | length << 1 + is a word, u8 of each token | the bytes of all tokens |
+
+Tokens are in the order of their codes, so that lengths say the codes. The dictionary is a zstd
+frame on disk; in memory it takes some 15 bytes a token for reading, 20 more for writing.
+
+Costs: 25 ns a token to encode, 10 ns to decode; training on 16,384 items of 500 bytes 0.3 s.
+
+Worked example: tokens {"id": (1 bit), 7 (2 bits), } (2 bits): codes 0, 10, 11; the item {"id":7} is
+08 | 0 10 11 000: bytes 08 58.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import zstandard
+
+from common.kernels.byte_words import copy_32, load_u64
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    U64,
+    I64Array,
+    Rows,
+    U8Array,
+    U64Array,
+    int64,
+    uint64,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+TOKEN_BYTES_MAX: Final = 63
+TOKENS_MAX: Final = 1 << 16
+DISTINCT_MAX: Final = 1 << 18
+"""Distinct tokens that training counts; further ones are left to escapes."""
+DICTIONARY_BYTES_MAX: Final = 8 << 20
+"""Far above what `TOKENS_MAX` tokens take; bounds what a damaged dictionary may claim."""
+
+CODE_BITS_MAX: Final = 24
+_LOOKUP_BITS: Final = 12
+_BYTE_BITS_MAX: Final = 12
+_LENGTH_BITS: Final = 6
+
+_WORD: Final = 1
+_ESCAPE: Final = 2
+"""Kinds of a token: a separator is 0, an escape of words is _WORD | _ESCAPE."""
+
+_PADDING: Final = 64
+"""Bytes after arrays that are read, or written, 32 bytes at a time."""
+
+_QUOTE: Final = 0x22
+_COLON: Final = 0x3A
+_SPACE: Final = 0x20
+_ONE: Final = uint64(1)
+_S32: Final = uint64(32)
+_LOW32: Final = uint64(0xFFFFFFFF)
+_K1: Final = uint64(0x9E3779B97F4A7C15)
+_K2: Final = uint64(0xD6E8FEB86659FD93)
+
+_HEAD_NUMBERS: Final = 4
+_FIXED_BYTES: Final = 4 * (_HEAD_NUMBERS + CODE_BITS_MAX + 1) + 256
+
+
+class DamagedDictionary(Exception):
+    """Bytes that no training has made."""
+
+
+@arguments
+class Decoding(NamedTuple):
+    """The tables to decode with.
+
+    Attributes:
+        token_bytes: of all tokens, padded.
+        tokens: by number: where it begins << 8 | length << 2 | kind.
+        lookup: by the first bits: number << 8 | bits of the code; 0: it is longer.
+        bounds: by bits of a code: the first code that is not so short, in `CODE_BITS_MAX` bits.
+        bases: by bits of a code: number of its first token, less its first code.
+        byte_lookup: by the first bits: byte << 8 | bits of the code.
+    """
+
+    token_bytes: NDArray[np.uint8]
+    tokens: NDArray[np.uint32]
+    lookup: NDArray[np.uint32]
+    bounds: NDArray[np.int64]
+    bases: NDArray[np.int64]
+    byte_lookup: NDArray[np.uint32]
+
+
+@arguments
+class Encoding(NamedTuple):
+    """The tables to encode with.
+
+    Attributes:
+        token_bytes: of all tokens, padded.
+        slots: a hash table: hash << 32 | number + 1.
+        rows: by number: the first eight bytes, as a word; bits of the code << 56 | code << 32 | as
+            in `Decoding.tokens`. Half a cache line, because a lookup costs what it misses.
+        byte_codes: by byte: code << 8 | its bits.
+        escapes: the same for the escape of separators, and of words.
+    """
+
+    token_bytes: NDArray[np.uint8]
+    slots: NDArray[np.uint64]
+    rows: Rows[np.uint64]
+    byte_codes: NDArray[np.uint32]
+    escapes: NDArray[np.uint32]
+
+
+def _make_classes() -> NDArray[np.uint8]:
+    """Return, by byte: 1 in words, 2 the first of three or four bytes, 0 anything else."""
+    classes = np.zeros(256, np.uint8)
+    for byte in b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ":
+        classes[byte] = 1
+    classes[0x80:0xE0] = 1  # characters of two bytes, and what follows a first byte
+    classes[0xE0:] = 2
+    return classes
+
+
+_CLASSES: Final = _make_classes()
+
+
+@kernel(allocates=False)
+def _end_of_token(text: U8Array, start: int, end: int, classes: U8Array) -> tuple[int, bool]:
+    """Return where the token at `start` ends, and whether it is a word."""
+    limit = min(end, start + TOKEN_BYTES_MAX)
+    at = start
+    first = classes[text[at]]
+    if first == 1:
+        while at < limit and classes[text[at]] == 1:
+            at += 1
+        return at, True
+    if first == 2:  # one character, whatever it is
+        at += 1
+        while at < limit and text[at] & 0xC0 == 0x80:
+            at += 1
+        return at, False
+    while at < limit and classes[text[at]] == 0:
+        at += 1
+    # A key: quoted, and a colon after it. What follows the colon belongs to the separator too.
+    if at < limit and text[at - 1] == _QUOTE and classes[text[at]] == 1:
+        key = at
+        while key < limit and classes[text[key]] == 1:
+            key += 1
+        if key + 1 < limit and text[key] == _QUOTE and text[key + 1] == _COLON:
+            at = key + 2
+            while at < limit and classes[text[at]] == 0:
+                at += 1
+    return at, False
+
+
+@kernel(inline=True, allocates=False)
+def _load(text: U8Array, start: int, end: int) -> U64:
+    """Return up to eight bytes as a word, zeros after them."""
+    size = end - start
+    if start + 8 <= len(text):
+        word = load_u64(text, start)
+        return word if size >= 8 else word & ~(~uint64(0) << uint64(8 * size))
+    word = uint64(0)
+    for i in range(min(size, 8)):
+        word |= uint64(text[start + i]) << uint64(8 * i)
+    return word
+
+
+@kernel(inline=True, allocates=False)
+def _hash(first: U64, text: U8Array, start: int, end: int, is_word: bool) -> U64:
+    """Return a hash of a token in the upper 32 bits; the rest is zero."""
+    digest = (first ^ uint64(end - start) << uint64(1) ^ uint64(is_word)) * _K1
+    at = start + 8
+    while at < end:
+        digest = (digest ^ digest >> _S32 ^ _load(text, at, end)) * _K2
+        at += 8
+    digest ^= digest >> _S32
+    digest *= _K2
+    return digest & ~_LOW32
+
+
+@kernel(inline=True, allocates=False)
+def _are_equal(left: U8Array, left_start: int, right: U8Array, right_start: int, size: int) -> bool:
+    for i in range(size):  # noqa: SIM110 - a kernel has no generators
+        if left[left_start + i] != right[right_start + i]:
+            return False
+    return True
+
+
+@kernel(inline=True, allocates=False)
+def _is_implied(
+    text: U8Array, start: int, stop: int, end: int, classes: U8Array, is_after_word: bool
+) -> bool:
+    """Return whether a token is the one space between two words."""
+    return (
+        is_after_word
+        and stop == start + 1
+        and text[start] == _SPACE
+        and stop < end
+        and classes[text[stop]] == 1
+    )
+
+
+@kernel(allocates=False)
+def _count_tokens(
+    text: U8Array,
+    starts: I64Array,
+    sizes: I64Array,
+    classes: U8Array,
+    slots: U64Array,
+    counts: I64Array,
+    begins: I64Array,
+    ends: I64Array,
+) -> tuple[int, int]:
+    """Count the distinct tokens of items.
+
+    Args:
+        text: all items.
+        starts: where each begins.
+        sizes: bytes of each.
+        classes: by byte.
+        slots: an empty hash table.
+        counts: output, by token in the order of appearance: how often.
+        begins: output: where one of them begins << 1 | is a word.
+        ends: output: where it ends.
+
+    Returns:
+        How many there are, and how many tokens found no room.
+    """
+    mask = uint64(len(slots) - 1)
+    num_distinct: Any = int64(0)
+    num_left_out = 0
+    for item in range(len(starts)):
+        at = starts[item]
+        end = at + sizes[item]
+        is_after_word = False
+        while at < end:
+            stop, is_word = _end_of_token(text, at, end, classes)
+            start = at
+            at = stop
+            if _is_implied(text, start, stop, end, classes, is_after_word):
+                continue
+            # Two words that touch, because the first was too long, have an empty separator between
+            # them; that is rare, and left to the escape.
+            is_after_word = is_word
+            tag = _hash(_load(text, start, stop), text, start, stop, is_word)
+            slot = tag >> _S32 & mask
+            number: Any = int64(-1)
+            while slots[slot] != 0:
+                entry = slots[slot]
+                if entry & ~_LOW32 == tag:
+                    other = int64(entry & _LOW32) - 1
+                    begin = begins[other] >> 1
+                    if (
+                        begins[other] & 1 == int64(is_word)
+                        and ends[other] - begin == stop - start
+                        and _are_equal(text, begin, text, start, stop - start)
+                    ):
+                        number = other
+                        break
+                slot = (slot + _ONE) & mask
+            if number < 0:
+                if num_distinct == len(counts):
+                    num_left_out += 1
+                    continue
+                number = num_distinct
+                slots[slot] = tag | uint64(number + 1)
+                counts[number] = 0
+                begins[number] = start << 1 | int64(is_word)
+                ends[number] = stop
+                num_distinct += 1
+            counts[number] += 1
+    return num_distinct, num_left_out
+
+
+@kernel
+def _code_lengths(counts: I64Array, bits_max: int) -> I64Array:
+    """Return the bits of a Huffman code for counts that descend, all above 0; `bits_max` at most.
+
+    Two queues: leaves in order, and sums in the order in which they are made.
+    """
+    count = len(counts)
+    lengths = np.ones(count, np.int64)
+    if count < 2:
+        return lengths
+    weights = counts.copy()
+    sums = np.empty(count, np.int64)
+    leaf_parents = np.empty(count, np.int64)
+    parents = np.empty(count, np.int64)
+    depths = np.empty(count, np.int64)
+    while True:
+        leaf = count - 1
+        head = 0
+        for made in range(count - 1):
+            total = int64(0)
+            for _ in range(2):
+                if leaf >= 0 and (head >= made or weights[leaf] <= sums[head]):
+                    total += weights[leaf]
+                    leaf_parents[leaf] = made
+                    leaf -= 1
+                else:
+                    total += sums[head]
+                    parents[head] = made
+                    head += 1
+            sums[made] = total
+        depths[count - 2] = 0
+        for node in range(count - 3, -1, -1):
+            depths[node] = depths[parents[node]] + 1
+        most = int64(0)
+        for i in range(count):
+            lengths[i] = depths[leaf_parents[i]] + 1
+            most = max(most, lengths[i])
+        if most <= bits_max:
+            return lengths
+        for i in range(count):  # flatter
+            weights[i] = (weights[i] + 1) >> 1
+
+
+@kernel(allocates=False)
+def _fill_slots(encoding: Encoding) -> None:
+    """Put all tokens but the escapes into the hash table, and their first bytes into their rows."""
+    token_bytes, slots, rows, _, _ = encoding
+    mask = uint64(len(slots) - 1)
+    for number in range(len(rows)):
+        token = int64(rows[number, 1] & _LOW32)
+        if token & _ESCAPE != 0:
+            continue
+        start = token >> 8
+        end = start + (token >> 2 & TOKEN_BYTES_MAX)
+        first = _load(token_bytes, start, end)
+        rows[number, 0] = first
+        tag = _hash(first, token_bytes, start, end, token & _WORD != 0)
+        slot = tag >> _S32 & mask
+        while slots[slot] != 0:
+            slot = (slot + _ONE) & mask
+        slots[slot] = tag | uint64(number + 1)
+
+
+@kernel(inline=True, allocates=False)
+def _find_code(encoding: Encoding, text: U8Array, start: int, end: int, is_word: bool) -> int:
+    """Return the code of a token << 8 | its bits; 0: it has none."""
+    token_bytes, slots, rows, _, _ = encoding
+    mask = uint64(len(slots) - 1)
+    first = _load(text, start, end)
+    tag = _hash(first, text, start, end, is_word)
+    slot = tag >> _S32 & mask
+    wanted = (end - start) << 2 | int64(is_word)
+    entry = slots[slot]
+    while entry != 0:
+        if entry & ~_LOW32 == tag:
+            number = int64(entry & _LOW32) - 1
+            row = int64(rows[number, 1])
+            if rows[number, 0] == first and row & 255 == wanted:
+                other = row >> 8 & 0xFFFFFF
+                if _are_equal(token_bytes, other + 8, text, start + 8, end - start - 8):
+                    return (row >> 32 & 0xFFFFFF) << 8 | row >> 56
+        slot = (slot + _ONE) & mask
+        entry = slots[slot]
+    return int64(0)
+
+
+@kernel(allocates=False)
+def _encode_item(
+    text: U8Array,
+    start: int,
+    size: int,
+    classes: U8Array,
+    encoding: Encoding,
+    out: U8Array,
+    cursor: int,
+) -> int:
+    """Write the frame of one item; return where it ends, or -1 if it is not smaller."""
+    byte_codes, escapes = encoding.byte_codes, encoding.escapes
+    last = cursor + size - 8  # a code is at most three bytes, written on top of seven bits
+    rest = size
+    while rest >= 128:
+        out[cursor] = rest & 127 | 128
+        rest >>= 7
+        cursor += 1
+    out[cursor] = rest
+    cursor += 1
+    pending = uint64(0)
+    num_pending: Any = int64(0)
+    at = start
+    end = start + size
+    is_after_word = False
+    while at < end:
+        stop, is_word = _end_of_token(text, at, end, classes)
+        token_start = at
+        at = stop
+        if is_word and is_after_word and text[token_start - 1] != _SPACE:
+            at = token_start  # an empty separator between two words that touch
+            stop = token_start
+            is_word = False
+        elif _is_implied(text, token_start, stop, end, classes, is_after_word):
+            continue
+        is_after_word = is_word
+        code: Any = _find_code(encoding, text, token_start, stop, is_word)
+        is_known = code != 0
+        if not is_known:
+            code = int64(escapes[int64(is_word)])
+        pending = pending << uint64(code & 255) | uint64(code >> 8)
+        num_pending += code & 255
+        if cursor > last:
+            return int64(-1)
+        while num_pending >= 8:
+            num_pending -= 8
+            out[cursor] = pending >> uint64(num_pending) & uint64(255)
+            cursor += 1
+        if is_known:
+            continue
+        pending = pending << uint64(_LENGTH_BITS) | uint64(stop - token_start)
+        num_pending += _LENGTH_BITS
+        for i in range(token_start, stop):
+            code = int64(byte_codes[text[i]])
+            pending = pending << uint64(code & 255) | uint64(code >> 8)
+            num_pending += code & 255
+            if cursor > last:
+                return int64(-1)
+            while num_pending >= 8:
+                num_pending -= 8
+                out[cursor] = pending >> uint64(num_pending) & uint64(255)
+                cursor += 1
+    if cursor > last:
+        return int64(-1)
+    while num_pending >= 8:
+        num_pending -= 8
+        out[cursor] = pending >> uint64(num_pending) & uint64(255)
+        cursor += 1
+    if num_pending > 0:
+        out[cursor] = pending << uint64(8 - num_pending) & uint64(255)
+        cursor += 1
+    return cursor
+
+
+@kernel(allocates=False)
+def _encode_all(
+    text: U8Array,
+    starts: I64Array,
+    sizes: I64Array,
+    classes: U8Array,
+    encoding: Encoding,
+    out: U8Array,
+    frame_sizes: I64Array,
+) -> int:
+    """Write the frames of items; return their bytes. A size of 0: the item is left as it is."""
+    cursor = int64(0)
+    for item in range(len(starts)):
+        end = _encode_item(text, starts[item], sizes[item], classes, encoding, out, cursor)
+        frame_sizes[item] = 0
+        if end >= 0:
+            frame_sizes[item] = end - cursor
+            cursor = end
+    return cursor
+
+
+@kernel(inline=True, allocates=False)
+def _window(frames: U8Array, bit: int) -> U64:
+    """Return the bits from `bit` on, the first one highest; 57 of them count."""
+    word = load_u64(frames, bit >> 3)
+    # Reverse the bytes: halves, then pairs, then single ones.
+    word = (word & uint64(0x00000000FFFFFFFF)) << uint64(32) | word >> uint64(32)
+    word = (word & uint64(0x0000FFFF0000FFFF)) << uint64(16) | (
+        word >> uint64(16) & uint64(0x0000FFFF0000FFFF)
+    )
+    word = (word & uint64(0x00FF00FF00FF00FF)) << uint64(8) | (
+        word >> uint64(8) & uint64(0x00FF00FF00FF00FF)
+    )
+    return word << uint64(bit & 7)
+
+
+@kernel(inline=True, allocates=False)
+def _item_size(frames: U8Array, start: int, end: int) -> tuple[int, int]:
+    """Return the size at the beginning of a frame, and where it ends; -1: this is no frame."""
+    size: Any = int64(0)
+    shift = int64(0)
+    at = start
+    while at < end and shift < 56:
+        byte = int64(frames[at])
+        at += 1
+        size |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            # A code has a bit at least, and stands for a token and a space at most.
+            if size > (end - at) * 8 * (TOKEN_BYTES_MAX + 1):
+                return int64(-1), at
+            return size, at
+    return int64(-1), at
+
+
+@kernel(allocates=False)
+def _measure(frames: U8Array, bounds: I64Array, sizes: I64Array) -> int:
+    """Write the size of the item of each frame, -1: it is none; return their sum."""
+    total: Any = int64(0)
+    for frame in range(len(sizes)):
+        size, _ = _item_size(frames, bounds[frame], bounds[frame + 1])
+        sizes[frame] = size
+        total += max(size, 0)
+    return total
+
+
+@kernel(allocates=False)
+def _decode_item(
+    frames: U8Array, start: int, end: int, decoding: Decoding, out: U8Array, cursor: int
+) -> bool:
+    """Write the item of a frame at `cursor`; return whether it was one.
+
+    Anything may be in the frame: nothing is read or written outside of it, of the item and of the
+    padding of both.
+    """
+    token_bytes, tokens, lookup, bounds, bases, byte_lookup = decoding
+    size, at = _item_size(frames, start, end)
+    if size < 0:
+        return False
+    stop = cursor + size
+    bit = at << 3
+    bits_end = end << 3
+    is_after_word = False
+    while cursor < stop:
+        window = _window(frames, bit)
+        entry = int64(lookup[window >> uint64(64 - _LOOKUP_BITS)])
+        number = entry >> 8
+        num_bits: Any = entry & 255
+        if entry == 0:
+            # A code of more bits: its value says how many.
+            code = int64(window >> uint64(64 - CODE_BITS_MAX))
+            num_bits = int64(_LOOKUP_BITS + 1)
+            while num_bits <= CODE_BITS_MAX and code >= bounds[num_bits]:
+                num_bits += 1
+            if num_bits > CODE_BITS_MAX:
+                return False
+            number = bases[num_bits] + (code >> (CODE_BITS_MAX - num_bits))
+        bit += num_bits
+        if bit > bits_end:
+            return False
+        token = int64(tokens[number])
+        is_word = token & _WORD != 0
+        if is_word and is_after_word:
+            out[cursor] = _SPACE
+            cursor += 1
+        is_after_word = is_word
+        length = token >> 2 & TOKEN_BYTES_MAX
+        if token & _ESCAPE == 0:
+            if cursor + length > stop:
+                return False
+            copy_32(token_bytes, token >> 8, out, cursor)
+            if length > 32:
+                copy_32(token_bytes, (token >> 8) + 32, out, cursor + 32)
+            cursor += length
+            continue
+        length = int64(_window(frames, bit) >> uint64(64 - _LENGTH_BITS))
+        bit += _LENGTH_BITS
+        if cursor + length > stop:
+            return False
+        for _ in range(length):
+            if bit > bits_end:
+                return False
+            entry = int64(byte_lookup[_window(frames, bit) >> uint64(64 - _BYTE_BITS_MAX)])
+            if entry == 0:
+                return False
+            bit += entry & 255
+            out[cursor] = entry >> 8
+            cursor += 1
+        if bit > bits_end:
+            return False
+    return cursor == stop
+
+
+@kernel(allocates=False)
+def _decode_all(
+    frames: U8Array, bounds: I64Array, decoding: Decoding, out: U8Array, sizes: I64Array
+) -> None:
+    """Write the items of frames one after the other; the size of what is none becomes -1."""
+    cursor = int64(0)
+    for frame in range(len(sizes)):
+        size = sizes[frame]
+        if size < 0:
+            continue
+        if not _decode_item(frames, bounds[frame], bounds[frame + 1], decoding, out, cursor):
+            sizes[frame] = -1
+        cursor += size
+
+
+class WordCodes:
+    """The words of an index with their codes.
+
+    Args:
+        content: as returned by `train_words`.
+
+    Raises:
+        DamagedDictionary: it is not.
+
+    Attributes:
+        num_items: how many it was learnt from.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._tables = _read_content(content)
+        self.num_items = self._tables.num_items
+        self._encoding: Encoding | None = None
+        self._decoding = _make_decoding(self._tables)
+
+    def encode(
+        self, payload: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Encode each span of `payload`; for one thread at a time.
+
+        Returns:
+            The frames, concatenated, and the size of each: 0 where the frame would not be smaller
+            than the item.
+        """
+        if self._encoding is None:
+            self._encoding = _make_encoding(self._tables)
+        frame_sizes = np.empty(len(starts), np.int64)
+        out = np.empty(int(sizes.sum()), np.uint8)
+        end = _encode_all(payload, starts, sizes, _CLASSES, self._encoding, out, frame_sizes)
+        return out[:end], frame_sizes
+
+    def decode(self, frames: Sequence[bytes]) -> list[bytes | None]:
+        """Decode frames; None for what is none. Any thread."""
+        joined = b"".join((*frames, bytes(_PADDING)))
+        bounds = np.zeros(len(frames) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, frames), np.int64, len(frames)), out=bounds[1:])
+        source = np.frombuffer(bytearray(joined), np.uint8)
+        sizes = np.empty(len(frames), np.int64)
+        out = np.empty(_measure(source, bounds, sizes) + _PADDING, np.uint8)
+        spans = np.maximum(sizes, 0).tolist()
+        _decode_all(source, bounds, self._decoding, out, sizes)
+        decoded = out.data
+        items: list[bytes | None] = []
+        at = 0
+        for span, size in zip(spans, sizes.tolist(), strict=True):
+            items.append(None if size < 0 else bytes(decoded[at : at + span]))
+            at += span
+        return items
+
+
+class _Tables(NamedTuple):
+    """What a dictionary says, checked."""
+
+    num_items: int
+    token_bytes: NDArray[np.uint8]
+    tokens: NDArray[np.uint32]
+    num_of_bits: NDArray[np.int64]
+    byte_bits: NDArray[np.int64]
+    escapes: NDArray[np.int64]
+
+
+def train_words(
+    payload: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> bytes | None:
+    """Learn the words of items.
+
+    Args:
+        payload: memory that holds all items.
+        starts: where each begins in `payload`.
+        sizes: bytes of each.
+
+    Returns:
+        A dictionary, or None if the items have nothing in common.
+    """
+    slots = np.zeros(2 * DISTINCT_MAX, np.uint64)
+    counts, begins, ends = (np.empty(DISTINCT_MAX, np.int64) for _ in range(3))
+    num_distinct, num_left_out = _count_tokens(
+        payload, starts, sizes, _CLASSES, slots, counts, begins, ends
+    )
+    counts, begins, ends = counts[:num_distinct], begins[:num_distinct], ends[:num_distinct]
+    order = np.argsort(-counts, kind="stable")
+    num_kept = min(int(np.count_nonzero(counts >= 2)), TOKENS_MAX - 2)
+    if not num_kept:
+        return None
+    kept, rare = order[:num_kept], order[num_kept:]
+    # What escapes will say: as many tokens as occurred once, and their bytes.
+    is_word = begins[rare] & 1
+    escaped = np.bincount(is_word, weights=counts[rare], minlength=2).astype(np.int64)
+    escaped[1] += num_left_out
+    spans = zip((begins[rare] >> 1).tolist(), ends[rare].tolist(), strict=True)
+    rare_bytes = b"".join([payload[a:b].tobytes() for a, b in spans])
+    byte_counts = 8 * np.bincount(np.frombuffer(rare_bytes, np.uint8), minlength=256) + 1
+    # Escapes take their place among the tokens, which descend by count.
+    all_counts = np.concatenate((counts[kept], np.maximum(escaped, 1)))
+    symbols = np.concatenate((kept, [-1, -2]))
+    by_count = np.argsort(-all_counts, kind="stable")
+    bits = _code_lengths(all_counts[by_count], CODE_BITS_MAX)
+    symbols = symbols[by_count]
+    escapes = [int(np.flatnonzero(symbols == symbol)[0]) for symbol in (-1, -2)]
+    kinds = np.zeros(len(symbols), np.uint8)
+    pieces = []
+    for position, symbol in enumerate(symbols.tolist()):
+        if symbol >= 0:
+            start, end = int(begins[symbol] >> 1), int(ends[symbol])
+            kinds[position] = (end - start) << 1 | int(begins[symbol] & 1)
+            pieces.append(payload[start:end].tobytes())
+    byte_order = np.argsort(-byte_counts, kind="stable")
+    byte_bits = np.empty(256, np.uint8)
+    byte_bits[byte_order] = _code_lengths(byte_counts[byte_order], _BYTE_BITS_MAX)
+    head = np.array([len(starts), len(symbols), *escapes], np.uint32)
+    num_of_bits = np.bincount(bits, minlength=CODE_BITS_MAX + 1).astype(np.uint32)
+    whole = b"".join(
+        (head.tobytes(), num_of_bits.tobytes(), byte_bits.tobytes(), kinds.tobytes(), *pieces)
+    )
+    return zstandard.ZstdCompressor(level=3).compress(whole)
+
+
+def _read_content(content: bytes) -> _Tables:
+    """Read a dictionary.
+
+    Raises:
+        DamagedDictionary: it is none.
+    """
+    try:
+        whole = zstandard.ZstdDecompressor().decompress(
+            content, max_output_size=DICTIONARY_BYTES_MAX
+        )
+    except zstandard.ZstdError as error:
+        raise DamagedDictionary(str(error)) from error
+    if not _FIXED_BYTES <= len(whole) <= DICTIONARY_BYTES_MAX:
+        raise DamagedDictionary("its size")
+    numbers = np.frombuffer(whole, np.uint32, _HEAD_NUMBERS + CODE_BITS_MAX + 1).astype(np.int64)
+    num_items, count = numbers[:2].tolist()
+    escapes, num_of_bits = numbers[2:_HEAD_NUMBERS], numbers[_HEAD_NUMBERS:]
+    byte_bits = np.frombuffer(whole, np.uint8, 256, _FIXED_BYTES - 256).astype(np.int64)
+    if (
+        not 2 < count <= TOKENS_MAX
+        or num_of_bits.sum() != count
+        or num_of_bits[0]
+        or (num_of_bits << (CODE_BITS_MAX - np.arange(CODE_BITS_MAX + 1))).sum()
+        > 1 << CODE_BITS_MAX
+        or not (byte_bits.min() >= 1 and byte_bits.max() <= _BYTE_BITS_MAX)
+        or (1 << (_BYTE_BITS_MAX - byte_bits)).sum() > 1 << _BYTE_BITS_MAX
+        or escapes.max() >= count
+        or escapes[0] == escapes[1]
+        or len(whole) < _FIXED_BYTES + count
+    ):
+        raise DamagedDictionary("its codes")
+    kinds = np.frombuffer(whole, np.uint8, count, _FIXED_BYTES).astype(np.int64)
+    lengths = kinds >> 1
+    lengths[escapes] = 0
+    token_bytes = whole[_FIXED_BYTES + count :]
+    if lengths.max() > TOKEN_BYTES_MAX or lengths.sum() != len(token_bytes):
+        raise DamagedDictionary("its tokens")
+    tokens = (np.cumsum(lengths) - lengths) << 8 | lengths << 2 | kinds & _WORD
+    tokens[escapes] = tokens[escapes] >> 8 << 8 | np.array([_ESCAPE, _ESCAPE | _WORD])
+    padded = np.zeros(len(token_bytes) + _PADDING, np.uint8)
+    padded[: len(token_bytes)] = np.frombuffer(token_bytes, np.uint8)
+    return _Tables(num_items, padded, tokens.astype(np.uint32), num_of_bits, byte_bits, escapes)
+
+
+def _first_codes(num_of_bits: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+    """Return, by bits of a code, the first code and the number of its token."""
+    codes, numbers = [0], [0]
+    for bits in range(1, len(num_of_bits)):
+        codes.append((codes[-1] + int(num_of_bits[bits - 1])) << 1)
+        numbers.append(numbers[-1] + int(num_of_bits[bits - 1]))
+    return codes, numbers
+
+
+def _canonical(bits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the code of each symbol, given its bits; symbols of equal bits in order."""
+    order = np.argsort(bits, kind="stable")
+    firsts, numbers = _first_codes(np.bincount(bits))
+    codes = np.empty(len(bits), np.int64)
+    ordered = bits[order]
+    codes[order] = np.array(firsts)[ordered] + np.arange(len(bits)) - np.array(numbers)[ordered]
+    return codes
+
+
+def _lookup(
+    codes: NDArray[np.int64], bits: NDArray[np.int64], symbols: NDArray[np.int64], most: int
+) -> NDArray[np.uint32]:
+    """Return symbol << 8 | bits by the first `most` bits, for codes that are no longer."""
+    lookup = np.zeros(1 << most, np.uint32)
+    for code, size, symbol in zip(codes.tolist(), bits.tolist(), symbols.tolist(), strict=True):
+        if size <= most:
+            first = code << (most - size)
+            lookup[first : first + (1 << (most - size))] = symbol << 8 | size
+    return lookup
+
+
+def _make_decoding(tables: _Tables) -> Decoding:
+    firsts, numbers = _first_codes(tables.num_of_bits)
+    bounds = np.zeros(CODE_BITS_MAX + 1, np.int64)
+    bases = np.zeros(CODE_BITS_MAX + 1, np.int64)
+    for bits in range(1, CODE_BITS_MAX + 1):
+        bounds[bits] = (firsts[bits] + int(tables.num_of_bits[bits])) << (CODE_BITS_MAX - bits)
+        bases[bits] = numbers[bits] - firsts[bits]
+    num_short = int(tables.num_of_bits[: _LOOKUP_BITS + 1].sum())
+    short = np.repeat(np.arange(_LOOKUP_BITS + 1), tables.num_of_bits[: _LOOKUP_BITS + 1])
+    return Decoding(
+        tables.token_bytes,
+        tables.tokens,
+        _lookup(_canonical(short), short, np.arange(num_short), _LOOKUP_BITS),
+        bounds,
+        bases,
+        _lookup(_canonical(tables.byte_bits), tables.byte_bits, np.arange(256), _BYTE_BITS_MAX),
+    )
+
+
+def _make_encoding(tables: _Tables) -> Encoding:
+    bits = np.repeat(np.arange(CODE_BITS_MAX + 1), tables.num_of_bits)
+    codes = _canonical(bits)
+    rows = np.zeros((len(bits), 2), np.uint64)
+    rows[:, 1] = bits << 56 | codes << 32 | tables.tokens
+    num_slots = 1 << (2 * len(bits)).bit_length()
+    encoding = Encoding(
+        tables.token_bytes,
+        np.zeros(num_slots, np.uint64),
+        rows,
+        (_canonical(tables.byte_bits) << 8 | tables.byte_bits).astype(np.uint32),
+        (codes << 8 | bits)[tables.escapes].astype(np.uint32),
+    )
+    _fill_slots(encoding)
+    return encoding
