@@ -151,6 +151,12 @@ class Settings:
     log_credentials: str = setting(
         "", "file", "of NATS credentials; empty: those in log_url, if any"
     )
+    log_system: str = setting(
+        "",
+        "user:password",
+        "of the log's system account, or a file of NATS credentials: hosts then ask for an "
+        "election when the log's leader is dead; empty: its servers notice after 4 to 9 s",
+    )
     log_unsafe: bool = setting(
         False, "yes/no", "use the log even if it may lose writes that it has confirmed"
     )

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded
-from coordinator.replication.stream import LogAway, LogStream, StreamInfo
+from coordinator.replication.elections import Elections
+from coordinator.replication.stream import LogAway, LogStream, RaftGroup, StreamInfo
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
 
 ASK_SECONDS: Final = 0.5
 """Between two questions to the log's leader; the lag is known as exactly as this."""
-ASK_AWAY_SECONDS: Final = 0.4
-"""Within which it must answer while it is away; a new leader was not asked yet."""
+ANSWER_SECONDS: Final = 0.4
+"""Within which a leader answers that is not to be suspected; a new leader was not asked yet."""
 PAUSE_SECONDS: Final = 0.1
 """Between two questions while the leader does not answer."""
+AWAY_SECONDS: Final = 2.5
+"""A log that has not answered for so long is away: nothing is accepted until it answers. Before,
+changes wait: a new leader may be elected meanwhile."""
 
 
 class LogWatch:
@@ -27,6 +32,7 @@ class LogWatch:
     Args:
         log: knows how far this host is.
         stream: the log itself.
+        elections: asks for a new leader; None: the log's servers notice themselves.
 
     Attributes:
         info: what the leader said last.
@@ -35,9 +41,13 @@ class LogWatch:
         caught_up_at: a time at which this host had everything; monotonic seconds, 0: never.
     """
 
-    def __init__(self, log: SharedLog, stream: LogStream) -> None:
+    def __init__(self, log: SharedLog, stream: LogStream, elections: Elections | None) -> None:
         self._log = log
         self._stream = stream
+        self._elections = elections
+        self._group: RaftGroup | None = None
+        self._doubted = asyncio.Event()
+        stream.doubted = self.doubt
         self.info: StreamInfo | None = None
         self.is_up = False
         self.heard_at = 0.0
@@ -48,29 +58,50 @@ class LogWatch:
         """For how long at most this host has not had everything; -1: it never had."""
         return int((time.monotonic() - self.caught_up_at) * 1000) if self.caught_up_at else -1
 
+    def doubt(self) -> None:
+        """Ask the leader now: the log does not answer somebody."""
+        self._doubted.set()
+        if self._elections is not None and self._group is not None:
+            self._elections.suspect(self._group)
+
     async def run(self) -> None:
         """Ask the leader how far the log is, again and again."""
         async with asyncio.TaskGroup() as notes:
+            if self._elections is not None:
+                notes.create_task(self._elections.run())
             while True:
+                self._doubted.clear()
                 asked_at = time.monotonic()
                 try:
-                    info = await self._stream.info(ASK_AWAY_SECONDS if not self.is_up else 1.0)
+                    info = await self._stream.info(ANSWER_SECONDS)
                 except LogAway:
                     info = None
-                self.is_up = (
-                    info is not None
-                    and 2 * info.num_current > info.num_replicas
-                    and self._log.cluster_name in ("", info.cluster)
-                )
-                if info is not None:
-                    self.info = info
-                    if self.is_up:
-                        self.heard_at = asked_at
-                    if self._log.position.seq >= info.last_seq:
-                        self.caught_up_at = asked_at
-                    else:
+                if info is None:
+                    self.doubt()
+                    self.is_up = self.is_up and asked_at - self.heard_at < AWAY_SECONDS
+                else:
+                    self._take(info, asked_at)
+                    if self._log.position.seq < info.last_seq:
                         notes.create_task(self._note_caught_up(info.last_seq, asked_at))
-                await asyncio.sleep(ASK_SECONDS if self.is_up else PAUSE_SECONDS)
+                    if self._elections is not None:
+                        self._group = await self._stream.group(info)
+                await asyncio.sleep(PAUSE_SECONDS)
+                if info is not None and self.is_up:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(ASK_SECONDS - PAUSE_SECONDS):
+                            await self._doubted.wait()
+
+    def _take(self, info: StreamInfo, asked_at: float) -> None:
+        """Take what the leader says."""
+        self.info = info
+        self.is_up = 2 * info.num_current > info.num_replicas and self._log.cluster_name in (
+            "",
+            info.cluster,
+        )
+        if self.is_up:
+            self.heard_at = asked_at
+        if self._log.position.seq >= info.last_seq:
+            self.caught_up_at = asked_at
 
     async def _note_caught_up(self, seq: int, asked_at: float) -> None:
         """Remember that this host has everything that the log had at some time."""

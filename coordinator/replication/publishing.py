@@ -28,6 +28,8 @@ GIVE_UP_AWAY_SECONDS: Final = 5.0
 """The same while the log's leader does not answer either."""
 PAUSE_SECONDS: Final = 0.1
 """Before an entry is published again."""
+DOUBT_SECONDS: Final = 0.25
+"""An entry that is not confirmed within this time makes us ask whether the log has a leader."""
 
 
 class Publisher:
@@ -84,7 +86,13 @@ class Publisher:
         while True:
             publishing = asyncio.ensure_future(self._stream.publish(id, message))
             try:
-                await asyncio.wait((publishing, applied), return_when=asyncio.FIRST_COMPLETED)
+                waited = (publishing, applied)
+                done, _ = await asyncio.wait(
+                    waited, timeout=DOUBT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    self._watch.doubt()
+                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             except BaseException:
                 publishing.cancel()
                 raise
@@ -94,7 +102,7 @@ class Publisher:
             try:
                 return publishing.result()
             except LogAway:
-                self._watch.is_up = False
+                self._watch.doubt()
                 if applied.done():
                     return 0
                 now = time.monotonic()

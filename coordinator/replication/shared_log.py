@@ -55,6 +55,7 @@ from coordinator.cluster.catalog import Catalog, CatalogState, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.replication.applying import Applier, ReplicaStopped
 from coordinator.replication.comparison import Comparer
+from coordinator.replication.elections import elections_of
 from coordinator.replication.entries import (
     CatalogChange,
     ComparisonMark,
@@ -88,6 +89,7 @@ from coordinator.replication.stream import (
     Position,
     StreamInfo,
     StreamMessage,
+    without_user,
 )
 from coordinator.replication.transfer import find_offers
 from coordinator.settings import Settings
@@ -172,7 +174,7 @@ class SharedLog(WriteLog):
         self._saved = replica
         self._queues: dict[int, SharedQueue] = {}
         self._own: dict[str, _Own] = {}
-        self._watch = LogWatch(self, stream)
+        self._watch = LogWatch(self, stream, elections_of(settings))
         self._publisher = Publisher(stream, self._watch)
         self._applier = Applier(cluster, settings)
         self._steps: deque[_Step] = deque()
@@ -326,7 +328,7 @@ class SharedLog(WriteLog):
     @property
     def addresses(self) -> list[str]:
         """Addresses of the log's servers, as configured, without credentials."""
-        return [_without_user(address) for address in self._stream.servers]
+        return [without_user(address) for address in self._stream.servers]
 
     @property
     def is_serving(self) -> bool:
@@ -372,7 +374,7 @@ class SharedLog(WriteLog):
             raise StorageFull(
                 f"this host cannot apply what is written: {self._applier.blocked.message}"
             )
-        if not self._watch.is_up or not self._stream.is_connected:
+        if not self._watch.is_up:
             raise Unavailable(
                 "the log is away, or has no majority: nothing was written, reads go on; try again "
                 "shortly",
@@ -834,11 +836,6 @@ class SharedLog(WriteLog):
             _log.warning("the position cannot be written", reason=error.strerror)
         else:
             self._saved = replica
-
-
-def _without_user(address: str) -> str:
-    scheme, _, rest = address.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _settle(

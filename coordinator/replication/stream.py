@@ -11,10 +11,11 @@ is noticed, and nobody applies other entries under numbers that were given befor
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,9 +35,17 @@ PUBLISH_SECONDS: Final = 0.6
 """To be confirmed, and further time for long messages; then a message is sent again."""
 PUBLISH_BYTES_PER_SECOND: Final = 1 << 20
 CONNECT_SECONDS: Final = 2.0
-HEARTBEAT_SECONDS: Final = 0.5
-SILENT_SECONDS: Final = 2.0
+HEARTBEAT_SECONDS: Final = 0.25
+SILENT_SECONDS: Final = 1.0
 """A consumer that has not sent even a heartbeat for so long is made anew."""
+QUIET_SECONDS: Final = 0.35
+"""After which entries are asked for, until the consumer speaks again, or another one does."""
+LEADERLESS_SECONDS: Final = 4.0
+"""For so long we wait for a leader; then we begin anew."""
+FOLLOW_SECONDS: Final = 0.5
+FOLLOW_SECONDS_MAX: Final = 4.0
+"""Within which the log must answer who wants to follow it: at first, and after many tries. A new
+leader does not know what the old one was asked."""
 RETRY_SECONDS: Final = 0.1
 FORGOTTEN_SECONDS: Final = 30.0
 """A log that lacks what it had may be a server that is still starting; past this it has lost it."""
@@ -75,6 +84,16 @@ class StreamMessage(NamedTuple):
     content: bytes
 
 
+class RaftGroup(NamedTuple):
+    """A group of servers that elects a leader."""
+
+    name: str
+    account: str
+    """To which it belongs."""
+    traffic: str
+    """The account in which its servers talk to each other."""
+
+
 class ServerState(NamedTuple):
     """A server that stores the log."""
 
@@ -98,6 +117,8 @@ class StreamInfo:
         leader: name of the server that leads; empty for a server without a cluster.
         servers: that store it; empty for a server without a cluster.
         num_bytes: on each of them.
+        group: name of the group that elects the leader; empty if the system account knows none.
+        traffic: the account in which the group's servers talk to each other.
         metadata: what facetd wrote there when it made the stream.
         config: as JetStream has it.
     """
@@ -109,6 +130,8 @@ class StreamInfo:
     leader: str
     servers: tuple[ServerState, ...]
     num_bytes: int
+    group: str
+    traffic: str
     metadata: dict[str, str]
     config: dict[str, Any]
 
@@ -143,6 +166,8 @@ class StreamInfo:
                 ),
             ),
             num_bytes=state.get("bytes", 0),
+            group=cluster.get("raft_group", "") if cluster.get("system_account") else "",
+            traffic=cluster.get("traffic_account", ""),
             metadata=config.get("metadata") or {},
             config=config,
         )
@@ -152,7 +177,15 @@ def _is_current(follower: dict[str, Any]) -> bool:
     return bool(follower["current"]) and not follower.get("offline")
 
 
-def connect_options(urls: str, credentials: str) -> dict[str, Any]:
+def without_user(address: str) -> str:
+    """Return an address without its user and password."""
+    scheme, between, rest = address.strip().rpartition("://")
+    return f"{scheme}{between}{rest.rpartition('@')[2]}"
+
+
+def connect_options(
+    urls: str, credentials: str, user: str = "", password: str = ""
+) -> dict[str, Any]:
     """Return the options of a connection.
 
     Raises:
@@ -171,6 +204,8 @@ def connect_options(urls: str, credentials: str) -> dict[str, Any]:
     return {
         "servers": servers,
         "user_credentials": credentials or None,
+        "user": user or None,
+        "password": password or None,
         "name": "facetd",
         "connect_timeout": CONNECT_SECONDS,
         "max_reconnect_attempts": -1,
@@ -187,12 +222,21 @@ class LogStream:
         urls: of the servers, with commas between.
         name: of the stream.
         credentials: file of NATS credentials, or empty.
+        user: if neither these nor the addresses name one.
+        password: of the user.
+
+    Attributes:
+        doubted: called when the log does not answer its follower.
     """
 
-    def __init__(self, urls: str, name: str, credentials: str = "") -> None:
+    def __init__(
+        self, urls: str, name: str, credentials: str = "", *, user: str = "", password: str = ""
+    ) -> None:
         self.name = name
         self.subject = f"{name}.log"
-        self._options = connect_options(urls, credentials)
+        self._options = connect_options(urls, credentials, user, password)
+        self._account = ""
+        self.doubted: Callable[[], None] = lambda: None
         self._client: Client | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Future[Msg]] = set()
@@ -325,13 +369,16 @@ class LogStream:
         """
         return await self._request(subject, content, seconds)
 
-    async def ask_all(self, subject: str, seconds: float, enough: int = 0) -> list[bytes]:
+    async def ask_all(
+        self, subject: str, seconds: float, enough: int = 0, content: bytes = b""
+    ) -> list[bytes]:
         """Send a request and return all answers that come within some seconds.
 
         Args:
             subject: to whom.
             seconds: to wait.
             enough: answers for which to wait no longer; 0: wait anyway.
+            content: of the request.
 
         Raises:
             LogAway: no server is connected.
@@ -349,7 +396,7 @@ class LogStream:
 
         subscription = await client.subscribe(inbox, cb=take)
         try:
-            await client.publish(subject, reply=inbox)
+            await client.publish(subject, content, reply=inbox)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await is_enough.wait()
@@ -357,6 +404,30 @@ class LogStream:
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
         return answers
+
+    async def tell(self, subject: str, content: bytes, reply: str) -> None:
+        """Send a message, with an address for answers.
+
+        Raises:
+            LogAway: no server is connected.
+        """
+        await self.client().publish(subject, content, reply=reply)
+
+    async def group(self, info: StreamInfo) -> RaftGroup | None:
+        """Return the group that elects the leader of the stream; None if it is not known.
+
+        Args:
+            info: of the stream.
+        """
+        if not info.group:
+            return None
+        if not self._account:
+            try:
+                answer = orjson.loads((await self.ask("$SYS.REQ.USER.INFO")).data)
+                self._account = answer["data"]["account"]
+            except (LogAway, ValueError, KeyError):
+                return None
+        return RaftGroup(info.group, self._account, info.traffic)
 
     async def _api(
         self, what: str, document: dict[str, Any] | None = None, seconds: float = REQUEST_SECONDS
@@ -435,15 +506,10 @@ class LogStream:
             LogAway: no answer.
             LogBroken: the log does not have it any more.
         """
-        import base64
-
-        try:
-            answer = await self._api(f"STREAM.MSG.GET.{self.name}", {"seq": seq})
-        except JetStreamError as error:
-            if error.code == _NO_MESSAGE:
-                raise LogBroken(f"the log no longer has entry {seq}") from error
-            raise
-        return base64.b64decode(answer["message"].get("data", ""))
+        found = await self._entry(seq, REQUEST_SECONDS)
+        if found is None:
+            raise LogBroken(f"the log no longer has entry {seq}")
+        return found.content
 
     async def first_seq_since(self, moment: float) -> int:
         """Return the number of the first entry stored at a time (Unix, seconds) or later."""
@@ -480,9 +546,10 @@ class LogStream:
         """
         forgotten_since: float | None = None
         last_reason = ""
+        seconds = FOLLOW_SECONDS
         while True:
             try:
-                info = await self.info()
+                info = await self.info(seconds)
                 if info is None or info.last_seq < position.seq:
                     now = time.monotonic()
                     forgotten_since = now if forgotten_since is None else forgotten_since
@@ -495,20 +562,34 @@ class LogStream:
                         f"the log begins at entry {info.first_seq}, this host needs "
                         f"{position.seq + 1}: it was away for too long"
                     )
-                async for message in self._consume(position, info.first_seq):
+                async for message in self._consume(position, info.first_seq, seconds):
                     position = Position(message.seq, message.stored_at)
                     last_reason = ""
+                    seconds = FOLLOW_SECONDS
                     yield message
             except LogAway as error:
+                self.doubted()
+                seconds = min(1.5 * seconds, FOLLOW_SECONDS_MAX)
                 if str(error) != last_reason:
                     last_reason = str(error)
                     _log.warning("log is away", reason=last_reason, seq=position.seq)
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _consume(self, position: Position, first_seq: int) -> AsyncIterator[StreamMessage]:
-        """Yield messages of one consumer until it falls silent or misses one."""
+    async def _consume(
+        self, position: Position, first_seq: int, seconds: float
+    ) -> AsyncIterator[StreamMessage]:
+        """Yield messages of one consumer until it falls silent or misses one.
+
+        While the consumer says nothing, entries are asked for one by one: it may be on a server
+        that is dead, and a new one takes a while, as it needs another leader than the stream's.
+
+        Args:
+            position: after which to begin.
+            first_seq: of the log.
+            seconds: within which the consumer must be made.
+        """
         client = self.client()
-        compares = position.stored_at != 0 and position.seq >= first_seq
+        order = _Order(position, first_seq)
         inbox = client.new_inbox()
         arrived: asyncio.Queue[Msg] = asyncio.Queue()
 
@@ -518,34 +599,31 @@ class LogStream:
         subscription = await client.subscribe(
             inbox, cb=take, pending_msgs_limit=0, pending_bytes_limit=0
         )
+        making = asyncio.ensure_future(self._make_consumer(inbox, order.seq + 1, seconds))
         try:
-            made = await self._api(
-                f"CONSUMER.CREATE.{self.name}",
-                {
-                    "stream_name": self.name,
-                    "config": {
-                        "deliver_subject": inbox,
-                        "deliver_policy": "by_start_sequence",
-                        "opt_start_seq": position.seq if compares else position.seq + 1,
-                        "ack_policy": "none",
-                        "flow_control": True,
-                        "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
-                        "max_deliver": 1,
-                        "mem_storage": True,
-                        "num_replicas": 1,
-                        "inactive_threshold": 10 * 10**9,
-                    },
-                },
-            )
-            consumer = made["name"]
             num_delivered = 0
-            seq = position.seq - 1 if compares else position.seq
+            heard_at = time.monotonic()
             while True:
                 try:
-                    async with asyncio.timeout(SILENT_SECONDS):
+                    async with asyncio.timeout(QUIET_SECONDS):
                         message = await arrived.get()
                 except TimeoutError:
-                    raise LogAway("the log is silent") from None
+                    try:
+                        while found := await self._entry(order.seq + 1, QUIET_SECONDS):
+                            if order.takes(found):
+                                yield found
+                    except LogAway:
+                        self.doubted()
+                        if time.monotonic() - heard_at < LEADERLESS_SECONDS:
+                            continue  # a new leader may be elected
+                        raise
+                    if making.done():
+                        making.result()
+                        if time.monotonic() - heard_at > SILENT_SECONDS:
+                            raise LogAway("the log is silent") from None
+                    continue
+                heard_at = time.monotonic()
+                consumer = await making
                 status = (message.headers or {}).get("Status")
                 if status is not None:
                     # Flow control waits until we have taken what came before.
@@ -563,25 +641,109 @@ class LogStream:
                 words = words[3 if len(words) == 9 else 5 :]
                 if words[0] != consumer:
                     continue
-                found, delivered, stored_at = map(int, words[2:5])
+                seq, delivered, stored_at = map(int, words[2:5])
                 num_delivered += 1
                 if delivered != num_delivered:
                     raise LogAway("a message was lost on the way")
-                if found != seq + 1:
-                    raise LogBroken(f"the log has no entry {seq + 1}; after {seq} comes {found}")
-                seq = found
-                if compares:
-                    compares = False
-                    if stored_at != position.stored_at:
-                        raise LogBroken(
-                            f"entry {seq} of the log is not the one that this host has applied: "
-                            "the log was replaced, or has lost entries"
-                        )
-                    continue
-                yield StreamMessage(seq, stored_at, message.data)
+                entry = StreamMessage(seq, stored_at, message.data)
+                if order.takes(entry):
+                    yield entry
         finally:
+            making.cancel()
+            await asyncio.gather(making, return_exceptions=True)
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
+
+    async def _make_consumer(self, inbox: str, seq: int, seconds: float) -> str:
+        """Have the log send everything from an entry on; return the consumer's name.
+
+        Raises:
+            LogAway: it was not made in time.
+        """
+        made = await self._api(
+            f"CONSUMER.CREATE.{self.name}",
+            {
+                "stream_name": self.name,
+                "config": {
+                    "deliver_subject": inbox,
+                    "deliver_policy": "by_start_sequence",
+                    "opt_start_seq": seq,
+                    "ack_policy": "none",
+                    "flow_control": True,
+                    "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
+                    "max_deliver": 1,
+                    "mem_storage": True,
+                    "num_replicas": 1,
+                    "inactive_threshold": 10 * 10**9,
+                },
+            },
+            seconds,
+        )
+        return str(made["name"])
+
+    async def _entry(self, seq: int, seconds: float) -> StreamMessage | None:
+        """Return an entry; None if the log does not have it.
+
+        Raises:
+            LogAway: no answer.
+        """
+        try:
+            answer = await self._api(f"STREAM.MSG.GET.{self.name}", {"seq": seq}, seconds)
+        except JetStreamError as error:
+            if error.code == _NO_MESSAGE:
+                return None
+            raise
+        message = answer["message"]
+        content = base64.b64decode(message.get("data", ""))
+        return StreamMessage(seq, nanoseconds_of(message["time"]), content)
+
+
+class _Order:
+    """Lets entries pass once each, in order, if they go on where a host is.
+
+    Args:
+        position: of the host.
+        first_seq: of the log.
+
+    Attributes:
+        seq: of the last entry.
+    """
+
+    def __init__(self, position: Position, first_seq: int) -> None:
+        self._compared = 0
+        if position.stored_at != 0 and position.seq >= first_seq:
+            self._compared = position.stored_at
+        self.seq = position.seq - 1 if self._compared else position.seq
+
+    def takes(self, entry: StreamMessage) -> bool:
+        """Return whether the host lacks an entry.
+
+        Raises:
+            LogBroken: the log lacks what comes before, or is another one.
+        """
+        if entry.seq <= self.seq:
+            return False
+        if entry.seq != self.seq + 1:
+            raise LogBroken(
+                f"the log has no entry {self.seq + 1}; after {self.seq} comes {entry.seq}"
+            )
+        self.seq = entry.seq
+        if not self._compared:
+            return True
+        if entry.stored_at != self._compared:
+            raise LogBroken(
+                f"entry {entry.seq} of the log is not the one that this host has applied: "
+                "the log was replaced, or has lost entries"
+            )
+        self._compared = 0
+        return False
+
+
+def nanoseconds_of(moment: str) -> int:
+    """Return nanoseconds since 1970 of a moment as NATS writes it (RFC 3339, UTC)."""
+    whole, _, fraction = moment.removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
+    return seconds * 10**9 + int(fraction.ljust(9, "0"))
 
 
 _NO_STREAM: Final = 10059

@@ -59,6 +59,7 @@ class LogServer:
             listen: 127.0.0.1:{self.port}
             http: 127.0.0.1:{self.monitor}
             jetstream {{ store_dir: "{self.folder}", sync_interval: {self.sync} }}
+            accounts {{ $SYS {{ users: [{{ user: system, password: secret }}] }} }}
             {cluster}
         """
         path = self.folder / "nats.conf"
@@ -159,6 +160,7 @@ class Hosts:
                     "FACETD_LOG_MONITORS": log.monitors,
                     "FACETD_LOG_CREATE": "yes" if number == 0 else "no",
                     "FACETD_LOG_REPLICAS": str(min(3, len(log.servers))),
+                    "FACETD_LOG_SYSTEM": "system:secret",
                     **{f"FACETD_{name.upper()}": value for name, value in settings.items()},
                 },
             )

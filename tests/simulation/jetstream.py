@@ -15,6 +15,7 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -128,8 +129,7 @@ class JetStream:
         if what.startswith("STREAM.INFO."):
             return self._info()
         if what.startswith("STREAM.MSG.GET."):
-            entry = self.entries[json.loads(content)["seq"] - 1]
-            return {"message": {"data": b64encode(entry[1]).decode()}}
+            return self._entry(json.loads(content)["seq"])
         assert what.startswith("CONSUMER.CREATE."), what
         config = json.loads(content)["config"]
         name = f"c{next(self._names)}"
@@ -149,6 +149,15 @@ class JetStream:
                 "replicas": [{"name": name, "current": True} for name in ("b", "c")],
             },
         }
+
+    def _entry(self, seq: int) -> dict[str, Any]:
+        if seq > self.last_seq:
+            return {"error": {"err_code": 10037, "description": "no message found"}}
+        _, content, stored_at = self.entries[seq - 1]
+        seconds, nanoseconds = divmod(stored_at, 10**9)
+        moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        time = f"{moment}.{nanoseconds:09d}".rstrip("0") + "Z"
+        return {"message": {"data": b64encode(content).decode(), "time": time}}
 
     def _publish(self, content: bytes, id: str) -> dict[str, Any]:
         seq = None if self.ignores_ids else self._by_id.get(id)

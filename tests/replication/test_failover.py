@@ -1,0 +1,225 @@
+"""For how long are writes and reads away after a kill of a host, or of a server of the log?
+
+Every host has a writer of its own, which sends the next item as soon as the last one is answered.
+A pause is the longest time without an acknowledgement of a host that was not killed.
+
+    FACETD_FAILOVER_KILLS=100 pytest --long -s tests/replication/test_failover.py -k long
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import random
+import threading
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.replication.several_hosts import Hosts, SharedLogServers, is_healthy, replica_state
+from tests.replication.workload import INDEX, Reader, configure
+from tests.service import Service
+from tests.waiting import wait_until
+
+KINDS = ("leader of the log", "leader of JetStream", "other server", "host")
+KILLS_LONG = int(os.environ.get("FACETD_FAILOVER_KILLS", "100"))
+PAUSE_SECONDS = 3.5
+"""In the short form, on a busy machine: without a request nobody is elected before 4 s."""
+PAUSE_SECONDS_LONG = 2.0
+AFTERMATH_SECONDS = 10.0
+
+
+class HostWriter(threading.Thread):
+    """Writes to one host, one item after the other."""
+
+    def __init__(self, number: int, service: Service) -> None:
+        super().__init__(daemon=True)
+        self.number = number
+        self.service = service
+        self.ends = threading.Event()
+        self.acknowledged_at: list[float] = []
+        self.refused: list[tuple[float, str]] = []
+
+    def run(self) -> None:
+        client = self.service.client(15)
+        for number in itertools.count():
+            if self.ends.is_set():
+                break
+            try:
+                reply = client.post(f"/{INDEX}/items", {"id": 1000 * self.number + number % 1000})
+            except (OSError, http.client.HTTPException) as error:
+                self.refused.append((time.monotonic(), repr(error)))
+                time.sleep(0.02)
+                continue
+            now = time.monotonic()
+            if reply.status == 200:
+                self.acknowledged_at.append(now)
+                time.sleep(0.01)
+            else:
+                self.refused.append((now, reply.body.decode()[:300]))
+                time.sleep(0.02)
+        client.close()
+
+    def has_acknowledged_since(self, moment: float) -> bool:
+        return bool(self.acknowledged_at) and self.acknowledged_at[-1] > moment
+
+    def pause(self, begun_at: float, ended_at: float) -> float:
+        """Return the longest time between two acknowledgements that touches a span."""
+        times = [begun_at - 60, *self.acknowledged_at, ended_at + 60]
+        return max(
+            after - before
+            for before, after in itertools.pairwise(times)
+            if after > begun_at and before < ended_at and before >= times[1]
+        )
+
+
+@dataclass
+class Failover:
+    """Three hosts, three servers, who writes and who reads."""
+
+    log: SharedLogServers
+    hosts: Hosts
+    writers: list[HostWriter]
+    reader: Reader
+    pauses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def kill(self, kind: str, dice: random.Random) -> None:
+        """Kill one of the six, measure, and start it again."""
+        self.wait_well()
+        killed = self._choose(kind, dice)
+        begun_at = time.monotonic()
+        if kind == "host":
+            self.hosts.services[killed].kill_all()
+        else:
+            self.log.servers[killed].kill()
+        others = [
+            one for one in self.writers if kind != "host" or one.number != killed
+        ]  # fmt: skip
+        wait_until(lambda: all(one.has_acknowledged_since(begun_at) for one in others))
+        # Whoever could write at once may be stopped later, as when its connection is found dead.
+        ended_at = time.monotonic() + 0.5
+        wait_until(lambda: all(one.has_acknowledged_since(ended_at) for one in others))
+        pauses = [round(one.pause(begun_at, ended_at), 2) for one in others]
+        self.pauses[kind].append(max(pauses))
+        print(f"{kind} {killed}: {pauses}", flush=True)
+        if kind == "host":
+            self.hosts.services[killed].start(wait=False)
+        else:
+            self.log.start(killed)
+
+    def _choose(self, kind: str, dice: random.Random) -> int:
+        leader = int((replica_state(self.hosts.services[0]) or {})["leader"].removeprefix("n"))
+        meta = leader_of_jetstream(self.log)
+        if kind == "leader of the log":
+            return leader
+        if kind == "leader of JetStream":
+            return meta
+        numbers = [one for one in range(3) if kind == "host" or one not in (leader, meta)]
+        return dice.choice(numbers)
+
+    def wait_well(self) -> None:
+        """Return once all six have everything, and everybody can write."""
+        for service in self.hosts.services:
+            service.wait_ready()
+        for server in self.log.servers:
+            wait_until(lambda server=server: is_healthy(server))  # type: ignore[misc]
+        wait_until(lambda: all(map(_is_well, self.hosts.services)), 120)
+        now = time.monotonic()
+        wait_until(lambda: all(one.has_acknowledged_since(now) for one in self.writers))
+
+    def report(self) -> dict[str, Any]:
+        every = [pause for some in self.pauses.values() for pause in some]
+        return {
+            "pauses": {
+                kind: _summary(some) for kind, some in {**self.pauses, "all": every}.items()
+            },
+            "acknowledged": sum(len(one.acknowledged_at) for one in self.writers),
+            "refused": sum(len(one.refused) for one in self.writers),
+            "reads": self.reader.num_read,
+            "reads_failed": len(self.reader.failures),
+        }
+
+
+def _is_well(service: Service) -> bool:
+    state = replica_state(service) or {}
+    return bool(state and state["is_log_up"] and state["num_current"] == 3 and not state["trouble"])
+
+
+def _summary(pauses: list[float]) -> dict[str, Any]:
+    ascending = sorted(pauses)
+    return {
+        "kills": len(ascending),
+        "p50": ascending[len(ascending) // 2],
+        "p99": ascending[min(len(ascending) - 1, int(len(ascending) * 0.99))],
+        "max": ascending[-1],
+    }
+
+
+def leader_of_jetstream(log: SharedLogServers) -> int:
+    """Return which server leads the group that makes streams and consumers."""
+
+    def find() -> str:
+        for server in log.servers:
+            address = f"http://127.0.0.1:{server.monitor}/jsz"
+            with urllib.request.urlopen(address, timeout=2) as answer:
+                leader = json.loads(answer.read()).get("meta_cluster", {}).get("leader", "")
+                if leader:
+                    return str(leader)
+        return ""
+
+    return int(wait_until(find, ignoring=(OSError,)).removeprefix("n"))
+
+
+@contextmanager
+def failover(folder: Path) -> Iterator[Failover]:
+    """Start everything."""
+    with SharedLogServers(folder) as log, Hosts(folder, log) as hosts:
+        configure(hosts.services[0])
+        hosts.wait_equal()
+        writers = [HostWriter(number, one) for number, one in enumerate(hosts.services)]
+        reader = Reader(hosts)
+        threads: list[HostWriter | Reader] = [*writers, reader]
+        for thread in threads:
+            thread.start()
+        found = Failover(log, hosts, writers, reader)
+        try:
+            yield found
+        finally:
+            for thread in threads:
+                thread.ends.set()
+            for thread in threads:
+                thread.join(60)
+            if found.pauses:
+                print(json.dumps(found.report()), flush=True)
+        assert not reader.failures, reader.failures[:3]
+        hosts.wait_equal(60)
+
+
+def test_writes_go_on_soon_after_a_kill(tmp_path: Path) -> None:
+    dice = random.Random(1)
+    with failover(tmp_path) as found:
+        for kind in KINDS:
+            found.kill(kind, dice)
+        logs = "".join(service.log() for service in found.hosts.services)
+        assert "asked for an election" in logs
+        assert max(map(max, found.pauses.values())) < PAUSE_SECONDS, found.report()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(6 * 3600)
+def test_writes_go_on_soon_after_a_kill_for_long(tmp_path: Path) -> None:
+    dice = random.Random(2)
+    with failover(tmp_path) as found:
+        for _ in range(KILLS_LONG // len(KINDS)):
+            for kind in dice.sample(KINDS, len(KINDS)):
+                found.kill(kind, dice)
+        assert found.report()["pauses"]["all"]["p99"] <= PAUSE_SECONDS_LONG, found.report()
