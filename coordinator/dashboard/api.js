@@ -166,6 +166,8 @@ export const indexExists = (index) =>
     },
   );
 export const serviceStats = (signal) => json("GET", "/_stats", undefined, signal);
+/** The log and all hosts that share it; `log` is null on a single host. */
+export const clusterState = (signal) => json("GET", "/_cluster", undefined, signal);
 export const indexStats = (index, signal) =>
   json("GET", indexPath(index, "stats"), undefined, signal);
 export const effectiveConfiguration = (index, signal) =>

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from common.deadline import Deadline
-from common.errors import DeadlineExceeded
+from common.errors import DeadlineExceeded, Unavailable
 from coordinator.replication.elections import Elections
 from coordinator.replication.stream import LogAway, LogStream, RaftGroup, StreamInfo
 
@@ -107,6 +107,6 @@ class LogWatch:
         """Remember that this host has everything that the log had at some time."""
         try:
             await self._log.wait_for(seq, Deadline.after_ms(int(ASK_SECONDS * 1000)))
-        except DeadlineExceeded:
+        except (DeadlineExceeded, Unavailable):
             return
         self.caught_up_at = max(self.caught_up_at, asked_at)

@@ -10,6 +10,7 @@ import asyncio
 import time
 from typing import Final
 
+from common.process.logs import Log
 from coordinator.replication.entries import (
     CONTENT_BYTES_MAX,
     Kind,
@@ -30,6 +31,8 @@ PAUSE_SECONDS: Final = 0.1
 """Before an entry is published again."""
 DOUBT_SECONDS: Final = 0.25
 """An entry that is not confirmed within this time makes us ask whether the log has a leader."""
+
+_log = Log("log")
 
 
 class Publisher:
@@ -101,8 +104,9 @@ class Publisher:
                 return 0
             try:
                 return publishing.result()
-            except LogAway:
+            except LogAway as error:
                 self._watch.doubt()
+                _log.debug("not confirmed yet", id=id, reason=str(error))
                 if applied.done():
                     return 0
                 now = time.monotonic()

@@ -290,11 +290,11 @@ class SharedLog(WriteLog):
             return
         self._stopped = reason
         _log.error("this host stops serving", reason=reason, seq=self._position.seq)
-        error = Unavailable(
-            f"this host is not as the others and has stopped: {reason}; ask another one",
-            code="replica_stopped",
-        )
+        error = self._why_stopped()
         self._cluster.withheld = error
+        for _, waiting in self._waiters:
+            if not waiting.done():
+                waiting.set_exception(self._why_stopped())
         for queue in self._queues.values():
             queue.fail_waiting(error)
         for own in self._own.values():
@@ -303,6 +303,12 @@ class SharedLog(WriteLog):
             if not own.applied.done():
                 own.applied.cancel()
         self._own.clear()
+
+    def _why_stopped(self) -> Unavailable:
+        return Unavailable(
+            f"this host is not as the others and has stopped: {self._stopped}; ask another one",
+            code="replica_stopped",
+        )
 
     def _stop_for_good(self, reason: str) -> None:
         """Stop serving, also after a restart: the data here are not the others'."""
@@ -389,9 +395,12 @@ class SharedLog(WriteLog):
 
         Raises:
             DeadlineExceeded: it was not in time.
+            Unavailable: `replica_stopped`; it never will be.
         """
         if self._position.seq >= seq:
             return
+        if self._stopped:
+            raise self._why_stopped()
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((seq, waiting))
         try:

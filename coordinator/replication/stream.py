@@ -609,7 +609,7 @@ class LogStream:
                         message = await arrived.get()
                 except TimeoutError:
                     try:
-                        while found := await self._entry(order.seq + 1, QUIET_SECONDS):
+                        while found := await self._next_entry(order):
                             if order.takes(found):
                                 yield found
                     except LogAway:
@@ -681,6 +681,21 @@ class LogStream:
         )
         return str(made["name"])
 
+    async def _next_entry(self, order: _Order) -> StreamMessage | None:
+        """Return the entry after the last one; None if there is none yet.
+
+        Raises:
+            LogAway: no answer.
+            LogBroken: the last entry is not the one that the log has.
+        """
+        found = await self._entry(order.seq + 1, QUIET_SECONDS)
+        if found is not None and order.stored_at:
+            last = await self._entry(order.seq, QUIET_SECONDS)
+            if last is None:
+                raise LogAway("the log lacks an entry that it had")
+            order.compare(last)
+        return found
+
     async def _entry(self, seq: int, seconds: float) -> StreamMessage | None:
         """Return an entry; None if the log does not have it.
 
@@ -707,13 +722,16 @@ class _Order:
 
     Attributes:
         seq: of the last entry.
+        stored_at: of the last entry; 0: not known.
     """
 
     def __init__(self, position: Position, first_seq: int) -> None:
-        self._compared = 0
+        self._expected = 0
+        """When the next entry was stored, if the host has that one already."""
+        self.seq, self.stored_at = position
         if position.stored_at != 0 and position.seq >= first_seq:
-            self._compared = position.stored_at
-        self.seq = position.seq - 1 if self._compared else position.seq
+            self._expected = position.stored_at
+            self.seq, self.stored_at = position.seq - 1, 0
 
     def takes(self, entry: StreamMessage) -> bool:
         """Return whether the host lacks an entry.
@@ -727,16 +745,24 @@ class _Order:
             raise LogBroken(
                 f"the log has no entry {self.seq + 1}; after {self.seq} comes {entry.seq}"
             )
-        self.seq = entry.seq
-        if not self._compared:
-            return True
-        if entry.stored_at != self._compared:
+        is_known = self._expected != 0
+        self.seq, self.stored_at = entry.seq, self._expected or entry.stored_at
+        self._expected = 0
+        if is_known:
+            self.compare(entry)
+        return not is_known
+
+    def compare(self, entry: StreamMessage) -> None:
+        """Compare the last entry with what the log has.
+
+        Raises:
+            LogBroken: it is another one.
+        """
+        if entry.stored_at != self.stored_at:
             raise LogBroken(
                 f"entry {entry.seq} of the log is not the one that this host has applied: "
                 "the log was replaced, or has lost entries"
             )
-        self._compared = 0
-        return False
 
 
 def nanoseconds_of(moment: str) -> int:

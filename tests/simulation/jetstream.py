@@ -1,9 +1,10 @@
 """NATS JetStream in the simulated world: a log of several hosts, as its client sees it.
 
 The code under test is the real `LogStream`; this is what it reaches for: a client that subscribes,
-publishes and requests. Confirmed entries are never lost, as a majority of servers promises. All
-else may go wrong: requests and confirmations are lost or late, requests arrive twice, messages to a
-follower are lost or come twice, consumers end, connections break, and for a while nobody leads.
+publishes and requests. Confirmed entries are never lost, as a majority of servers promises, unless
+a simulation asks for it (`truncate`). All else may go wrong: requests and confirmations are lost or
+late, requests arrive twice, messages to a follower are lost or come twice, consumers end,
+connections break, and for a while nobody leads.
 """
 
 from __future__ import annotations
@@ -169,6 +170,14 @@ class JetStream:
             for consumer in self._consumers:
                 self._later(partial(self._deliver, consumer))
         return {"stream": self.name, "seq": seq}
+
+    def truncate(self, num: int) -> None:
+        """Lose the newest entries, as a log that was not synced does in a power cut."""
+        for id, _, _ in self.entries[len(self.entries) - num :]:
+            del self._by_id[id]
+        del self.entries[len(self.entries) - num :]
+        self.world.note(f"the log loses {num} entries, and ends at {self.last_seq}")
+        self.end_consumers()
 
     # --- what it sends
 

@@ -17,12 +17,13 @@ from common.protocol.messages import ApplyResponse
 from coordinator.cluster.shard_client import ShardState
 from coordinator.replication.applying import Applier
 from coordinator.replication.shared_log import SharedLog
-from coordinator.replication.stream import Position, StreamMessage
+from coordinator.replication.stream import Position, StreamMessage, _Order
 from coordinator.write.write_queue import WriteQueue
 from shard.storage.environment import Environment
 from tests.simulation.service import PORT
 from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import Outcome, SimulationFailed, simulate
+from tests.simulation.truncation import simulate_truncation
 
 SEEDS = range(1, 7)
 SEEDS_LONG = range(100, 2_100)
@@ -131,6 +132,20 @@ def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible(
     assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
 
 
+TRUNCATION_SEEDS = range(1, 5)
+TRUNCATION_SEEDS_LONG = range(100, 300)
+
+
+def test_who_has_applied_what_the_log_has_lost_stops() -> None:
+    assert sum(map(simulate_truncation, TRUNCATION_SEEDS)) > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3_600)
+def test_who_has_applied_what_the_log_has_lost_stops_in_hundreds_of_simulations() -> None:
+    assert sum(map(simulate_truncation, TRUNCATION_SEEDS_LONG)) > 0
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 class TestMistakesOfSeveralHostsAreFound:
     """What is planted into the way from a host to the log and back."""
@@ -172,6 +187,14 @@ class TestMistakesOfSeveralHostsAreFound:
         monkeypatch.setattr(SharedLog, "_take", take)
 
         assert self._is_found()
+
+    def test_a_follower_that_does_not_compare_where_it_goes_on(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(_Order, "compare", lambda order, entry: None)
+
+        with pytest.raises(SimulationFailed):
+            sum(map(simulate_truncation, TRUNCATION_SEEDS))
 
     def test_a_shard_that_is_away_when_its_part_comes(
         self, monkeypatch: pytest.MonkeyPatch

@@ -122,6 +122,7 @@ class World:
     Attributes:
         now: virtual time, seconds.
         failure: the first thing that went wrong.
+        expected_errors: messages that the service may log as errors.
     """
 
     def __init__(self, seed: int, *, is_verbose: bool = False) -> None:
@@ -131,6 +132,7 @@ class World:
         self.num_steps = 0
         self.strands: list[Strand] = []
         self.failure: BaseException | None = None
+        self.expected_errors: set[str] = set()
         self.digest = 0
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)
         self._is_verbose = is_verbose

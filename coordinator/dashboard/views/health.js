@@ -1,8 +1,9 @@
-/** Is everything well: load and latency as they are now, searches, shards, segments, slow queries. */
+/** Is everything well: several hosts, load and latency now, searches, shards, segments, slow queries. */
 
 import { STALE, Latest, serviceStats } from "../api.js";
 import { createAnalytics } from "../components/analytics.js";
 import { lineChart } from "../components/chart.js";
+import { createCluster } from "../components/cluster.js";
 import { fill, h } from "../components/dom.js";
 import { createTable, isGoodState, number, stateBadge, tile } from "../components/figures.js";
 import { errorNotice } from "../components/notice.js";
@@ -39,6 +40,7 @@ export function healthView() {
     "Merging",
   ]);
   const slow = createTable("Slow queries", ["At", "Index", "Took", "Request"]);
+  const cluster = createCluster();
   const analytics = createAnalytics();
   let timer = 0;
 
@@ -47,6 +49,7 @@ export function healthView() {
     { class: "page" },
     h("header", { class: "page-head" }, h("div", {}, h("h1", {}, "Health"), summary)),
     problem,
+    cluster.element,
     tiles,
     h(
       "div",
@@ -111,6 +114,7 @@ export function healthView() {
     title: "Health",
     close() {
       latest.cancel();
+      cluster.close();
       analytics.close();
       clearTimeout(timer);
     },

@@ -1,0 +1,82 @@
+"""Who asks for an election, and when: only if a majority answers and nobody leads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.settings import SettingError
+from coordinator.replication.elections import (
+    Voter,
+    candidate_of,
+    elections_of,
+    has_lost_leader,
+    is_without_leader,
+    vote_request,
+)
+from coordinator.replication.stream import RaftGroup, without_user
+from coordinator.settings import Settings
+
+
+def voter(id: str, **what: Any) -> Voter:
+    peers = tuple({"a", "b", "c"} - {id})
+    given = {"state": "FOLLOWER", "leader": "a", "term": 7, "vote": "a", **what}
+    return Voter(id=id, quorum=2, peers=peers, **given)
+
+
+def test_nobody_is_asked_while_somebody_leads() -> None:
+    assert not is_without_leader([voter("b"), voter("c", state="LEADER")])
+
+
+def test_nobody_is_asked_without_a_majority() -> None:
+    assert not is_without_leader([])
+    assert not is_without_leader([voter("b")])
+
+
+def test_a_leader_that_does_not_answer_is_lost() -> None:
+    found = [voter("b"), voter("c", vote="")]
+    assert is_without_leader(found)
+    assert has_lost_leader(found)
+    assert candidate_of(found) == "a"
+
+
+def test_whoever_was_asked_already_gets_time() -> None:
+    assert not has_lost_leader([voter("b", vote=""), voter("c", vote="")])
+    assert not has_lost_leader([voter("b"), voter("c", state="CANDIDATE", leader="")])
+
+
+def test_a_leader_that_was_started_again_does_not_lead() -> None:
+    found = [voter("a", leader=""), voter("b"), voter("c")]
+    assert is_without_leader(found)
+    assert has_lost_leader(found)
+    assert candidate_of(found) == "a"
+
+
+def test_somebody_asks_also_if_no_leader_is_known() -> None:
+    found = [voter("b", leader="", state="CANDIDATE"), voter("c", leader="")]
+    assert candidate_of(found) == "a"
+
+
+def test_a_vote_is_asked_for_by_one_who_has_nothing() -> None:
+    request = vote_request(8, "abcdefgh")
+    assert request == (8).to_bytes(8, "little") + bytes(16) + b"abcdefgh"
+
+
+def test_an_answer_of_a_server() -> None:
+    group = RaftGroup("S-R3F-x", "$G", "$SYS")
+    state = {"id": "b", "state": "FOLLOWER", "leader": "a", "term": 7, "quorum_needed": 2}
+    answer = {"data": {"$G": {"S-R3F-x": {**state, "peers": {"a": {}, "c": {}}}}}}
+    assert Voter.read(answer, group) == Voter("b", "FOLLOWER", "a", 7, "", 2, ("a", "c"))
+    assert Voter.read({"error": {"code": 404}}, group) is None
+
+
+def test_a_user_of_the_system_account(tmp_path: Path) -> None:
+    url = "nats://somebody:secret@a:4222,b:4222"
+    assert elections_of(Settings(log_url=url)) is None
+    assert elections_of(Settings(log_url=url, log_system="user:pass:word")) is not None
+    with pytest.raises(SettingError, match="USER:PASSWORD or a file"):
+        elections_of(Settings(log_url=url, log_system=str(tmp_path / "missing")))
+    assert without_user("nats://user:p@ss@a:4222") == "nats://a:4222"
+    assert without_user(" b:4222") == "b:4222"
