@@ -2,8 +2,8 @@
 
 That is what facetd refuses a log without `sync_interval: always` for; it may happen all the same
 (a copy that was put back, disks that lie). A host that has applied an entry that was lost must
-stop, at the latest when the log gives its number again; all others go on, and are equal to what the
-log has now.
+stop: soon after the log has given its number again, or as soon as a server that is still starting
+can no longer be the reason. All others go on, and are equal to what the log has now.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from common.shard_settings import ShardSettings
 from coordinator.replication.entries import Kind, WriteGroup, decode_entry, unpack
+from coordinator.replication.stream import FORGOTTEN_SECONDS
 from tests.oracle import Item
 from tests.simulation.client import Client, Reply
 from tests.simulation.jetstream import Client as Connection
@@ -31,8 +32,9 @@ NUM_HOSTS = 3
 NUM_WRITES = 8
 STOPPED = "replica_stopped"
 AWAY_SECONDS = 10_000.0
-NOTICED_SECONDS = 10.0
-"""Within which a host sees that its consumer has ended, and compares where it goes on."""
+NOTICED_SECONDS = FORGOTTEN_SECONDS + 10
+"""Within which a host sees that its consumer has ended and compares where it goes on, or that the
+log does not get back what it had."""
 
 
 def simulate_truncation(seed: int, *, is_verbose: bool = False) -> int:
