@@ -16,7 +16,7 @@ function. So one function defines what a key means, and an older document keeps 
      "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
      "match": "all", "prefix": "last", "typo": "auto", "typo_lengths": [5, 9],
      "field_typo_lengths": {"sku": "none", "name": [4, 8]}, "infix": ["sku"] | true,
-     "ranking": {"k1": 0.85, "b": 0.62, "proximity": 0.2},
+     "ranking": {"k1": 0.8, "b": 0.68, "proximity": 0.2},
      "display": {"title": "name", "image": "cover", "fields": ["price", "year"]},   for pages
      "suggestions": {"fields": ["name"], "facets": ["brand"], "popularity": "sold"},
      "boost": {"popularity": {"log": 0.3}, "released": {"decay": "180d"}},      see common/boosts.py

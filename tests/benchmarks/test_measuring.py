@@ -93,7 +93,7 @@ def test_relevance_is_measured_over_http(
     (folder / "queries.tsv").write_text("1\tspring garden\n2\twhale search\n3\tunjudged\n")
     (folder / "qrels.tsv").write_text("1\t0\tb\t1\n2\t0\ta\t2\n")
     baseline = dict.fromkeys(("ndcg@10", "map", "p@10", "mrr", "recall@100"), 0.5)
-    tiny = JudgedSet("tiny", ("text",), baseline, ("map", 0.9), has_typo_target=True)
+    tiny = JudgedSet("tiny", ("text",), baseline, ("map", 0.9))
     monkeypatch.setattr(relevance, "SETS", (tiny,))
     arguments = ["--data", str(folder.parent), "--sets", "tiny", "--port", str(service.port)]
     relevance.main(arguments)

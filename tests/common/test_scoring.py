@@ -58,7 +58,7 @@ def test_short_fields_weigh_more_and_only_searched_fields_are_there() -> None:
     )
     assert list(weighed) == ["text", "title"]
     assert weighed["text"].weight == 1.0
-    assert 2.0 < weighed["title"].weight < 20.0
+    assert 2.0 < weighed["title"].weight < 30.0
     assert weighed["text"].average_length == 500.0
 
 
