@@ -44,7 +44,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
-from types import CoroutineType, NoneType
+from types import CoroutineType
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -222,7 +222,7 @@ class RpcServer:
         self.attachers: dict[str, Callable[[Any, memoryview], Any] | None] = {}
         for handler in handlers:
             name = handler.method.name
-            self.table[name] = (_decoder(handler.method.params), handler.function)
+            self.table[name] = (handler.method.decode_params, handler.function)
             self.attachers[name] = handler.attach
         self.connections: set[ServerConnection] = set()
         self._strangers: dict[ServerConnection, asyncio.TimerHandle] = {}  # oldest first
@@ -541,19 +541,6 @@ class _Call(msgspec.Struct, frozen=True):
     is_write: bool
 
 
-_decoders: dict[Any, Callable[[Any], Any]] = {}
-
-
-def _decoder(message: Any) -> Callable[[Any], Any] | None:
-    """Return the decoder of params or of a result, made once; None for methods without."""
-    if message is NoneType:
-        return None
-    decode = _decoders.get(message)
-    if decode is None:
-        decode = _decoders[message] = msgspec.msgpack.Decoder(message).decode
-    return decode
-
-
 class RpcClient(asyncio.Protocol):
     """One connection to one shard, from its handshake to its end.
 
@@ -692,9 +679,7 @@ class RpcClient(asyncio.Protocol):
             raise PayloadTooLarge(f"the request to {self.name} is too large: {error}") from error
         future: asyncio.Future[R] = self._loop.create_future()
         expires_at = self._loop.time() + timeout_ms / 1000
-        self._calls[msgid] = _Call(
-            future, _decoder(method.result), expires_at, method.name, is_write
-        )
+        self._calls[msgid] = _Call(future, method.decode_result, expires_at, method.name, is_write)
         if self._timer is None or expires_at < self._timer_at:
             self._set_timer(expires_at)
         if attachment or (is_write and self._outgoing):

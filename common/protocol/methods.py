@@ -5,9 +5,13 @@ Handlers and callers both take them from here, so the type checker knows what a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from types import NoneType
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from common.protocol.messages import (
     ApplyRequest,
@@ -45,9 +49,15 @@ from common.protocol.messages import (
 
 P = TypeVar("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+def _decoder(message: type[T]) -> Callable[[Any], T] | None:
+    """Return the decoder of params or of a result; None for methods without."""
+    return None if message is NoneType else msgspec.msgpack.Decoder(message).decode
+
+
+@dataclass(frozen=True)
 class Method(Generic[P, R]):
     """One method.
 
@@ -60,6 +70,16 @@ class Method(Generic[P, R]):
     name: str
     params: type[P]
     result: type[R]
+
+    @cached_property
+    def decode_params(self) -> Callable[[Any], P] | None:
+        """Decodes params; made on first use."""
+        return _decoder(self.params)
+
+    @cached_property
+    def decode_result(self) -> Callable[[Any], R] | None:
+        """Decodes a result; made on first use."""
+        return _decoder(self.result)
 
 
 HELLO: Final = Method("hello", Hello, Welcome)

@@ -59,12 +59,11 @@ def is_slow_text(
     num_us = len(words) * docs_us + num_others * len(snapshot.views) * _OTHER_US
     if num_us > FAST_US:
         return True
-    if any(
-        word.infix and not is_known(view.segment, word, languages)
-        for word in words
-        for view in snapshot.views
-    ):
-        return True
+    for word in words:
+        if word.infix:
+            for view in snapshot.views:
+                if not is_known(view.segment, word, languages):
+                    return True
     typos = [word for word in words if word.typos]
     for view in snapshot.views if typos else ():
         terms_us = len(text_index(view.segment).vocabulary) * _TERM_US
