@@ -5,7 +5,7 @@ per set of fields, so that every shard scores with the same numbers.
 
 The constants, and the defaults of k1, b and proximity, were chosen together on five judged sets
 (scifact, cacm, vaswani, icecat-products, xquad; `benchmarks/relevance`): one setting for all, in
-the middle of a region in which none of them is sensitive, and better on both halves of the queries.
+the middle of a region in which none of them is sensitive.
 
 A field that only begins with the query gets nothing for it: on icecat-products any such bonus puts
 accessories first ("Laptop sleeve …" for laptop), nDCG@10 0.658 to 0.652 at a twentieth of the

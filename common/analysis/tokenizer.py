@@ -159,6 +159,13 @@ def _encode(point: int, out: U8Array, cursor: int) -> int:
 
 
 @kernel(inline=True, allocates=False)
+def _is_letter(byte: int) -> bool:
+    """Return whether a byte is an ASCII letter or digit, or part of another character."""
+    lower = byte | 0x20
+    return 0x30 <= byte <= 0x39 or 0x61 <= lower <= 0x7A or byte >= 0x80
+
+
+@kernel(inline=True, allocates=False)
 def _symbol_after(text: U8Array, at: int, end: int) -> int:
     """Return how many bytes of a symbol follow a word: 2 for "++", 1 for "#", 0 for none."""
     if at + 1 < end and text[at] == 0x2B and text[at + 1] == 0x2B:
@@ -174,13 +181,6 @@ def _has_dot_before(text: U8Array, at: int, begin: int) -> bool:
     if at <= begin or text[at - 1] != 0x2E or 0x30 <= text[at] <= 0x39:
         return False
     return at - 1 == begin or text[at - 2] <= 0x20 or text[at - 2] == 0x28
-
-
-@kernel(inline=True, allocates=False)
-def _is_letter(byte: int) -> bool:
-    """Return whether a byte is an ASCII letter or digit, or part of another character."""
-    lower = byte | 0x20
-    return 0x30 <= byte <= 0x39 or 0x61 <= lower <= 0x7A or byte >= 0x80
 
 
 @kernel(inline=True, allocates=False)

@@ -14,10 +14,10 @@ most), on one core of a 2-core virtual machine:
 
     corpus                                bytes    zstd   words
     synthetic shop items, random words      513     210     120
-    tate-artworks                           789     192     113
-    debian-packages                       1,143     350     286
-    icecat-products                       2,386     769     589
-    wikipedia-movies                        617     263     208
+    tate-artworks                           821     153     129
+    debian-packages                       1,146     333     276
+    icecat-products                       1,431     387     301
+    wikipedia-movies                        551     206     142
 
     compress, decompress (shop items)               3.1 µs, 1.6 µs    3.4 µs, 1.9 µs
 

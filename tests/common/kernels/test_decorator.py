@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
@@ -13,6 +14,7 @@ import pytest
 from common.kernels.decorator import arguments, kernel
 from common.kernels.signatures import group_type, signatures_of
 from common.kernels.types import U8, U64, I64Array, ReadOnly, Rows, U8Array, U32Array, uint64
+from tests.service import ROOT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,3 +125,41 @@ def test_every_argument_and_the_result_need_a_type() -> None:
         signatures_of(unsaid)
     with pytest.raises(TypeError, match="endless does not say the type of return"):
         signatures_of(endless)
+
+
+def _is_kernel(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and any(
+        isinstance(part, ast.Name) and part.id == "kernel"
+        for decorator in node.decorator_list
+        for part in ast.walk(decorator)
+    )
+
+
+def _called_too_early(source: str) -> list[str]:
+    """Return the kernels of a module that are called by kernels which stand before them."""
+    kernels = [node for node in ast.parse(source).body if _is_kernel(node)]
+    lines = {node.name: node.lineno for node in kernels if isinstance(node, ast.FunctionDef)}
+    return [
+        part.id
+        for node in kernels
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name) and lines.get(part.id, 0) > node.lineno
+    ]
+
+
+def test_kernels_stand_before_those_that_call_them() -> None:
+    """numba compiles a kernel where it is defined, and knows only what stands above."""
+    early = {
+        str(path.relative_to(ROOT)): names
+        for folder in ("common", "shard", "coordinator")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if (names := _called_too_early(path.read_text("utf-8")))
+    }
+    assert early == {}
+
+
+def test_early_calls_are_noticed() -> None:
+    source = (
+        "@kernel\ndef a(x: int) -> int:\n    return b(x)\n\n@kernel(inline=True)\ndef b(x): ..."
+    )
+    assert _called_too_early(source) == ["b"]
