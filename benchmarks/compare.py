@@ -28,7 +28,7 @@ from benchmarks.corpus import Shape
 from benchmarks.peers import PEERS, make
 from benchmarks.peers.base import NotInstalled, Peer
 from benchmarks.queries import CLASSES, Query, make_queries
-from benchmarks.truth import Truth, TruthTeller, differences
+from benchmarks.truth import Truth, TruthTeller, TypoRule, differences
 
 NUM_CLIENTS = 16
 CHECKED_QUERIES = 60
@@ -87,13 +87,13 @@ class Workload:
             notes = json.loads(self._notes.read_text())
             self._known = {key: Truth.from_json(truth) for key, truth in notes.items()}
 
-    def truth(self, class_name: str, number: int, *, transposes: bool) -> Truth:
+    def truth(self, class_name: str, number: int, rule: TypoRule) -> Truth:
         """Return the right answer to a query, found once and kept beside the corpus."""
         query = self.queries[class_name][number]
-        key = f"{query} {transposes if query.num_typos else ''}"
+        key = f"{query} {rule if query.num_typos else ''}"
         if key not in self._known:
             self._teller = self._teller or TruthTeller(self.shape, self.num_items)
-            self._known[key] = self._teller.answer(query, transposes=transposes)
+            self._known[key] = self._teller.answer(query, rule)
         return self._known[key]
 
     def forget_items(self) -> None:
@@ -110,7 +110,7 @@ def check(peer: Peer, workload: Workload, count: int = CHECKED_QUERIES) -> dict[
     for class_name in peer.classes:
         found, asked, until = [], 0, time.monotonic() + CHECK_SECONDS
         for number, query in enumerate(workload.queries[class_name][:count]):
-            truth = workload.truth(class_name, number, transposes=peer.transposes)
+            truth = workload.truth(class_name, number, peer.typo_rule)
             found += differences(query, truth, peer.ask(query))[:1]
             asked += 1
             if time.monotonic() > until:
@@ -136,7 +136,7 @@ def open_until_right(peer: Peer, workload: Workload) -> float:
     texts = [query.text for query in workload.queries["Q1"]]
     number = next(i for i, text in enumerate(texts) if " " not in text)  # every peer gets one word
     query = workload.queries["Q1"][number]
-    truth = workload.truth("Q1", number, transposes=peer.transposes)
+    truth = workload.truth("Q1", number, peer.typo_rule)
     started = time.monotonic()
     peer.open()
     while wrong := differences(query, truth, peer.ask(query)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,18 @@ def differences(query: Query, truth: Truth, answer: Answer) -> list[str]:
     return found
 
 
+class TypoRule(NamedTuple):
+    """What an engine counts as one typo.
+
+    Attributes:
+        transposes: a swap of neighbouring letters, which else is two.
+        keeps_first_letter: not another first letter, in a word that some item has.
+    """
+
+    transposes: bool = True
+    keeps_first_letter: bool = False
+
+
 class TruthTeller:
     """Answers queries over the first `num_items` items of a corpus."""
 
@@ -92,11 +104,12 @@ class TruthTeller:
         self.word_number = {word: i for i, word in enumerate(self.vocabulary)}
         self.parts: list[Items] = list(generate(shape, num_items))
 
-    def answer(self, query: Query, *, transposes: bool = True) -> Truth:
-        """Answer one query; `transposes` counts a swap of neighbours as one typo, not as two."""
+    def answer(self, query: Query, rule: TypoRule | None = None) -> Truth:
+        """Answer one query, by what an engine counts as one typo."""
+        rule = rule or TypoRule()
         if query.item_id is not None:
             return Truth(total=1, num_hits=1)
-        text = self._text_mask(query, transposes=transposes)
+        text = self._text_mask(query, rule)
         masks = {name: self._any_of(name, values) for name, values in query.filters.items()}
         hits = _all_of([text, *masks.values()])
         facets = {}
@@ -115,7 +128,7 @@ class TruthTeller:
         num_hits = min(query.per_page, max(0, total - start))
         return Truth(total, facets, prices, num_hits)
 
-    def _text_mask(self, query: Query, *, transposes: bool) -> Mask:
+    def _text_mask(self, query: Query, rule: TypoRule) -> Mask:
         """Return the items that have every word, in title or description."""
         mask = np.ones(self.num_items, bool)
         typed = query.text.split()
@@ -124,18 +137,22 @@ class TruthTeller:
                 word,
                 is_prefix=query.is_prefix and position == len(typed) - 1,
                 num_typos=query.num_typos,
-                transposes=transposes,
+                rule=rule,
             )
             mask &= self._has_any(numbers)
         return mask
 
-    def _terms(self, word: str, *, is_prefix: bool, num_typos: int, transposes: bool) -> list[int]:
+    def _terms(self, word: str, *, is_prefix: bool, num_typos: int, rule: TypoRule) -> list[int]:
         """Return the numbers of the words that a typed word stands for."""
         if is_prefix:
             return [i for i, known in enumerate(self.vocabulary) if known.startswith(word)]
         meant = {word}
         if num_typos:
-            meant |= edits(word, transposes=transposes)
+            near = edits(word, transposes=rule.transposes)
+            known = self.word_number.get(word)
+            if rule.keeps_first_letter and known is not None and self._has_any([known]).any():
+                near = {other for other in near if other.startswith(word[0])}
+            meant |= near
         return [self.word_number[w] for w in meant if w in self.word_number]
 
     def _has_any(self, numbers: Sequence[int]) -> Mask:

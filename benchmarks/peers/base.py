@@ -14,7 +14,7 @@ from benchmarks import processes, wrk
 from benchmarks.http_client import HttpClient, HttpRequest
 from benchmarks.processes import Running
 from benchmarks.queries import CLASSES, Query
-from benchmarks.truth import Answer
+from benchmarks.truth import Answer, TypoRule
 
 ANSWER_SECONDS = 5.0
 """How long a server that is starting may take to answer; then it is asked again."""
@@ -36,8 +36,7 @@ class Peer:
     title: ClassVar[str]
     """What it is, with its version and how it is reached, for the table."""
     classes: ClassVar[tuple[str, ...]] = tuple(CLASSES)
-    transposes: ClassVar[bool] = True
-    """Whether a swap of neighbouring letters is one typo."""
+    typo_rule: ClassVar[TypoRule] = TypoRule()
     is_memory_only: ClassVar[bool] = False
     """Whether opening means loading again."""
     warm_seconds: ClassVar[float] = 1.0

@@ -13,7 +13,7 @@ from benchmarks.corpus import FACETS
 from benchmarks.http_client import JSON, TEXT, HttpRequest
 from benchmarks.peers.base import Peer, read_items
 from benchmarks.queries import Query
-from benchmarks.truth import Answer
+from benchmarks.truth import Answer, TypoRule
 
 INDEX = "shop"
 
@@ -31,6 +31,7 @@ class Facetd(Peer):
 
     name: ClassVar[str] = "facetd"
     title: ClassVar[str] = "facetd, its own HTTP server"
+    typo_rule: ClassVar[TypoRule] = TypoRule(keeps_first_letter=True)
 
     def __init__(
         self,

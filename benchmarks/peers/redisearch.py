@@ -15,7 +15,7 @@ from benchmarks import wrk
 from benchmarks.corpus import FACETS
 from benchmarks.peers.base import NotInstalled, Peer, batches
 from benchmarks.queries import Query
-from benchmarks.truth import Answer
+from benchmarks.truth import Answer, TypoRule
 
 BATCH_ITEMS = 1_000
 NUMBERS = ("price", "rating", "year")
@@ -33,7 +33,7 @@ class RediSearch(Peer):
 
     name: ClassVar[str] = "redisearch"
     title: ClassVar[str] = "RediSearch 2.10.5 on Redis 7.4.1, RESP"
-    transposes: ClassVar[bool] = False
+    typo_rule: ClassVar[TypoRule] = TypoRule(transposes=False)
 
     @property
     def server(self) -> Path:

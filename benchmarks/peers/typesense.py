@@ -13,7 +13,7 @@ from benchmarks.corpus import FACETS
 from benchmarks.http_client import JSON, TEXT, HttpRequest
 from benchmarks.peers.base import NotInstalled, Peer, batches, read_items
 from benchmarks.queries import Query
-from benchmarks.truth import Answer
+from benchmarks.truth import Answer, TypoRule
 
 KEY = {"x-typesense-api-key": "measured"}
 BATCH_ITEMS = 20_000
@@ -25,7 +25,7 @@ class Typesense(Peer):
 
     name: ClassVar[str] = "typesense"
     title: ClassVar[str] = "Typesense 0.24.1, its own HTTP server"
-    transposes: ClassVar[bool] = False
+    typo_rule: ClassVar[TypoRule] = TypoRule(transposes=False)
 
     @property
     def binary(self) -> Path:

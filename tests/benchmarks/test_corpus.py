@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.corpus import FACETS, Shape, generate, lines, words, write
 from benchmarks.queries import CLASSES, Query, make_queries
-from benchmarks.truth import Answer, TruthTeller, differences, edits
+from benchmarks.truth import Answer, TruthTeller, TypoRule, differences, edits
 
 SHAPE = Shape(num_words=2_000, num_brands=40, num_categories=12, num_tags=60, num_countries=8)
 NUM_ITEMS = 400
@@ -43,7 +43,7 @@ def test_items_have_all_fields_and_no_repeated_tags(items: list[dict[str, Any]])
         assert {"brand", "category", "country", "price", "year", "in_stock"} <= set(item)
 
 
-def naive(query: Query, items: list[dict[str, Any]]) -> Answer:
+def naive(query: Query, items: list[dict[str, Any]], rule: TypoRule | None = None) -> Answer:
     """Answer from the JSON, with loops: shares no line with `TruthTeller`."""
     known = {word for item in items for word in f"{item['title']} {item['description']}".split()}
 
@@ -51,6 +51,8 @@ def naive(query: Query, items: list[dict[str, Any]]) -> Answer:
         meant = {word}
         if query.num_typos:
             meant |= edits(word, transposes=True) & known
+            if rule is not None and rule.keeps_first_letter and word in known:
+                meant = {one for one in meant if one[0] == word[0]}
         has = set(f"{item['title']} {item['description']}".split())
         if query.is_prefix and is_last:
             return any(w.startswith(word) for w in has)
@@ -102,6 +104,21 @@ def test_the_truth_is_what_loops_over_the_json_find(
     assert queries
     for query in queries[:8]:
         assert differences(query, teller.answer(query), naive(query, items)) == []
+
+
+def test_an_engine_may_keep_the_first_letter_of_known_words(items: list[dict[str, Any]]) -> None:
+    teller, rule = TruthTeller(SHAPE, NUM_ITEMS), TypoRule(keeps_first_letter=True)
+    known = {word for item in items for word in item["title"].split()}
+    near = {
+        word
+        for word in known
+        if any(other[0] != word[0] for other in edits(word, transposes=True) & known)
+    }
+    assert near
+    for word in sorted(near)[:4]:
+        query = Query(text=word, num_typos=1)
+        assert differences(query, teller.answer(query, rule), naive(query, items, rule)) == []
+        assert differences(query, teller.answer(query, rule), naive(query, items)) != []
 
 
 def test_wrong_answers_are_noticed(items: list[dict[str, Any]]) -> None:
