@@ -17,9 +17,8 @@ one never raises a score:
 
 All sums are in fixed point (t in units of 2^-24, scores in units of 2^-32). Integer addition is
 associative, so equal documents get equal scores, bit for bit, however items are spread over
-segments and shards and however fields are numbered there. Tf norms are whole
-units themselves, so frequencies may be added first (prefix lists); where r is not 1, each term is
-rounded by itself.
+segments and shards and however fields are numbered there. Tf norms are whole units themselves, so
+frequencies may be added first (prefix lists); where r is not 1, each term is rounded by itself.
 
 The factor of t that depends on field and length is a table, `tf_norms[row, length code]`, made once
 per segment and set of query fields. A field that the query leaves out has norm 0 and does not

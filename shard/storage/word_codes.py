@@ -383,6 +383,16 @@ def _find_code(encoding: Encoding, text: U8Array, start: int, end: int, is_word:
     return int64(0)
 
 
+@kernel(inline=True, allocates=False)
+def _write_bytes(pending: U64, num_pending: int, out: U8Array, cursor: int) -> tuple[int, int]:
+    """Write the whole bytes of pending bits; return how many bits are left, and where they go."""
+    while num_pending >= 8:
+        num_pending -= 8
+        out[cursor] = pending >> uint64(num_pending) & uint64(255)
+        cursor += 1
+    return num_pending, cursor
+
+
 @kernel(allocates=False)
 def _encode_item(
     text: U8Array,
@@ -427,10 +437,7 @@ def _encode_item(
         num_pending += code & 255
         if cursor > last:
             return int64(-1)
-        while num_pending >= 8:
-            num_pending -= 8
-            out[cursor] = pending >> uint64(num_pending) & uint64(255)
-            cursor += 1
+        num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
         if is_known:
             continue
         pending = pending << uint64(_LENGTH_BITS) | uint64(stop - token_start)
@@ -441,16 +448,10 @@ def _encode_item(
             num_pending += code & 255
             if cursor > last:
                 return int64(-1)
-            while num_pending >= 8:
-                num_pending -= 8
-                out[cursor] = pending >> uint64(num_pending) & uint64(255)
-                cursor += 1
+            num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
     if cursor > last:
         return int64(-1)
-    while num_pending >= 8:
-        num_pending -= 8
-        out[cursor] = pending >> uint64(num_pending) & uint64(255)
-        cursor += 1
+    num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
     if num_pending > 0:
         out[cursor] = pending << uint64(8 - num_pending) & uint64(255)
         cursor += 1
