@@ -406,6 +406,8 @@ def _encode_item(
     """Write the frame of one item; return where it ends, or -1 if it is not smaller."""
     byte_codes, escapes = encoding.byte_codes, encoding.escapes
     last = cursor + size - 8  # a code is at most three bytes, written on top of seven bits
+    if cursor > last:
+        return int64(-1)
     rest = size
     while rest >= 128:
         out[cursor] = rest & 127 | 128
