@@ -3,18 +3,18 @@
     python -m benchmarks.compare --items 100000 --peers facetd,lucene,tantivy --rounds 3
 
 Every peer loads the corpus and is left alone until it has tidied up, then all take turns in rounds:
-open, (first round) compare answers with the brute-force truth, run Q1-Q10 with one client and with
+open, (first round) compare answers with the brute-force truth, run Q1-Q16 with one client and with
 sixteen, weigh the processes, close. The floor, the same frame with empty work, is measured in every
 round. Result caches are off; tables show medians over the rounds. "facetd:4" is facetd with four
 shards, "facetd+cache" has its result cache on: its first answers fill it, so it shows what repeated
-searches cost.
+searches cost. "lucene:2" searches with two threads a query, as two shards do; "lucene+merged" has
+one segment.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import sys
 import time
@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks import corpus, floor, processes, results, wrk
 from benchmarks.corpus import Shape
-from benchmarks.peers import PEERS, make
+from benchmarks.peers import PEERS, check_name, make
 from benchmarks.peers.base import NotInstalled, Peer
 from benchmarks.queries import CLASSES, Query, make_queries
 from benchmarks.truth import Truth, TruthTeller, TypoRule, differences
@@ -54,7 +54,7 @@ class Round:
     """What one turn of one peer showed."""
 
     open_seconds: float
-    pss_bytes: int = 0
+    memory: processes.Memory = field(default_factory=processes.Memory)
     one: dict[str, dict[str, float]] = field(default_factory=dict)
     many: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -186,7 +186,7 @@ def take_turn(
                 f"  {peer.name:10} {class_name:3} {one.median_ms:9.3f} ms {one.p99_ms:9.3f} ms p99"
                 f" {many.per_second if many else 0:9.0f}/s" + f" {errors} errors" * bool(errors)
             )
-        turn.pss_bytes = processes.pss_bytes(peer.pids())
+        turn.memory = processes.memory(peer.pids())
         result.rounds.append(turn)
     finally:
         peer.close()
@@ -200,6 +200,10 @@ def measure_floors(num_shards: int, seconds: float) -> Round:
         turn.one[name], turn.many[name] = one._asdict(), many._asdict()
         _say(f"  floor      {name:9} {one.median_ms:.3f} ms  {many.per_second:.0f}/s")
     return turn
+
+
+def _total(memory: processes.Memory) -> int:
+    return memory.total
 
 
 def _say(text: str) -> None:
@@ -239,7 +243,7 @@ class Report:
         rows: list[list[results.Cell]] = []
         for name, result in self.found.items():
             disk = results.median(load.disk_bytes for load in result.loads) or None
-            pss = max((turn.pss_bytes for turn in result.rounds), default=0) or None
+            memory = max((turn.memory for turn in result.rounds), key=_total, default=None)
             rows.append(
                 [
                     name,
@@ -248,12 +252,14 @@ class Report:
                     disk and disk / 1e6,
                     disk and disk / self.json_bytes,
                     results.median(turn.open_seconds for turn in result.rounds),
-                    pss and pss / 1e6,
-                    pss and pss / self.json_bytes,
+                    memory and memory.own / 1e6,
+                    memory and memory.files / 1e6,
+                    memory and memory.total / self.json_bytes,
                 ]
             )
-        head = ["peer", "what", "items/s", "disk MB", "÷ JSON", "open s", "PSS MB", "÷ JSON"]
-        least = dict.fromkeys((3, 4, 5, 6, 7), "least")
+        head = ["peer", "what", "items/s", "disk MB", "÷ JSON", "open s", "own MB", "files MB"]
+        head.append("sum ÷ JSON")
+        least = dict.fromkeys((3, 4, 5, 6, 8), "least")
         return results.table(head, rows, {2: "greatest", **least})
 
     def measure(self, part: str, measure: str, which: str) -> str:
@@ -344,12 +350,15 @@ class Report:
 def compare(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Run the whole comparison; returns the report and the raw numbers."""
     machine = processes.machine()
-    workload = Workload(options.items, options.seed)
+    shape = Shape() if options.corpus_seed is None else Shape(seed=options.corpus_seed)
+    workload = Workload(options.items, options.seed, shape)
     classes = options.classes.split(",") if options.classes else list(CLASSES)
     found: dict[str, Result] = {}
     peers: dict[str, Peer] = {}
     for name in options.peers.split(","):
         peer = make(name, options.items)
+        if options.corpus_seed is not None:
+            peer.folder = peer.folder.with_name(f"{peer.folder.name}-seed-{options.corpus_seed}")
         try:
             peer.check_installed()
         except NotInstalled as missing:
@@ -397,9 +406,11 @@ def _load_or_reuse(peer: Peer, workload: Workload, *, reuses: bool) -> Loaded:
 
 
 def _peers(text: str) -> str:
-    unknown = [name for name in text.split(",") if re.split("[:+]", name)[0] not in PEERS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PEERS)}")
+    for name in text.split(","):
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
     return text
 
 
@@ -410,11 +421,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--peers", type=_peers, default=",".join(PEERS), help="comma list (default: all)"
     )
-    made.add_argument("--classes", default="", help="comma list of Q1…Q10 (default: all)")
+    made.add_argument("--classes", default="", help="comma list of Q1…Q16 (default: all)")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--load-rounds", type=int, default=1)
     made.add_argument("--seconds", type=float, default=3.0, help="of each run of wrk")
     made.add_argument("--seed", type=int, default=7, help="of the queries")
+    made.add_argument("--corpus-seed", type=int, help="of other items than the usual ones")
     made.add_argument("--reuse", action="store_true", help="take what an earlier run has loaded")
     return made
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 STOP_SECONDS = 120.0
 START_SECONDS = 900.0
@@ -132,15 +133,34 @@ def _status_bytes(pid: int, name: str) -> int:
     return 0
 
 
-def pss_bytes(pids: Sequence[int]) -> int:
-    """Return the proportional set size: a page that several processes share counts once."""
-    total = 0
+class Memory(NamedTuple):
+    """Proportional set size of processes, bytes: a page that several share counts once.
+
+    Attributes:
+        own: anonymous and shared memory, which only ending the process gives back.
+        files: pages of the page cache that are mapped, which the system takes when it needs them.
+    """
+
+    own: int = 0
+    files: int = 0
+
+    @property
+    def total(self) -> int:
+        """Bytes of both kinds."""
+        return self.own + self.files
+
+
+def memory(pids: Sequence[int]) -> Memory:
+    """Return what memory processes hold together."""
+    kilobytes = {"Pss": 0, "Pss_File": 0}
     for pid in pids:
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1]) * 1024
-    return total
+                name, _, value = line.partition(":")
+                if name in kilobytes:
+                    kilobytes[name] += int(value.split()[0])
+    files = kilobytes["Pss_File"] * 1024
+    return Memory(kilobytes["Pss"] * 1024 - files, files)
 
 
 def processor_seconds(pids: Sequence[int]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The queries Q1-Q10 that every engine is asked, seeded and of many shapes.
+"""The queries Q1-Q16 that engines are asked, seeded and of many shapes.
 
 Q1  full text, top 10              words log-uniform in rank, one or two, all required
 Q2  Q1 + the 10 greatest values of each of 4 facets
@@ -11,6 +11,14 @@ Q8  as Q1, the last word half typed (a prefix)
 Q9  as Q1, a word misspelled by one edit
 Q10 3 facets with 3 values selected each (any of them) + 4 facets, where each of the three
     leaves its own selection out of its own counts
+Q11 a phrase of two to five words that some item has
+Q12 one word, the dearest item of each category, dearest first
+Q13 one rare word
+Q14 three common words, all required
+Q15 a range of prices + 4 facets, counted within the hits
+Q16 one word, tags = a AND country in (b, c, d), dearest first
+
+Q1-Q10 are asked of every engine, the others of those whose adapter knows how (`Peer.classes`).
 """
 
 from __future__ import annotations
@@ -21,7 +29,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.corpus import FACETS, Shape, words
+from benchmarks.corpus import FACETS, Items, Shape, block, words
 
 CLASSES: Mapping[str, str] = {
     "Q1": "text, top 10",
@@ -34,11 +42,22 @@ CLASSES: Mapping[str, str] = {
     "Q8": "prefix",
     "Q9": "one typo",
     "Q10": "disjunctive facets",
+    "Q11": "phrase",
+    "Q12": "best of each category",
+    "Q13": "rare word",
+    "Q14": "three common words",
+    "Q15": "price range + 4 facets",
+    "Q16": "word + 2 filters, by price",
 }
+BASIC_CLASSES = tuple(CLASSES)[:10]
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 DEEP_PAGE = 1_000
 TYPO_LETTERS_MIN = 5
+PHRASE_WORDS = (2, 3, 4, 5)
+PHRASE_SHARES = (0.4, 0.3, 0.15, 0.15)
+RANGE_SHARES = (0.005, 0.25)
+"""Least and greatest share of the items whose price is in a range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +79,12 @@ class Query:
     """Edits that each word may be away from the words it finds."""
     is_disjunctive: bool = False
     """Whether a facet's own counts leave out its own filter."""
+    is_phrase: bool = False
+    """Whether the words must stand next to each other, in this order, in one field."""
+    distinct: str = ""
+    """Facet of which each value gives its best item only; `total` counts the values."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Number field to the least and the greatest value."""
 
 
 def make_queries(
@@ -70,8 +95,7 @@ def make_queries(
     vocabulary = words(shape)
 
     def rank(low: int, high: int) -> int:
-        high = max(low + 1, min(high, len(vocabulary)))
-        return int(math.exp(rng.uniform(math.log(low), math.log(high))))
+        return _rank(rng, low, high, len(vocabulary))
 
     def text(low: int = 10, high: int = 5_000) -> list[str]:
         if rng.random() < 0.5:
@@ -114,7 +138,70 @@ def make_queries(
     asked["Q4"].append(Query(facets=FACETS))
     page = min(DEEP_PAGE, max(1, num_items // 100))
     asked["Q7"].extend(Query(text=vocabulary[i], page=page) for i in range(10))
+    return asked | _make_further(shape, num_items, count, seed)
+
+
+def _make_further(shape: Shape, num_items: int, count: int, seed: int) -> dict[str, list[Query]]:
+    """Draw the classes that came later, from numbers of their own: Q1-Q10 stay what they are."""
+    rng = np.random.default_rng([shape.seed, 4, seed])
+    vocabulary = words(shape)
+    num_words = len(vocabulary)
+    tags, countries = shape.values("tags"), shape.values("country")
+    items = block(shape, 0).first(num_items)
+    prices = np.sort(items.price)
+
+    def two_filters() -> dict[str, tuple[str, ...]]:
+        picked = rng.choice(min(30, len(countries)), 3, replace=False)
+        tag = tags[min(_rank(rng, 1, 50, len(tags)), len(tags) - 1)]
+        return {"tags": (tag,), "country": tuple(countries[i] for i in picked.tolist())}
+
+    def price_range() -> tuple[float, float]:
+        least, greatest = RANGE_SHARES
+        share = math.exp(rng.uniform(math.log(least), math.log(greatest)))
+        width = max(1, int(share * len(prices)))
+        low = int(rng.integers(max(1, len(prices) - width)))
+        return float(prices[low]), float(prices[min(low + width, len(prices)) - 1])
+
+    def common() -> str:
+        ranks: set[int] = set()
+        while len(ranks) < 3:
+            ranks.add(_rank(rng, 5, 300, num_words))
+        return " ".join(vocabulary[i] for i in sorted(ranks))
+
+    asked: dict[str, list[Query]] = {name: [] for name in CLASSES if name not in BASIC_CLASSES}
+    for _ in range(count):
+        phrase = " ".join(vocabulary[word] for word in _draw_phrase(rng, items))
+        asked["Q11"].append(Query(text=phrase, is_phrase=True))
+        word = vocabulary[_rank(rng, 10, 2_000, num_words)]
+        asked["Q12"].append(Query(text=word, distinct="category", sort="price"))
+        asked["Q13"].append(
+            Query(text=vocabulary[_rank(rng, num_words // 10, num_words, num_words)])
+        )
+        asked["Q14"].append(Query(text=common()))
+        asked["Q15"].append(Query(ranges={"price": price_range()}, facets=FACETS))
+        word = vocabulary[_rank(rng, 10, 500, num_words)]
+        asked["Q16"].append(Query(text=word, filters=two_filters(), sort="price"))
     return asked
+
+
+def _rank(rng: np.random.Generator, low: int, high: int, num_words: int) -> int:
+    """Draw the rank of a word, uniform in its logarithm, from `low` to below `high`."""
+    high = max(low + 1, min(high, num_words))
+    return int(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def _draw_phrase(rng: np.random.Generator, items: Items) -> list[int]:
+    """Draw consecutive words of one item's title or description."""
+    while True:
+        number = int(rng.integers(len(items)))
+        is_title = rng.random() < 0.5
+        column = items.title if is_title else items.description
+        ends = items.title_ends if is_title else items.description_ends
+        start, end = int(ends[number - 1]) if number else 0, int(ends[number])
+        size = int(rng.choice(PHRASE_WORDS, p=PHRASE_SHARES))
+        if end - start >= size:
+            at = int(rng.integers(start, end - size + 1))
+            return [int(word) for word in column[at : at + size]]
 
 
 def misspell(

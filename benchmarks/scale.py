@@ -93,7 +93,7 @@ def by_items(bench: Bench) -> Table:
                 row = f"{class_name} {CLASSES[class_name]}, ms"
                 costs[row] = bench.cost_ms(service, queries)
             json_bytes = corpus.path(Shape(), num_items).stat().st_size
-            costs["PSS ÷ JSON"] = processes.pss_bytes(service.pids()) / json_bytes
+            costs["PSS ÷ JSON"] = processes.memory(service.pids()).total / json_bytes
             _add(table, num_items, costs)
     return table
 
@@ -137,7 +137,7 @@ def by_shards(bench: Bench) -> Table:
             for class_name, queries in make_queries(Shape(), bench.fixed).items():
                 row = f"{class_name} {CLASSES[class_name]}, ms"
                 costs[row] = bench.cost_ms(service, queries)
-            costs["PSS, MB"] = processes.pss_bytes(service.pids()) / 1e6
+            costs["PSS, MB"] = processes.memory(service.pids()).total / 1e6
             _add(table, num_shards, costs)
     return table
 

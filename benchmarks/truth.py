@@ -109,7 +109,8 @@ class TruthTeller:
         rule = rule or TypoRule()
         if query.item_id is not None:
             return Truth(total=1, num_hits=1)
-        text = self._text_mask(query, rule)
+        text = self._phrase_mask(query) if query.is_phrase else self._text_mask(query, rule)
+        text = _all_of([text, *(self._between(n, *ends) for n, ends in query.ranges.items())])
         masks = {name: self._any_of(name, values) for name, values in query.filters.items()}
         hits = _all_of([text, *masks.values()])
         facets = {}
@@ -122,7 +123,10 @@ class TruthTeller:
         prices: tuple[float, ...] = ()
         start = (query.page - 1) * query.per_page
         if query.sort:
-            price = np.concatenate([part.price for part in self.parts])[hits]
+            price = self._column(query.sort)[hits]
+            if query.distinct:
+                price = _greatest(price, self._column(query.distinct)[hits])
+                total = len(price)
             ordered = np.sort(price)[::-1][start : start + query.per_page]
             prices = tuple(ordered.tolist())
         num_hits = min(query.per_page, max(0, total - start))
@@ -141,6 +145,31 @@ class TruthTeller:
             )
             mask &= self._has_any(numbers)
         return mask
+
+    def _column(self, name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in self.parts])
+
+    def _between(self, name: str, low: float, high: float) -> Mask:
+        column = self._column(name)
+        return np.asarray((column >= low) & (column <= high))
+
+    def _phrase_mask(self, query: Query) -> Mask:
+        """Return the items that have the words next to each other, in title or description."""
+        numbers = [self.word_number[word] for word in query.text.split()]
+        masks = []
+        for part in self.parts:
+            mask = np.zeros(len(part), bool)
+            for column, ends in (
+                (part.title, part.title_ends),
+                (part.description, part.description_ends),
+            ):
+                starts = np.arange(max(0, len(column) - len(numbers) + 1))
+                for offset, number in enumerate(numbers):
+                    starts = starts[column[starts + offset] == number]
+                owners = np.searchsorted(ends, starts, "right")
+                mask[owners[starts + len(numbers) <= ends[owners]]] = True
+            masks.append(mask)
+        return np.concatenate(masks)
 
     def _terms(self, word: str, *, is_prefix: bool, num_typos: int, rule: TypoRule) -> list[int]:
         """Return the numbers of the words that a typed word stands for."""
@@ -198,6 +227,14 @@ class TruthTeller:
             counts=tuple(count for count in top.tolist() if count),
             values={names[i]: int(counts[i]) for i in np.flatnonzero(counts >= enough)},
         )
+
+
+def _greatest(values: NDArray[Any], groups: NDArray[Any]) -> NDArray[Any]:
+    """Return the greatest value of each group, in no particular order."""
+    order = np.lexsort((-values, groups))
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = np.diff(groups[order]) != 0
+    return np.asarray(values[order][is_first])
 
 
 def _all_of(masks: Sequence[Mask]) -> Mask:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from benchmarks import processes, wrk
 from benchmarks.http_client import HttpClient, HttpRequest
 from benchmarks.processes import Running
-from benchmarks.queries import CLASSES, Query
+from benchmarks.queries import BASIC_CLASSES, Query
 from benchmarks.truth import Answer, TypoRule
 
 ANSWER_SECONDS = 5.0
@@ -35,7 +35,7 @@ class Peer:
     name: ClassVar[str]
     title: ClassVar[str]
     """What it is, with its version and how it is reached, for the table."""
-    classes: ClassVar[tuple[str, ...]] = tuple(CLASSES)
+    classes: ClassVar[tuple[str, ...]] = BASIC_CLASSES
     typo_rule: ClassVar[TypoRule] = TypoRule()
     is_memory_only: ClassVar[bool] = False
     """Whether opening means loading again."""
@@ -152,7 +152,7 @@ class ThinPeer(Peer):
     """A library behind the thinnest HTTP server of its language; all speak one small language.
 
     GET /search?text=…&f.tags=a,b&facets=brand,tags&sort=price&page=1&per_page=10
-               &prefix=1&typos=1&disjunctive=1
+               &prefix=1&typos=1&disjunctive=1&phrase=1&distinct=category&r.price=2.5,9
         → {"total": n, "facets": {"brand": [["value", count], …]}, "items": [whole items]}
     GET /item/7 → the item
     """
@@ -169,6 +169,9 @@ class ThinPeer(Peer):
             "prefix": int(query.is_prefix),
             "typos": query.num_typos,
             "disjunctive": int(query.is_disjunctive),
+            "phrase": int(query.is_phrase),
+            "distinct": query.distinct,
+            **{f"r.{name}": f"{low},{high}" for name, (low, high) in query.ranges.items()},
             **{f"f.{name}": ",".join(values) for name, values in query.filters.items()},
         }
         parameters.update({name: value for name, value in optional.items() if value})

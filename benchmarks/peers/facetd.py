@@ -12,7 +12,7 @@ from benchmarks import processes
 from benchmarks.corpus import FACETS
 from benchmarks.http_client import JSON, TEXT, HttpRequest
 from benchmarks.peers.base import Peer, read_items
-from benchmarks.queries import Query
+from benchmarks.queries import CLASSES, Query
 from benchmarks.truth import Answer, TypoRule
 
 INDEX = "shop"
@@ -31,6 +31,7 @@ class Facetd(Peer):
 
     name: ClassVar[str] = "facetd"
     title: ClassVar[str] = "facetd, its own HTTP server"
+    classes: ClassVar[tuple[str, ...]] = tuple(CLASSES)
     typo_rule: ClassVar[TypoRule] = TypoRule(keeps_first_letter=True)
 
     def __init__(
@@ -111,9 +112,13 @@ class Facetd(Peer):
         }
         if query.text:
             prefix = "last" if query.is_prefix else "none"
-            body.update(query=query.text, typo=query.num_typos, prefix=prefix)
-        if query.filters:
-            body["filters"] = query.filters
+            text = f'"{query.text}"' if query.is_phrase else query.text
+            body.update(query=text, typo=query.num_typos, prefix=prefix)
+        if query.distinct:
+            body["distinct"] = query.distinct
+        if query.filters or query.ranges:
+            ranges = {n: {"gte": low, "lte": high} for n, (low, high) in query.ranges.items()}
+            body["filters"] = {**query.filters, **ranges}
             if query.facets and not query.is_disjunctive:
                 body["facet_mode"] = "strict"
         if query.sort:

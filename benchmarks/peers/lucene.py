@@ -11,14 +11,16 @@ from typing import ClassVar
 
 from benchmarks.peers.base import SERVERS, NotInstalled, ThinPeer
 from benchmarks.processes import Running
+from benchmarks.queries import CLASSES
 
-HEAP = "3g"
+INDEXING_HEAP = "3g"
+SERVING_HEAP = "128m"
 NUM_THREADS = 8
 SOURCE = SERVERS / "LuceneServer.java"
 
 
 class Lucene(ThinPeer):
-    """Lucene in one process with eight request threads, one thread a query.
+    """Lucene in one process with eight request threads; one thread a query, or several.
 
     Runs on the Java that JAVA_HOME names (21 or later), otherwise on the runtime that the
     installation brought; that one lacks the vector module, which Lucene would use to decode
@@ -27,7 +29,30 @@ class Lucene(ThinPeer):
 
     name: ClassVar[str] = "lucene"
     title: ClassVar[str] = "Lucene 10.4, thin HTTP (JDK)"
+    classes: ClassVar[tuple[str, ...]] = tuple(CLASSES)
     warm_seconds: ClassVar[float] = 4.0
+
+    def __init__(
+        self,
+        num_items: int,
+        home: Path | None = None,
+        *,
+        num_searchers: int = 1,
+        is_merged: bool = False,
+    ) -> None:
+        """Prepare an index.
+
+        Args:
+            num_items: of the corpus.
+            home: of everything that measuring needs; as configured if None.
+            num_searchers: threads that share the segments of each query.
+            is_merged: whether the index is merged into one segment after the load.
+        """
+        super().__init__(num_items, home)
+        self.num_searchers = num_searchers
+        self.is_merged = is_merged
+        if is_merged:
+            self.folder = self.folder.with_name(f"{self.folder.name}-merged")
 
     @property
     def _library(self) -> Path:
@@ -60,10 +85,10 @@ class Lucene(ThinPeer):
         main = "org.eclipse.jdt.internal.compiler.batch.Main"
         return [self._java, "-cp", jar, main, "-17", "-nowarn", "-proc:none"]
 
-    def _command(self, *arguments: str | Path) -> list[str | Path]:
+    def _command(self, heap: str, *arguments: str | Path) -> list[str | Path]:
         vectors = ["--add-modules", "jdk.incubator.vector"] if _has_java_home() else []
         return [
-            *(self._java, f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseG1GC"),
+            *(self._java, f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseG1GC"),
             *("-Dsun.net.httpserver.nodelay=true", "-Dsun.net.httpserver.maxIdleConnections=1024"),
             *(*vectors, "--enable-native-access=ALL-UNNAMED"),
             *("-cp", f"{self._library}:{self._library / 'lucene.jar'}", "LuceneServer"),
@@ -71,16 +96,22 @@ class Lucene(ThinPeer):
         ]
 
     def load(self, items: Path) -> float:
-        """Index with two threads and commit."""
+        """Index with two threads and commit; merge if asked for."""
         self.empty_folder()
         started = time.monotonic()
-        with Running(self._command("index", self.folder, items), self.log) as indexing:
-            indexing.finish()
+        self._run("index", self.folder, items)
+        if self.is_merged:
+            self._run("merge", self.folder)
         return time.monotonic() - started
+
+    def _run(self, *arguments: str | Path) -> None:
+        with Running(self._command(INDEXING_HEAP, *arguments), self.log) as running:
+            running.finish()
 
     def open(self) -> None:
         """Serve the index."""
-        command = self._command("serve", self.folder, str(self.port), str(NUM_THREADS))
+        numbers = (str(self.port), str(NUM_THREADS), str(self.num_searchers))
+        command = self._command(SERVING_HEAP, "serve", self.folder, *numbers)
         self.start(command, self.answers("/item/1"))
 
 

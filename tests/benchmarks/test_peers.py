@@ -11,10 +11,11 @@ import pytest
 from benchmarks import corpus
 from benchmarks.compare import Loaded, Report, Result, Round
 from benchmarks.corpus import Shape
-from benchmarks.peers import PEERS, make
+from benchmarks.peers import PEERS, check_name, make
 from benchmarks.peers.base import NotInstalled
 from benchmarks.peers.servers import thin_server
 from benchmarks.peers.sqlite import Sqlite
+from benchmarks.processes import Memory
 from benchmarks.queries import make_queries
 from benchmarks.truth import TruthTeller, differences
 
@@ -70,11 +71,15 @@ def test_the_report_has_medians_multiples_and_what_disagrees() -> None:
         "facetd": Result(
             "facetd",
             [Loaded(1.0, 1_000.0, 500)],
-            [Round(0.5, 700, {"Q1": load(ms)}) for ms in (1, 2, 9)],
+            [Round(0.5, Memory(600, 100), {"Q1": load(ms)}) for ms in (1, 2, 9)],
         ),
-        "tantivy": Result("tantivy", rounds=[Round(0.5, 800, {"Q1": load(4), "Q2": load(1)})]),
+        "tantivy": Result(
+            "tantivy", rounds=[Round(0.5, Memory(800), {"Q1": load(4), "Q2": load(1)})]
+        ),
         "typesense": Result(
-            "typesense", rounds=[Round(0.5, 900, {"Q1": load(1)})], wrong={"Q1": "1 of 9: total"}
+            "typesense",
+            rounds=[Round(0.5, Memory(900), {"Q1": load(1)})],
+            wrong={"Q1": "1 of 9: total"},
         ),
     }
     report = Report(found, floors, 2, json_bytes=1_000)
@@ -87,6 +92,18 @@ def test_the_report_has_medians_multiples_and_what_disagrees() -> None:
     text = report.text("title")
     assert "typesense Q1: 1 of 9: total" in text
     assert "x9.00" in text
+
+
+@pytest.mark.parametrize("name", ["elastic", "tantivy:2", "facetd:x", "facetd+merged", "lucene+x"])
+def test_unknown_peers_and_options_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"none of|take a number|known are"):
+        check_name(name)
+
+
+def test_options_of_a_peer_are_in_its_name() -> None:
+    assert make("lucene:2+merged", 7).folder.name == "lucene-7-merged"
+    assert make("lucene:2", 7).folder == make("lucene", 7).folder
+    assert make("facetd:4+cache", 7).folder.name == "facetd-7-4"
 
 
 def test_the_own_folder_of_a_peer_is_in_the_home() -> None:

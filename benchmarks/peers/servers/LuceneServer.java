@@ -1,6 +1,8 @@
 // The thinnest HTTP server in front of Lucene, for comparison only.
 //   java LuceneServer index FOLDER ITEMS             load, commit
-//   java LuceneServer serve FOLDER PORT THREADS
+//   java LuceneServer merge FOLDER                   into one segment
+//   java LuceneServer serve FOLDER PORT THREADS SEARCHERS
+// With SEARCHERS above 1, as many threads share the segments of each query.
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
@@ -16,6 +18,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -29,6 +33,7 @@ import org.apache.lucene.document.Document;
 import org.apache.lucene.document.DoubleField;
 import org.apache.lucene.document.Field;
 import org.apache.lucene.document.LongField;
+import org.apache.lucene.document.SortedDocValuesField;
 import org.apache.lucene.document.StoredField;
 import org.apache.lucene.document.StringField;
 import org.apache.lucene.document.TextField;
@@ -45,18 +50,26 @@ import org.apache.lucene.facet.sortedset.SortedSetDocValuesReaderState;
 import org.apache.lucene.index.DirectoryReader;
 import org.apache.lucene.index.IndexWriter;
 import org.apache.lucene.index.IndexWriterConfig;
+import org.apache.lucene.index.LeafReaderContext;
+import org.apache.lucene.index.SortedDocValues;
+import org.apache.lucene.index.SortedNumericDocValues;
 import org.apache.lucene.index.StoredFields;
 import org.apache.lucene.index.Term;
 import org.apache.lucene.search.BooleanClause.Occur;
 import org.apache.lucene.search.BooleanQuery;
+import org.apache.lucene.search.Collector;
 import org.apache.lucene.search.CollectorManager;
 import org.apache.lucene.search.FuzzyQuery;
 import org.apache.lucene.search.IndexSearcher;
+import org.apache.lucene.search.LeafCollector;
 import org.apache.lucene.search.MatchAllDocsQuery;
 import org.apache.lucene.search.MultiCollectorManager;
 import org.apache.lucene.search.MultiTermQuery;
+import org.apache.lucene.search.PhraseQuery;
 import org.apache.lucene.search.PrefixQuery;
 import org.apache.lucene.search.Query;
+import org.apache.lucene.search.Scorable;
+import org.apache.lucene.search.ScoreMode;
 import org.apache.lucene.search.Sort;
 import org.apache.lucene.search.SortedNumericSelector;
 import org.apache.lucene.search.TermInSetQuery;
@@ -70,10 +83,13 @@ import org.apache.lucene.util.BytesRef;
 public class LuceneServer {
   static final List<String> FACETS = List.of("brand", "category", "country", "tags");
   static final List<String> TEXTS = List.of("title", "description");
+  static final String DISTINCT = "category";
   static final int TOP = 10;
   static final int BATCH_ITEMS = 500;
   static final int BUFFER_MB = 256;
   static final int MAX_EXPANSIONS = 1000;
+  /** Whether a search without facets counts its hits apart and then skips what cannot be shown. */
+  static final boolean COUNTS_FIRST = "1".equals(System.getenv("COUNTS_FIRST"));
 
   static FacetsConfig facetsConfig() {
     FacetsConfig config = new FacetsConfig();
@@ -122,6 +138,14 @@ public class LuceneServer {
     threads.shutdown();
   }
 
+  static void merge(Path folder) throws IOException {
+    IndexWriterConfig settings = new IndexWriterConfig(new WhitespaceAnalyzer());
+    try (IndexWriter writer = new IndexWriter(MMapDirectory.open(folder), settings)) {
+      writer.forceMerge(1);
+      writer.commit();
+    }
+  }
+
   static Document document(JsonFactory json, String line) throws IOException {
     Document document = new Document();
     document.add(new StoredField("source", line.getBytes(StandardCharsets.UTF_8)));
@@ -157,6 +181,7 @@ public class LuceneServer {
   static void addFacet(Document document, String name, String value) {
     document.add(new StringField(name, value, Field.Store.NO));
     document.add(new SortedSetDocValuesFacetField(name, value));
+    if (name.equals(DISTINCT)) document.add(new SortedDocValuesField(name, new BytesRef(value)));
   }
 
   // --- searching
@@ -178,12 +203,23 @@ public class LuceneServer {
     return either.build();
   }
 
+  static Query phrase(String[] words) {
+    BooleanQuery.Builder either = new BooleanQuery.Builder();
+    for (String name : TEXTS) either.add(new PhraseQuery(name, words), Occur.SHOULD);
+    return either.build();
+  }
+
   static Query query(Map<String, String> given, String without) {
     BooleanQuery.Builder all = new BooleanQuery.Builder();
     boolean isEmpty = true;
     String text = given.getOrDefault("text", "");
     String[] words = text.isEmpty() ? new String[0] : text.split(" ");
     int numTypos = Integer.parseInt(given.getOrDefault("typos", "0"));
+    if (given.containsKey("phrase")) {
+      all.add(phrase(words), Occur.MUST);
+      words = new String[0];
+      isEmpty = false;
+    }
     for (int i = 0; i < words.length; i++) {
       boolean isPrefix = given.containsKey("prefix") && i == words.length - 1;
       all.add(word(words[i], isPrefix, numTypos), Occur.MUST);
@@ -199,6 +235,13 @@ public class LuceneServer {
           : new TermInSetQuery(name, terms), Occur.FILTER);
       isEmpty = false;
     }
+    for (Map.Entry<String, String> pair : given.entrySet()) {
+      if (!pair.getKey().startsWith("r.")) continue;
+      String[] ends = pair.getValue().split(",");
+      all.add(DoubleField.newRangeQuery(pair.getKey().substring("r.".length()),
+          Double.parseDouble(ends[0]), Double.parseDouble(ends[1])), Occur.FILTER);
+      isEmpty = false;
+    }
     return isEmpty ? MatchAllDocsQuery.INSTANCE : all.build();
   }
 
@@ -206,14 +249,17 @@ public class LuceneServer {
     int perPage = Integer.parseInt(given.getOrDefault("per_page", "10"));
     int end = Integer.parseInt(given.getOrDefault("page", "1")) * perPage;
     Query query = query(given, "");
+    if (given.containsKey("distinct")) return searchDistinct(query, given, end, perPage);
+    String[] facets = given.containsKey("facets") ? given.get("facets").split(",") : new String[0];
+    boolean countsHits = facets.length > 0 && !(query instanceof MatchAllDocsQuery);
+    boolean isCounted = !countsHits && COUNTS_FIRST;
+    int threshold = isCounted ? end : Integer.MAX_VALUE;
     CollectorManager<?, ? extends TopDocs> best = given.containsKey("sort")
         ? new TopFieldCollectorManager(
             new Sort(DoubleField.newSortField(
                 given.get("sort"), true, SortedNumericSelector.Type.MAX)),
-            end, null, Integer.MAX_VALUE)
-        : new TopScoreDocCollectorManager(end, null, Integer.MAX_VALUE);
-    String[] facets = given.containsKey("facets") ? given.get("facets").split(",") : new String[0];
-    boolean countsHits = facets.length > 0 && !(query instanceof MatchAllDocsQuery);
+            end, null, threshold)
+        : new TopScoreDocCollectorManager(end, null, threshold);
     FacetsCollector within = null;
     TopDocs hits;
     if (countsHits) {
@@ -225,7 +271,7 @@ public class LuceneServer {
       hits = searcher.search(query, best);
     }
     StringBuilder head = new StringBuilder(8192);
-    head.append("{\"total\":").append(hits.totalHits.value()).append(",\"facets\":{");
+    head.append("{\"total\":").append(isCounted ? searcher.count(query) : hits.totalHits.value()).append(",\"facets\":{");
     String separator = "";
     for (String name : facets) {
       FacetsCollector own = within;
@@ -237,16 +283,111 @@ public class LuceneServer {
       separator = ",";
     }
     head.append("},\"items\":[");
+    int[] docs = Arrays.stream(hits.scoreDocs).mapToInt(hit -> hit.doc).toArray();
+    return page(head, docs, end - perPage);
+  }
+
+  static byte[] page(StringBuilder head, int[] docs, int start) throws IOException {
     ByteArrayOutputStream out = new ByteArrayOutputStream(16384);
     out.write(head.toString().getBytes(StandardCharsets.UTF_8));
     StoredFields stored = searcher.storedFields();
-    for (int i = end - perPage; i < hits.scoreDocs.length; i++) {
-      if (i > end - perPage) out.write(',');
-      BytesRef source = stored.document(hits.scoreDocs[i].doc).getBinaryValue("source");
+    for (int i = start; i < docs.length; i++) {
+      if (i > start) out.write(',');
+      BytesRef source = stored.document(docs[i]).getBinaryValue("source");
       out.write(source.bytes, source.offset, source.length);
     }
     out.write("]}".getBytes(StandardCharsets.UTF_8));
     return out.toByteArray();
+  }
+
+  // --- the dearest item of each category
+
+  record Dearest(int doc, long price) {}
+
+  /** Keeps, by ordinal of a segment, the document with the greatest price; the first of equals. */
+  static class DearestCollector implements Collector {
+    final Map<BytesRef, Dearest> best = new HashMap<>();
+    final String number;
+    SortedDocValues values;
+    long[] prices;
+    int[] docs;
+    int base;
+
+    DearestCollector(String number) {
+      this.number = number;
+    }
+
+    @Override
+    public LeafCollector getLeafCollector(LeafReaderContext leaf) throws IOException {
+      values = leaf.reader().getSortedDocValues(DISTINCT);
+      SortedNumericDocValues numbers = leaf.reader().getSortedNumericDocValues(number);
+      prices = new long[values.getValueCount()];
+      docs = new int[prices.length];
+      Arrays.fill(docs, -1);
+      base = leaf.docBase;
+      return new LeafCollector() {
+        @Override
+        public void setScorer(Scorable scorer) {}
+
+        @Override
+        public void collect(int doc) throws IOException {
+          values.advanceExact(doc);
+          numbers.advanceExact(doc);
+          int at = values.ordValue();
+          long price = numbers.nextValue();
+          if (docs[at] < 0 || price > prices[at]) {
+            docs[at] = doc;
+            prices[at] = price;
+          }
+        }
+
+        @Override
+        public void finish() throws IOException {
+          for (int at = 0; at < docs.length; at++) {
+            if (docs[at] < 0) continue;
+            best.merge(BytesRef.deepCopyOf(values.lookupOrd(at)),
+                new Dearest(base + docs[at], prices[at]), LuceneServer::dearer);
+          }
+        }
+      };
+    }
+
+    @Override
+    public ScoreMode scoreMode() {
+      return ScoreMode.COMPLETE_NO_SCORES;
+    }
+  }
+
+  static Dearest dearer(Dearest one, Dearest other) {
+    return one.price > other.price || (one.price == other.price && one.doc < other.doc)
+        ? one : other;
+  }
+
+  static byte[] searchDistinct(Query query, Map<String, String> given, int end, int perPage)
+      throws IOException {
+    Map<BytesRef, Dearest> best = searcher.search(query,
+        new CollectorManager<DearestCollector, Map<BytesRef, Dearest>>() {
+          @Override
+          public DearestCollector newCollector() {
+            return new DearestCollector(given.get("sort"));
+          }
+
+          @Override
+          public Map<BytesRef, Dearest> reduce(Collection<DearestCollector> collectors) {
+            Map<BytesRef, Dearest> all = new HashMap<>();
+            for (DearestCollector one : collectors) {
+              one.best.forEach((value, hit) -> all.merge(value, hit, LuceneServer::dearer));
+            }
+            return all;
+          }
+        });
+    int[] docs = best.values().stream()
+        .sorted(Comparator.comparingLong(Dearest::price).reversed()
+            .thenComparingInt(Dearest::doc))
+        .limit(end).mapToInt(Dearest::doc).toArray();
+    StringBuilder head = new StringBuilder("{\"total\":").append(best.size())
+        .append(",\"facets\":{},\"items\":[");
+    return page(head, docs, end - perPage);
   }
 
   static void appendFacet(StringBuilder out, String name, FacetsCollector within)
@@ -278,9 +419,11 @@ public class LuceneServer {
 
   // --- HTTP
 
-  static void serve(Path folder, int port, int numThreads) throws IOException {
+  static void serve(Path folder, int port, int numThreads, int numSearchers) throws IOException {
     DirectoryReader reader = DirectoryReader.open(MMapDirectory.open(folder));
-    searcher = new IndexSearcher(reader);
+    searcher = numSearchers > 1
+        ? new IndexSearcher(reader, Executors.newFixedThreadPool(numSearchers))
+        : new IndexSearcher(reader);
     for (String name : FACETS) {
       facetStates.put(name,
           new DefaultSortedSetDocValuesReaderState(reader, "$" + name, facetsConfig()));
@@ -327,9 +470,11 @@ public class LuceneServer {
   public static void main(String[] arguments) throws Exception {
     if (arguments[0].equals("index")) {
       index(Path.of(arguments[1]), Path.of(arguments[2]));
+    } else if (arguments[0].equals("merge")) {
+      merge(Path.of(arguments[1]));
     } else {
       serve(Path.of(arguments[1]), Integer.parseInt(arguments[2]),
-          Integer.parseInt(arguments[3]));
+          Integer.parseInt(arguments[3]), Integer.parseInt(arguments[4]));
     }
   }
 }

@@ -86,10 +86,17 @@ class Engine:
 
     def _query(self, search: Search) -> Any:
         query, must, should = tantivy.Query, tantivy.Occur.Must, tantivy.Occur.Should
-        parts = [
-            (must, self._word(word, search, is_last=i == len(search.words) - 1))
-            for i, word in enumerate(search.words)
-        ]
+        if search.is_phrase:
+            either = [query.phrase_query(self.schema, n, list(search.words)) for n in TEXTS]
+            parts = [(must, query.boolean_query([(should, one) for one in either]))]
+        else:
+            parts = [
+                (must, self._word(word, search, is_last=i == len(search.words) - 1))
+                for i, word in enumerate(search.words)
+            ]
+        for name, low, high in search.ranges:
+            one = query.range_query(self.schema, name, tantivy.FieldType.Float, low, high)
+            parts.append((must, query.const_score_query(one, 0.0)))
         for name, values in search.filters:
             terms = [query.term_query(self.schema, name, value) for value in values]
             one = terms[0]

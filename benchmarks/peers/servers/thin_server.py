@@ -32,6 +32,8 @@ class Search:
     is_prefix: bool = False
     num_typos: int = 0
     is_disjunctive: bool = False
+    is_phrase: bool = False
+    ranges: tuple[tuple[str, float, float], ...] = ()
 
     @property
     def offset(self) -> int:
@@ -61,7 +63,14 @@ def read(query_string: str) -> Search:
         is_prefix="prefix" in given,
         num_typos=int(given.get("typos", 0)),
         is_disjunctive="disjunctive" in given,
+        is_phrase="phrase" in given,
+        ranges=tuple(_range(k, v) for k, v in given.items() if k[:2] == "r."),
     )
+
+
+def _range(name: str, ends: str) -> tuple[str, float, float]:
+    low, high = ends.split(",")
+    return name[2:], float(low), float(high)
 
 
 def run(engine: Any, search: Search) -> bytes:
