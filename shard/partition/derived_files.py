@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
@@ -272,14 +270,19 @@ class DerivedFiles:
 
     def bytes_on_disk(self) -> int:
         """Return the size of everything in the folder."""
-        sizes = []
-        for path in self.folder.iterdir():
-            try:
-                stat = path.stat()
-            except FileNotFoundError:
-                continue  # removed meanwhile
-            sizes.append(min(stat.st_size, stat.st_blocks * 512))
-        return int(np.sum(sizes, dtype=np.int64))
+        return bytes_on_disk(self.folder)
+
+
+def bytes_on_disk(folder: Path) -> int:
+    """Return the size of everything in the folder of an index."""
+    sizes = []
+    for path in folder.iterdir():
+        try:
+            stat = path.stat()
+        except FileNotFoundError:
+            continue  # removed meanwhile
+        sizes.append(min(stat.st_size, stat.st_blocks * 512))
+    return sum(sizes)
 
 
 def _settled(txn_id: int, state: State, num_bytes: int) -> Settled:

@@ -14,21 +14,23 @@ an LMDB environment, mappings, descriptors and some hundred kilobytes. So an ind
     resting   its manifest has been read and the length of data.mdb checked: 0.1 ms, 300 bytes
     open      it serves: 3 to 10 ms for a small one
 
-A start opens the indexes that something was written to since their last manifest, whose counters
-only LMDB has; the large ones, which take long to open; and all if they are few. The others rest
-until a request names them. When more than `open_indexes_max` are open, those that were used
-longest ago rest again: what they have in memory becomes files, then they close. An index that a
-call, a merge or a write is at work on stays open.
+A start opens the large indexes, which take long to open, and all if they are few. The others rest
+until a request names them. Where something was written to one since its last manifest, only LMDB
+has the counters: a start reads these (1 ms), and once the shard serves, opens such indexes in the
+background, one after the other, so that what is damaged is reported soon. When more than
+`open_indexes_max` are open, those that were used longest ago rest again: what they have in memory
+becomes files, then they close. An index that a call, a merge or a write is at work on stays open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import itertools
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -57,9 +59,10 @@ from common.protocol.messages import (
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.backup import copy_file, copy_truth, put_back
+from shard.partition.derived_files import bytes_on_disk
 from shard.partition.merger import Job, Merger, flush
 from shard.partition.opening import Opening
-from shard.partition.partition import Partition, manifest_entry
+from shard.partition.partition import Partition, check_truth, manifest_entry, read_entry
 from shard.partition.rebuild import Rebuild
 from shard.partition.writer import Writer
 from shard.segment.snapshot import Snapshot
@@ -128,7 +131,7 @@ class OpenIndex:
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """An index that is not open, as its manifest has it.
+    """An index that is not open, as its manifest has it, or else LMDB.
 
     Attributes:
         digest: of its configuration.
@@ -138,6 +141,7 @@ class Resting:
         num_damaged: items that cannot be read.
         num_bytes: on disk.
         is_large: whether it takes long to open.
+        is_settled: whether the files have all of it, so that opening it builds nothing.
     """
 
     digest: int
@@ -147,27 +151,29 @@ class Resting:
     num_damaged: int
     num_bytes: int
     is_large: bool
+    is_settled: bool
 
     @classmethod
-    def of(cls, folder: Path) -> Resting | None:
-        """Read an index's manifest; None if only opening the index can tell what it has.
+    def of(cls, folder: Path, map_bytes_max: int) -> Resting:
+        """Read an index's manifest, and LMDB's counters where these are newer.
 
         Raises:
             DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
             OSError: the system refused it.
         """
         meta = read_meta_page(folder / DATA_FILE)
+        is_large = (meta.last_page + 1) * meta.page_size >= LARGE_BYTES
         try:
             manifest = read_manifest(folder / MANIFEST_FILE, IndexManifest)
         except (UnreadableManifest, PermissionError, IsADirectoryError):
-            return None
+            manifest = None
         if (
             manifest is None
             or manifest.settled is None
             or manifest.settled.txn_id != meta.txn_id
             or manifest.txn_id > meta.txn_id
         ):
-            return None
+            return cls._peek(folder, map_bytes_max, manifest, is_large)
         settled = manifest.settled
         return cls(
             _digest(manifest_entry(manifest)),
@@ -176,7 +182,36 @@ class Resting:
             len(manifest.segments),
             len(manifest.damaged),
             settled.num_bytes,
-            (meta.last_page + 1) * meta.page_size >= LARGE_BYTES,
+            is_large,
+            True,
+        )
+
+    @classmethod
+    def _peek(
+        cls, folder: Path, map_bytes_max: int, manifest: IndexManifest | None, is_large: bool
+    ) -> Resting:
+        """Read what LMDB has, without opening the derived data."""
+        environment = Environment.open(folder, map_bytes_max)
+        try:
+            check_truth(environment, manifest)
+            with environment.read() as txn:
+                state = read_state(txn)
+            entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
+        except InternalError as error:
+            raise DamagedEnvironment(
+                f"the counters in {folder} are damaged: restore the index from a backup"
+            ) from error
+        finally:
+            environment.close()
+        return cls(
+            _digest(entry),
+            state.num_docs,
+            state.seq_max,
+            0 if manifest is None else len(manifest.segments),
+            0 if manifest is None else len(manifest.damaged),
+            bytes_on_disk(folder),
+            is_large,
+            False,
         )
 
     @classmethod
@@ -190,6 +225,7 @@ class Resting:
             len(partition.damaged),
             partition.derived.bytes_on_disk(),
             False,
+            partition.is_settled,
         )
 
     def statistics(self) -> IndexStatisticsResponse:
@@ -251,6 +287,7 @@ class Indexes:
         self._catalog_revision = -1
         self._named: set[int] = set()
         self._has_catalog = False
+        self._settling: asyncio.Future[None] | None = None
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
         self._closer = ThreadPoolExecutor(1, "closer", run_after_searches)
@@ -280,27 +317,33 @@ class Indexes:
             if int(path.name.removeprefix("index-")) not in self._known:
                 _log.warning("leftover of an unfinished change removed", folder=path.name)
                 shutil.rmtree(path)
-        touched = []
         for number in sorted(self._known):
-            resting = Resting.of(self._path(number))
-            if resting is None:
-                touched.append(number)
-                self._seq_on_disk = max(self._seq_on_disk, self._peek_seq(number))
-            else:
-                self._resting[number] = resting
-                self._seq_on_disk = max(self._seq_on_disk, resting.seq_max)
+            resting = Resting.of(self._path(number), self._settings.map_bytes_max)
+            self._resting[number] = resting
+            self._seq_on_disk = max(self._seq_on_disk, resting.seq_max)
         self.merger.start()
-        begun = [*touched, *self._worth_opening(self._settings.open_indexes_max - len(touched))]
+        begun = self._worth_opening()
         self.opening.num_indexes = len(begun)
         for number in begun:
             self._begin_opening(number, self.opening)
 
-    def _worth_opening(self, num_max: int) -> list[int]:
-        """Return the resting indexes that a start opens: large ones, or all if they are few."""
+    def _worth_opening(self) -> list[int]:
+        """Return the resting indexes that a start opens: large ones, or all if they are few.
+
+        Those that have something to build come first.
+        """
         if len(self._known) <= FEW_INDEXES:
             return list(self._resting)
         large = [number for number, resting in self._resting.items() if resting.is_large]
-        return large[: max(0, num_max)]
+        large.sort(key=lambda number: self._resting[number].is_settled)
+        return large[: self._settings.open_indexes_max]
+
+    async def _settle(self, numbers: Iterable[int]) -> None:
+        """Open the indexes that something was written to since their last manifest."""
+        for number in numbers:
+            if number in self._resting:
+                with contextlib.suppress(ServiceError, StorageFailure):  # it was logged
+                    await self._serving(number)
 
     def _read_shard_manifest(self) -> ShardManifest:
         path = self._folder / SHARD_FILE
@@ -335,20 +378,6 @@ class Indexes:
 
     def _path(self, number: int) -> Path:
         return self._folder / f"index-{number}"
-
-    def _peek_seq(self, number: int) -> int:
-        """Return the highest seq of an index without opening its derived data."""
-        path = self._path(number)
-        environment = Environment.open(path, self._settings.map_bytes_max)
-        try:
-            with environment.read() as txn:
-                return read_state(txn).seq_max
-        except InternalError as error:
-            raise DamagedEnvironment(
-                f"the counters in {path} are damaged: restore the index from a backup"
-            ) from error
-        finally:
-            environment.close()
 
     def _begin_opening(self, number: int, opening: Opening) -> asyncio.Task[None]:
         task = asyncio.ensure_future(self._open_one(number, opening))
@@ -508,6 +537,9 @@ class Indexes:
 
     async def close(self) -> None:
         """Finish running work, write what is in memory, release everything."""
+        if self._settling is not None:
+            self._settling.cancel()
+            await asyncio.wait([self._settling])
         for task in self._opening.values():
             task.cancel()
         await self.wait_closed()
@@ -574,7 +606,10 @@ class Indexes:
                 if index.prepared is not None and number not in wanted:  # it was given up
                     await self._configure(index, index.partition.generation.entry)
             self._catalog_revision = catalog.revision
-            self._has_catalog = True
+            if not self._has_catalog:
+                self._has_catalog = True
+                unsettled = [n for n, resting in self._resting.items() if not resting.is_settled]
+                self._settling = asyncio.ensure_future(self._settle(unsettled))
 
     def _is_configured(self, entry: IndexEntry) -> bool:
         """Whether an index that rests has a configuration, as far as that is known."""

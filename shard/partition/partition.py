@@ -233,7 +233,7 @@ class Partition:
             synced_txn_id=-1 if settled is None else settled.txn_id,
         )
         try:
-            _check_truth(environment, manifest)
+            check_truth(environment, manifest)
             entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
             partition = cls(number, folder, settings, environment, derived, entry)
             partition._open_derived(None if is_rebuild else manifest, opening or Opening())
@@ -832,7 +832,7 @@ def make_batch(items: Sequence[tuple[int, int, bytes]]) -> StoredBatch:
     )
 
 
-def _check_truth(environment: Environment, manifest: IndexManifest | None) -> None:
+def check_truth(environment: Environment, manifest: IndexManifest | None) -> None:
     """Check that data.mdb has at least what the manifest says it must have.
 
     Raises:
