@@ -1,6 +1,7 @@
 """An index for each tenant: what thousands of small ones cost, and whether one starves the others.
 
     python -m benchmarks.tenants --indexes 10000 --items 200
+    python -m benchmarks.tenants --indexes 10000 --grow; … --indexes 10000 --reuse
     python -m benchmarks.tenants --indexes 100 --noisy-items 100000 --seconds 20
 
 create            each index made by its own request, at the first and at the last of them
@@ -25,13 +26,14 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import corpus, processes, results, wrk
 from benchmarks.corpus import Shape
-from benchmarks.http_client import JSON, HttpRequest
+from benchmarks.http_client import JSON, TEXT, HttpClient, HttpRequest
 from benchmarks.peers.facetd import CONFIGURATION, Facetd
 from benchmarks.writes import other_items
 
@@ -39,6 +41,10 @@ NUM_COLD: Final = 300
 """Indexes that are searched for the first time."""
 NUM_WRITTEN: Final = 20
 """Indexes that are written to right before the service is stopped or killed."""
+NUM_TIMED: Final = 100
+"""Indexes that are made by one client, at the beginning and at the end."""
+NUM_LOADERS: Final = 8
+"""Clients that make the others."""
 NUM_NOISY_CLIENTS: Final = 16
 NUM_QUIET: Final = 20
 """Small indexes that are searched beside the noisy one."""
@@ -87,11 +93,7 @@ class Tenants:
 
     def load(self, name: str) -> float:
         """Load its items; returns the milliseconds."""
-        return _ms(
-            lambda: self.service.client.ask(
-                "POST", f"/{name}/index", self.body, {"content-type": "application/x-ndjson"}
-            )
-        )
+        return _ms(lambda: self.service.client.ask("POST", f"/{name}/index", self.body, TEXT))
 
     def ask(self, name: str) -> float:
         """Search an index; returns the milliseconds."""
@@ -121,9 +123,16 @@ class Tenants:
         self.note(f"start {when}, s", seconds, target)
         self.note(f"start {when}: processor s", processor)
 
+    def rows_of_indexes(self) -> list[dict[str, Any]]:
+        """Return the indexes with their sizes."""
+        listed: list[dict[str, Any]] = json.loads(self.service.client.ask("GET", "/_indexes"))[
+            "indexes"
+        ]
+        return listed
+
     def check(self) -> None:
         """Compare the list of indexes with what was written."""
-        listed = json.loads(self.service.client.ask("GET", "/_indexes"))["indexes"]
+        listed = self.rows_of_indexes()
         num_items = sum(one["items"] for one in listed)
         wanted = self.num_indexes * self.num_items + self.num_added
         if len(listed) != self.num_indexes or num_items != wanted:
@@ -150,32 +159,76 @@ class Tenants:
 
     # --- what is measured
 
-    def measure_growth(self) -> float:
-        """Make and load the indexes; returns the idle PSS of a service with one."""
-        self.service.empty_folder()
-        self.service.start_service()
-        self.create(_name(0))
-        self.load(_name(0))
-        self.service.close()
-        self._start("with one index", "")
-        self.ask(_name(0))
+    def measure_rest(self, one: float) -> None:
+        """Measure a service that has its indexes; it runs afterwards."""
+        self.measure_shape()
+        self.add_some()
+        self.note("SIGTERM, s", self.stop())
+        self.start("after SIGTERM")
         processes.wait_for_rest(self.service.pids())
-        one = processes.pss_bytes(self.service.pids())
-        created, loaded = [], []
-        for number in range(1, self.num_indexes):
-            created.append(self.create(_name(number)))
-            loaded.append(self.load(_name(number)))
-            if number % 1_000 == 0:
-                print(f"{number} indexes", file=sys.stderr, flush=True)
-        tail = max(20, self.num_indexes // 50)
-        self.note("create, first: p50 ms", statistics.median(created[:tail]))
-        self.note("create, last: p50 ms", statistics.median(created[-tail:]), "50")
-        self.note("create, last: p99 ms", _p99(created[-10 * tail :]), "50")
-        self.note("load, first: p50 ms", statistics.median(loaded[:tail]))
-        self.note("load, last: p50 ms", statistics.median(loaded[-tail:]))
+        self.note_memory("after a start", one)
+        self.measure_cold()
+        self.measure_shape()
+        self.measure_shard_back()
+        self.measure_snapshot()
+        self.add_some()
+        self.kill()
+        self.start("after kill -9")
+
+    def measure_one(self) -> float:
+        """Return the idle PSS of a service with one index."""
+        service = self.service
+        folder, service.folder = service.folder, service.folder.with_name("tenants-one")
+        try:
+            service.empty_folder()
+            service.start_service()
+            self.create(_name(0))
+            self.load(_name(0))
+            service.close()
+            self._start("with one index", "")
+            self.ask(_name(0))
+            processes.wait_for_rest(service.pids())
+            return processes.pss_bytes(service.pids())
+        finally:
+            service.close()
+            service.empty_folder()
+            service.folder = folder
+
+    def measure_growth(self, one: float) -> None:
+        """Make and load the indexes: the first and the last ones by one client, others by many."""
+        self.service.start_service()
+        known = {one["name"] for one in self.rows_of_indexes()}
+        numbers = [number for number in range(self.num_indexes) if _name(number) not in known]
+        first, last = numbers[:NUM_TIMED], numbers[NUM_TIMED:][-NUM_TIMED:]
+        self._grow("first", first)
+        others = numbers[len(first) : len(numbers) - len(last)]
+        with ThreadPoolExecutor(NUM_LOADERS) as pool:
+            for client in [
+                pool.submit(self._grow_quietly, others[start::NUM_LOADERS])
+                for start in range(NUM_LOADERS)
+            ]:
+                client.result()
+        processes.wait_for_rest(self.service.pids())
+        self._grow("last", last)
         processes.wait_for_rest(self.service.pids())
         self.note_memory("after the loads", one)
-        return one
+
+    def _grow(self, which: str, numbers: Sequence[int]) -> None:
+        if numbers:
+            created = [self.create(_name(number)) for number in numbers]
+            loaded = [self.load(_name(number)) for number in numbers]
+            target = "50" if which == "last" else ""
+            self.note(f"create, {which}: p50 ms", statistics.median(created), target)
+            self.note(f"create, {which}: p99 ms", _p99(created), target)
+            self.note(f"load, {which}: p50 ms", statistics.median(loaded))
+
+    def _grow_quietly(self, numbers: Sequence[int]) -> None:
+        client = HttpClient(self.service.port)
+        configuration = json.dumps(CONFIGURATION).encode()
+        for number in numbers:
+            client.ask("POST", f"/{_name(number)}/configuration", configuration, JSON)
+            client.ask("POST", f"/{_name(number)}/index", self.body, TEXT)
+        client.close()
 
     def note_memory(self, when: str, one: float) -> None:
         """Note what all processes take for each index, on top of what one index takes."""
@@ -226,17 +279,10 @@ class Tenants:
         return self.service.client.request("GET", target)[0] == 200
 
     def measure_snapshot(self) -> None:
-        """Note how long a snapshot of all takes, and of one."""
-        for name, body in (
-            ("all", {"name": "all"}),
-            ("one", {"name": "one", "indexes": [_name(0)]}),
-        ):
-            seen = _ms(
-                lambda body=body: self.service.client.ask(  # type: ignore[misc]
-                    "POST", "/_snapshots", json.dumps(body).encode(), JSON
-                )
-            )
-            self.note(f"snapshot of {name}, s", seen / 1_000)
+        """Note how long a snapshot of all takes."""
+        body = json.dumps({"name": "all"}).encode()
+        took = _ms(lambda: self.service.client.ask("POST", "/_snapshots", body, JSON))
+        self.note("snapshot, s", took / 1_000)
 
     def measure_noise(self) -> None:
         """Note what a noisy tenant does to the quiet ones."""
@@ -313,7 +359,7 @@ def _p99(values: Sequence[float]) -> float:
 
 
 def _median(loads: Sequence[wrk.Load], name: str) -> float:
-    return statistics.median(getattr(load, name) for load in loads)
+    return float(statistics.median(getattr(load, name) for load in loads))
 
 
 def _status(pid: int, name: str) -> int:
@@ -351,19 +397,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--indexes", type=int, default=1_000)
     parser.add_argument("--items", type=int, default=200)
     parser.add_argument("--shards", type=int, default=2)
+    parser.add_argument("--grow", action="store_true", help="only make the indexes, for --reuse")
+    parser.add_argument("--reuse", action="store_true", help="go on with what --grow has made")
     parser.add_argument("--noisy-items", type=int, default=0, help="0: no noisy tenant")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args(arguments)
-
-
-@contextlib.contextmanager
-def _emptied(tenants: Tenants) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        tenants.service.close()
-        tenants.service.empty_folder()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -371,23 +410,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     machine = processes.machine()
     tenants = Tenants(options)
-    with _emptied(tenants):
-        one = tenants.measure_growth()
-        tenants.measure_shape()
-        tenants.add_some()
-        tenants.note("SIGTERM, s", tenants.stop())
-        tenants.start("after SIGTERM")
-        processes.wait_for_rest(tenants.service.pids())
-        tenants.note_memory("after a start", one)
-        tenants.measure_cold()
-        tenants.measure_shape()
-        tenants.measure_shard_back()
-        tenants.measure_snapshot()
-        tenants.add_some()
-        tenants.kill()
-        tenants.start("after kill -9")
-        if options.noisy_items:
-            tenants.measure_noise()
+    try:
+        one = tenants.measure_one()
+        if not options.reuse:
+            tenants.service.empty_folder()
+        tenants.measure_growth(one)
+        if not options.grow:
+            tenants.measure_rest(one)
+            if options.noisy_items:
+                tenants.measure_noise()
+    finally:
+        tenants.service.close()
+        if not options.grow:
+            tenants.service.empty_folder()
     rows = [[row.name, row.seen, row.target and f"≤ {row.target}"] for row in tenants.rows]
     print("; ".join(machine.values()))
     print(f"{options.indexes:,} indexes of {options.items} items, {options.shards} shards\n")

@@ -29,11 +29,14 @@ is kept, and named in a warning.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+import msgspec
 
 from common import rules as curation
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
@@ -926,6 +929,9 @@ _READERS: Final[Mapping[str, _Reader]] = {
 }
 CONFIGURATION_KEYS: Final = tuple(_READERS)
 
+_SHARED_BYTES_MAX: Final = 16_384
+"""Longer documents are parsed for each index: keeping many of them would take memory."""
+
 
 def parse_weighted_field(text: str) -> SearchableField | None:
     """Parse `name` or `name^3`; None if the weight is none (above 0, finite, not absurd)."""
@@ -969,6 +975,22 @@ def parse_configuration(
             parser.problems.warn(key)
     parser.problems.raise_if_any(limits.errors_reported_max if limits else 100)
     return IndexConfiguration(**parser.values), parser.problems.warnings
+
+
+def parse_stored(document: dict[str, Any]) -> IndexConfiguration:
+    """Return the configuration of a document that was accepted before.
+
+    Equal documents, as thousands of tenants have them, are parsed once and share the result.
+    """
+    content = msgspec.json.encode(document)
+    if len(content) > _SHARED_BYTES_MAX:
+        return parse_configuration(document)[0]
+    return _parse_shared(content)
+
+
+@functools.lru_cache(maxsize=128)
+def _parse_shared(content: bytes) -> IndexConfiguration:
+    return parse_configuration(msgspec.json.decode(content))[0]
 
 
 def effective(configuration: IndexConfiguration) -> dict[str, Any]:

@@ -426,6 +426,9 @@ async def list_indexes(services: Services, request: Request) -> Response:
     for process in shards:
         for number, index_part in process.indexes if process is not None else ():
             parts.setdefault(number, []).append(index_part)
+    aliases: dict[str, list[str]] = {}
+    for alias, target in sorted(services.catalog.aliases.items()):
+        aliases.setdefault(target, []).append(alias)
     rows = []
     for name, index in sorted(services.catalog.indexes.items()):
         if not request.caller.may_use(name):
@@ -438,12 +441,10 @@ async def list_indexes(services: Services, request: Request) -> Response:
                 "bytes": sum(part.bytes_on_disk for part in present),
                 "shards": len(shards),
                 "state": "ready" if len(present) == len(shards) else "degraded",
-                "facets": list(index.configuration.facets),
+                "facets": index.facets,
                 "seq": services.cluster.horizon(index.number),
                 "revision": index.revision,
-                "aliases": sorted(
-                    alias for alias, target in services.catalog.aliases.items() if target == name
-                ),
+                "aliases": aliases.get(name, []),
             }
         )
     return json_response({"indexes": rows})

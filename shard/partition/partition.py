@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from common.configuration import IndexConfiguration, parse_configuration
+from common.configuration import IndexConfiguration, parse_stored
 from common.data_directory import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
 from common.process.logs import Log
@@ -51,7 +51,12 @@ from shard.segment.segment_builder import SegmentBuilder
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.codecs import as_bytes_array, decode_value, encode_value
 from shard.storage.documents import DocumentStore
-from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase
+from shard.storage.environment import (
+    DamagedEnvironment,
+    Environment,
+    SubDatabase,
+    Transaction,
+)
 from shard.storage.group_log import Group, State, read_groups, read_state, read_tombstones
 from shard.storage.manifest import IndexManifest
 
@@ -100,7 +105,7 @@ class Generation:
         known: Mapping[str, FacetDictionary] | None = None,
     ) -> Generation:
         """Parse a configuration; dictionaries that are not known yet start empty."""
-        configuration = parse_configuration(entry.configuration)[0]
+        configuration = parse_stored(entry.configuration)
         known = known or {}
         dictionaries = {}
         for path in configuration.facets:
@@ -186,9 +191,10 @@ class Partition:
         """
         folder.mkdir(mode=0o700)
         sync_folder(folder.parent)  # before shard.json says that it is there
-        environment = Environment.create(folder, settings.map_bytes_max)
+        environment = Environment.create(
+            folder, settings.map_bytes_max, fill=lambda txn: _put_entry(txn, entry)
+        )
         try:
-            write_entry(environment, entry)
             partition = cls(
                 entry.number, folder, settings, environment, DerivedFiles(folder), entry
             )
@@ -875,4 +881,8 @@ def read_entry(environment: Environment) -> IndexEntry:
 def write_entry(environment: Environment, entry: IndexEntry) -> None:
     """Store the configuration in LMDB too, in case the manifest gets damaged."""
     with environment.write() as txn:
-        txn.put(SubDatabase.META, _CONFIGURATION_KEY, encode_value(0, msgspec.json.encode(entry)))
+        _put_entry(txn, entry)
+
+
+def _put_entry(txn: Transaction, entry: IndexEntry) -> None:
+    txn.put(SubDatabase.META, _CONFIGURATION_KEY, encode_value(0, msgspec.json.encode(entry)))

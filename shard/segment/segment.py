@@ -47,6 +47,7 @@ Worked example: 2 documents, arrays docs.record = [7, 9] and ids.hash = [1, 2]: 
 from __future__ import annotations
 
 import itertools
+import math
 import mmap
 import os
 from collections.abc import Hashable, Iterator, Mapping
@@ -189,7 +190,7 @@ class Segment:
         directory = orjson.loads(mapping[HEADER_BYTES : HEADER_BYTES + directory_size])
         arrays = {}
         for name, dtype, shape, offset in directory["arrays"]:
-            count = int(np.prod(shape, dtype=np.int64))
+            count = math.prod(shape)
             flat = np.frombuffer(mapping, dtype, count, offset)
             arrays[name] = flat if len(shape) == 1 else flat.reshape(shape)
         return cls(
@@ -317,7 +318,7 @@ def _verify(file: int, path: Path) -> int:
     if os.fstat(file).st_size != size:
         raise DamagedSegment(f"{path.name}: {os.fstat(file).st_size} bytes instead of {size}")
     checksum = xxhash.xxh3_64()
-    buffer = memoryview(bytearray(CALL_BYTES))
+    buffer = memoryview(bytearray(min(CALL_BYTES, size)))
     offset = 32
     while offset < size:
         piece = buffer[: min(CALL_BYTES, size - offset)]

@@ -38,7 +38,7 @@ import os
 import struct
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -289,11 +289,20 @@ class Environment:
         closed: set once the file may be opened again.
     """
 
-    def __init__(self, folder: Path, env: lmdb.Environment, map_bytes_max: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        env: lmdb.Environment,
+        map_bytes_max: int,
+        fill: Callable[[Transaction], None] | None = None,
+    ) -> None:
         self.folder = folder
         self.map_bytes_max = map_bytes_max
         self._env = env
-        self._databases = {one: env.open_db(one.value) for one in SubDatabase}
+        with env.begin(write=True) as txn:  # one for all: in a new file each is two syncs
+            self._databases = {one: env.open_db(one.value, txn) for one in SubDatabase}
+            if fill is not None:
+                fill(Transaction(txn, self._databases))
         self._page_size: int = env.stat()["psize"]
         self._last_txn_id = int(env.info()["last_txnid"])
         self._mappings: list[Mapping] | None = None
@@ -304,8 +313,19 @@ class Environment:
         self._close.atexit = False
 
     @classmethod
-    def create(cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT) -> Environment:
+    def create(
+        cls,
+        folder: Path,
+        map_bytes_max: int = MAP_BYTES_DEFAULT,
+        *,
+        fill: Callable[[Transaction], None] | None = None,
+    ) -> Environment:
         """Make an environment in a folder that has none.
+
+        Args:
+            folder: of the environment.
+            map_bytes_max: size that data.mdb cannot outgrow.
+            fill: puts what a new environment begins with.
 
         Raises:
             DamagedEnvironment: the folder has one.
@@ -314,7 +334,7 @@ class Environment:
         if (folder / DATA_FILE).exists():
             raise DamagedEnvironment(f"{folder / DATA_FILE} exists already")
         try:
-            return cls._open(folder, map_bytes_max)
+            return cls._open(folder, map_bytes_max, fill)
         except DamagedEnvironment as error:  # there is nothing yet that could be
             raise StorageFailure(str(error), is_full=_has_no_block(folder)) from error
 
@@ -352,7 +372,12 @@ class Environment:
         return environment
 
     @classmethod
-    def _open(cls, folder: Path, map_bytes_max: int) -> Environment:
+    def _open(
+        cls,
+        folder: Path,
+        map_bytes_max: int,
+        fill: Callable[[Transaction], None] | None = None,
+    ) -> Environment:
         try:
             env = lmdb.open(
                 str(folder),
@@ -367,7 +392,7 @@ class Environment:
                 max_spare_txns=4,
             )
             try:
-                return cls(folder, env, map_bytes_max)
+                return cls(folder, env, map_bytes_max, fill)
             except BaseException:
                 env.close()
                 raise
