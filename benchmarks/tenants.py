@@ -188,7 +188,7 @@ class Tenants:
             self._start("with one index", "")
             self.ask(_name(0))
             processes.wait_for_rest(service.pids())
-            return processes.pss_bytes(service.pids())
+            return processes.memory(service.pids()).total
         finally:
             service.close()
             service.empty_folder()
@@ -235,7 +235,7 @@ class Tenants:
         pids = self.service.pids()
         for name, num_bytes in _by_name(pids).items():
             self.note(f"{name}, {when}: PSS MB", num_bytes / 1e6)
-        more = processes.pss_bytes(pids) - one
+        more = processes.memory(pids).total - one
         self.note(f"idle memory an index, {when}: KB", more / self.num_indexes / 1e3, "50")
 
     def measure_shape(self) -> None:
@@ -388,7 +388,7 @@ def _by_name(pids: Sequence[int]) -> dict[str, int]:
                 ),
                 "supervisor",
             )
-            sizes[name] = sizes.get(name, 0) + processes.pss_bytes([pid])
+            sizes[name] = sizes.get(name, 0) + processes.memory([pid]).total
     return sizes
 
 
