@@ -7,7 +7,8 @@
 Reads the sets from `../shared/data` beside the checkout (or --data). Every set is loaded into an
 index of its own with its language and text fields, nothing else: one set of ranking parameters for
 all. Queries go with `match: any` and as they are; 1,000 results each. Then once more with one
-random edit (seeded) in each word of five letters or more. The baselines are Lucene's BM25.
+random edit (seeded) in each word of five letters or more, and once with the last word cut to three
+to five letters, as somebody has it who is still typing. The baselines are Lucene's BM25.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class JudgedSet:
     target: tuple[str, float]
     typo_share: float = 0.88
     """How much of nDCG@10 should be kept with typos."""
+    cut_share: float = 0.85
+    """How much of nDCG@10 should be kept with the last word half typed."""
     configuration: Mapping[str, Any] = field(default_factory=lambda: {"language": "english"})
 
 
@@ -117,6 +120,9 @@ XQUAD_RECALL_AT_1 = {
 }
 """Language to the baseline's recall@1."""
 
+CUT_LETTERS = (3, 4, 5)
+"""Of the last word, when it is half typed."""
+
 UNSTEMMED = frozenset({"th", "vi", "zh"})
 """Languages without a Snowball stemmer."""
 
@@ -160,6 +166,12 @@ def with_typos(text: str, rng: np.random.Generator) -> str:
         is_long = len(word) >= TYPO_LETTERS_MIN and word.isalpha()
         words.append(misspell(word, rng, frozenset(), transposes=True) if is_long else word)
     return " ".join(words)
+
+
+def with_last_word_cut(text: str, rng: np.random.Generator) -> str:
+    """Leave three to five letters of the last word; a word that is not longer stays whole."""
+    *words, last = text.split()
+    return " ".join([*words, last[: int(rng.choice(CUT_LETTERS))]])
 
 
 # --- asking
@@ -252,6 +264,11 @@ def measure_set(
         rng = np.random.default_rng([SEED, options.seed])
         mistyped = {query: with_typos(text, rng) for query, text in queries.items()}
         measured["with typos"] = searcher.measure(index, mistyped, judgments, asked)
+    if not options.no_cut:
+        rng = np.random.default_rng([SEED, 1, options.seed])
+        cut = {query: with_last_word_cut(text, rng) for query, text in queries.items()}
+        asked = {"prefix": "last", **asked}
+        measured["last word cut"] = searcher.measure(index, cut, judgments, asked)
     searcher.drop(index)
     return measured
 
@@ -296,12 +313,16 @@ def table_of_sets(measured: Mapping[str, Mapping[str, Mapping[str, float]]]) -> 
         measure, wanted = judged.target
         verdict = f"{measure} ≥ {wanted}: {'yes' if typed[measure] >= wanted else 'NO'}"
         rows.append([judged.name, "facetd", *(typed[n] for n in names), verdict])
-        if "with typos" in found:
-            mistyped = found["with typos"]
-            share = mistyped["ndcg@10"] / typed["ndcg@10"] if typed["ndcg@10"] else 0.0
-            verdict = f"keeps {share:.1%} of ndcg@10, ≥ {judged.typo_share:.0%}: "
-            verdict += "yes" if share >= judged.typo_share else "NO"
-            rows.append([judged.name, "facetd, typos", *(mistyped[n] for n in names), verdict])
+        for kind, least in (
+            ("with typos", judged.typo_share),
+            ("last word cut", judged.cut_share),
+        ):
+            if kind in found:
+                changed = found[kind]
+                share = changed["ndcg@10"] / typed["ndcg@10"] if typed["ndcg@10"] else 0.0
+                verdict = f"keeps {share:.1%} of ndcg@10, ≥ {least:.0%}: "
+                verdict += "yes" if share >= least else "NO"
+                rows.append([judged.name, f"facetd, {kind}", *(changed[n] for n in names), verdict])
     return results.table(["set", "system", *names, "target"], _four_digits(rows))
 
 
@@ -327,8 +348,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--sets", default=",".join([*(s.name for s in SETS), "xquad"]))
     made.add_argument("--port", type=int, help="of a running facetd (default: start one)")
     made.add_argument("--shards", type=int, default=2)
-    made.add_argument("--seed", type=int, default=0, help="of the typos")
+    made.add_argument("--seed", type=int, default=0, help="of the typos and cuts")
     made.add_argument("--no-typos", action="store_true")
+    made.add_argument("--no-cut", action="store_true", help="do not cut the last words")
     made.add_argument("--configuration", default="{}", help="JSON, added to every index's")
     made.add_argument("--parameters", default="{}", help="JSON, added to every search's")
     return made

@@ -12,6 +12,7 @@ import pytest
 from benchmarks import (
     compare,
     floor,
+    keystrokes,
     relevance,
     scale,
     shapes,
@@ -101,7 +102,29 @@ def test_relevance_is_measured_over_http(
     assert (
         "| tiny | facetd | 1.0000 | 1.0000 | 0.1000 | 1.0000 | 1.0000 | map ≥ 0.9: yes" in printed
     )
-    assert "keeps" in printed
+    assert printed.count("keeps") == 2
+
+
+def test_typing_is_measured(
+    service: Facetd,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = keystrokes.Catalogue("few", "name", ("name",), num_names=2)
+    monkeypatch.setattr(keystrokes, "CATALOGUES", (few,))
+    (tmp_path / "few").mkdir()
+    names = ["git", "git remote", "redis"]
+    items = [{"id": str(number), "name": name} for number, name in enumerate(names)]
+    with gzip.open(tmp_path / "few" / "items.ndjson.gz", "wt") as file:
+        file.writelines(json.dumps(item) + "\n" for item in items)
+    keystrokes.main(["--data", str(tmp_path), "--sets", "few", "--port", str(service.port)])
+    assert "| few | 3 | 14 | 0.00% | 100.0% | 100.0% of 2 |" in capsys.readouterr().out
+
+
+def test_letters_of_a_word_follow_each_other() -> None:
+    typed = list(keystrokes.keystrokes("Ab cd"))
+    assert typed == [("ab", False), ("ab c", False), ("ab cd", True)]
 
 
 def test_missing_judged_sets_are_named(home: Path) -> None:
