@@ -11,6 +11,7 @@ tried already, nightly looks far.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,7 +40,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run what takes minutes")
 
 
+_ALL_HOSTS = ("tests/replication/",)
+"""A file of these keeps both cores busy, and some of its tests look at the clock."""
+_MANY_PROCESSES = (
+    "tests/cluster/",
+    "tests/coordinator/process/",
+    "tests/faults/",
+    "tests/shard/process/",
+    "tests/simulation/",
+)
+"""A file of these takes up to a minute."""
+
+
+def long_files_first(files: Iterable[str]) -> list[str]:
+    """Order files so that parallel workers end together, and seldom run several hosts at once."""
+    files = list(files)
+    hosts = [file for file in files if file.startswith(_ALL_HOSTS)]
+    first = [file for file in files if file.startswith(_MANY_PROCESSES)]
+    last = [file for file in files if file not in {*hosts, *first}]
+    step = max(1, len(first) // max(1, len(hosts)))
+    for number, file in enumerate(hosts):
+        first.insert(number * (step + 1), file)
+    return first + last
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        file_of = {item: item.nodeid.partition("::")[0] for item in items}
+        rank = {name: i for i, name in enumerate(long_files_first(dict.fromkeys(file_of.values())))}
+        items.sort(key=lambda item: rank[file_of[item]])
     if config.getoption("--long"):
         return
     skip = pytest.mark.skip(reason="takes minutes: run with --long")

@@ -443,7 +443,7 @@ facet_pages = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=3, phases=_PHASES)
+@settings(max_examples=2, phases=_PHASES)
 @given(st.data())
 def test_restart_changes_no_answer(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -50,7 +50,7 @@ def test_another_tenant_is_not_found_shown_or_deleted(client: Any, index: Index)
 
 
 @pytest.mark.timeout(1_800)
-@settings(max_examples=settings().max_examples // 8, phases=_PHASES, deadline=None)
+@settings(max_examples=settings().max_examples // 12, phases=_PHASES, deadline=None)
 @given(st.data())
 def test_every_question_about_integers_is_exact(services: Services, data: st.DataObject) -> None:
     name = f"integers-{next(_numbers)}"

@@ -35,7 +35,7 @@ from tests.replication.workload import Reader, Writer, check, configure
 from tests.service import Service
 from tests.waiting import wait_until
 
-ROUNDS = 5
+ROUNDS = 3
 ROUNDS_LONG = int(os.environ.get("FACETD_CHAOS_ROUNDS", "300"))
 SEED = int(os.environ.get("FACETD_CHAOS_SEED", "1"))
 DISK_BYTES = 192 << 20

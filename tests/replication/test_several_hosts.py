@@ -69,8 +69,11 @@ def change_much(clients: list[Client]) -> None:
     assert b.delete("/other").status == 200
 
 
+@pytest.mark.parametrize(
+    "num_requests", [NUM_REQUESTS // 5, pytest.param(NUM_REQUESTS, marks=pytest.mark.long)]
+)
 def test_hosts_with_different_numbers_of_shards_answer_alike(
-    tmp_path: Path, log: SharedLogServers
+    tmp_path: Path, log: SharedLogServers, num_requests: int
 ) -> None:
     with Hosts(tmp_path, log, (1, 2, 3)) as hosts:
         configure(hosts.services[0], {"aggregations": {"genre": {}, "year": {}}})
@@ -92,11 +95,11 @@ def test_hosts_with_different_numbers_of_shards_answer_alike(
         recorded[1].load(requests)
         hosts.wait_equal()
         num_good = 0
-        for path, body in requests.requests(NUM_REQUESTS):
+        for path, body in requests.requests(num_requests):
             answers = [service.ask(path, body) for service in recorded]
             assert answers[0] == answers[1] == answers[2], (path, body)
             num_good += answers[0][0] == 200
-        assert num_good > 0.7 * NUM_REQUESTS
+        assert num_good > 0.7 * num_requests
         for service in recorded:
             service.close()
 
@@ -120,7 +123,7 @@ def test_without_the_log_reads_go_on(tmp_path: Path, log: SharedLogServers) -> N
             assert reply.status == 503
             return "reads go on" in reply.json["error"]["message"]
 
-        wait_until(refused)  # the host has noticed that the log is away
+        wait_until(refused, 90)  # the host has noticed that the log is away
         started = time.monotonic()
         assert refused()
         assert time.monotonic() - started < 2

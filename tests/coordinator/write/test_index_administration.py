@@ -78,7 +78,7 @@ class TestConfiguration:
         await until(lambda: len(shard.prepared) >= 2)
         write = asyncio.ensure_future(service.ingest.put_items(index, b'[{"id":1}]', soon()))
         with pytest.raises(DeadlineExceeded, match="nothing was written"):
-            await service.ingest.put_items(index, b'[{"id":2}]', Deadline.after_ms(5))
+            await service.ingest.put_items(index, b'[{"id":2}]', Deadline.after_ms(300))
         assert not write.done()
         shard.catalog_gate.set()
         await configuring
