@@ -99,7 +99,9 @@ def curated(
     """
     if not rules:
         return parameters, []
-    words = tuple(token.text for token in analyzer.tokenize(parameters.query)[:WORDS_MAX])
+    # The words of a search for similar items are its own, nobody has asked for them.
+    query = parameters.query if parameters.similar_to is None else ""
+    words = tuple(token.text for token in analyzer.tokenize(query)[:WORDS_MAX])
     chosen: dict[str, set[str]] = {}
     for clause in parameters.filters:
         _add_chosen(clause.filter, chosen)

@@ -1,7 +1,8 @@
 """Several searches merged into one list of hits with one set of facets (pure).
 
     hits      by the sort keys, which all searches share; otherwise by score times weight; equal
-              ones by their rank in their own search, then in the order of the searches
+              ones by their rank in their own search, then in the order of the searches; without
+              sort keys, pinned hits at their positions
     facets    counts of all values of a name are added up, then the buckets are chosen
 
 Every search delivers the first hits up to the end of the page, and counts all values of its facets,
@@ -21,7 +22,7 @@ from msgspec import Struct, structs
 from common.errors import InvalidRequest
 from coordinator.parameters.typed import FacetSpec, SearchParameters
 from coordinator.read.facet_values import Bucket, text_key
-from coordinator.read.merge import comparable
+from coordinator.read.merge import comparable, slots
 from coordinator.read.ranges import finite
 from coordinator.read.rendering import add_members
 from coordinator.read.results import FacetResult, FacetStats, RangeResult, SearchResult
@@ -120,10 +121,15 @@ def merged_result(
         page: which page of all hits, from 1.
         per_page: hits on a page.
     """
-    rows = [(member, rank) for member, one in enumerate(results) for rank in range(len(one.items))]
+    rows = [
+        (member, rank)
+        for member, one in enumerate(results)
+        for rank, hit in enumerate(one.order)
+        if hit.position is None
+    ]
     rows.sort(key=lambda row: (row[1], row[0]))
     scores = [
-        [(score or 0.0) * one.weight for score, _ in result.order]
+        [(hit.score or 0.0) * one.weight for hit in result.order]
         for one, result in zip(members, results, strict=True)
     ]
     rows.sort(key=lambda row: scores[row[0]][row[1]], reverse=True)
@@ -131,14 +137,14 @@ def merged_result(
         column = {
             (member, rank): scores[member][rank]
             if key.is_score
-            else results[member].order[rank][1][i]
+            else results[member].order[rank].sort_values[i]
             for member, rank in rows
         }
         rows.sort(
             key=lambda row, column=column, key=key: comparable(column[row], key),  # type: ignore[misc]
             reverse=key.is_descending,
         )
-    rows = rows[(page - 1) * per_page : page * per_page]
+    rows = _with_pinned(rows, results)[(page - 1) * per_page : page * per_page]
     first = results[0]
     return SearchResult(
         page=page,
@@ -155,6 +161,27 @@ def merged_result(
         shards=first.shards,
         timings=first.timings,
     )
+
+
+def _with_pinned(
+    rows: list[tuple[int, int]], results: Sequence[SearchResult]
+) -> list[tuple[int, int]]:
+    """Return the hits, as (search, rank), with the pinned ones of all searches at their positions.
+
+    Each search delivers its first hits, in which pinned ones take no more places than here, so as
+    many others as this list needs have come with them.
+    """
+    pinned = sorted(
+        (hit.position, member, rank)
+        for member, one in enumerate(results)
+        for rank, hit in enumerate(one.order)
+        if hit.position is not None
+    )
+    num_others = sum([one.total for one in results]) - len(pinned)
+    places = slots([position for position, _, _ in pinned], num_others)
+    for place, (_, *row) in zip(places, pinned, strict=True):
+        rows.insert(place, (row[0], row[1]))
+    return rows
 
 
 def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -> list[FacetResult]:
@@ -233,11 +260,19 @@ def _merged_ranges(results: Sequence[SearchResult]) -> list[RangeResult]:
 def _ordered(
     buckets: Iterable[tuple[dict[str, Any], int]],
 ) -> list[tuple[dict[str, Any], int]]:
-    """Return buckets in order: histograms and calendars ascend, given ranges stay as they are."""
-    listed = list(buckets)
-    keys = [bucket["key"] for bucket, _ in listed]
-    if all(isinstance(key, int | float) for key in keys):
-        return sorted(listed, key=lambda one: one[0]["key"])
-    if all("from" not in bucket and "to" not in bucket for bucket, _ in listed):
-        return sorted(listed, key=lambda one: ("missing" in one[0], str(one[0]["key"])))
-    return listed
+    """Return buckets in the order of a single search; given ranges stay as they are.
+
+    Histograms and calendars ascend, cells go by rows from the north-west, and the items without a
+    value come last.
+    """
+    missing: list[tuple[dict[str, Any], int]] = []
+    listed: list[tuple[dict[str, Any], int]] = []
+    for one in buckets:
+        (missing if "missing" in one[0] else listed).append(one)
+    if all(isinstance(bucket["key"], int | float) for bucket, _ in listed):
+        listed.sort(key=lambda one: one[0]["key"])
+    elif all("top_right" in bucket for bucket, _ in listed):
+        listed.sort(key=lambda one: (-one[0]["top_right"]["lat"], one[0]["top_right"]["lng"]))
+    elif all("from" not in bucket and "to" not in bucket for bucket, _ in listed):
+        listed.sort(key=lambda one: str(one[0]["key"]))
+    return listed + missing

@@ -7,7 +7,7 @@ long to create, and msgspec encodes structs as JSON without running any Python.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -84,6 +84,15 @@ class Timings(Struct, frozen=True):
     sort_us: int
 
 
+class HitOrder(NamedTuple):
+    """What orders a hit, also among those of other searches."""
+
+    score: float | None
+    sort_values: tuple[Any, ...]
+    position: int | None
+    """Of a pinned hit: from 1."""
+
+
 class SearchResult(Struct, frozen=True):
     """One page of hits and everything that comes with it."""
 
@@ -106,8 +115,8 @@ class SearchResult(Struct, frozen=True):
     """Cursor of the next page, if one was requested and there may be more hits."""
     rules: list[str] = []
     """Names of the curation rules that applied."""
-    order: list[tuple[float | None, tuple[Any, ...]]] = []
-    """Score and sort values of each hit, if the search is to be merged with others."""
+    order: list[HitOrder] = []
+    """What orders each hit, if the search is to be merged with others."""
     match: str | None = None
     """The match mode used, if the request left it open."""
     num_words_cut: int = 0

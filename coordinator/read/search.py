@@ -56,6 +56,7 @@ from coordinator.read.ranges import merge_ranges
 from coordinator.read.results import (
     FacetPage,
     FacetResult,
+    HitOrder,
     SearchResult,
     ShardSummary,
     Timings,
@@ -190,7 +191,7 @@ class Search:
             rules=rules,
             match=parameters.match if asked.match == "auto" and asked.query else None,
             num_words_cut=outcome.scored.num_words_cut,
-            order=[(hit.score, hit.sort_values) for hit in hits] if parameters.keeps_order else [],
+            order=_order_of(hits, parameters) if parameters.keeps_order else [],
             did_you_mean=meant,
         )
 
@@ -321,6 +322,18 @@ class Search:
         cursor.check(search_hash(index.number, parameters))
         self._leases.go_on(index.number, cursor.horizon)
         return cursor
+
+
+def _order_of(hits: Sequence[Hit], parameters: SearchParameters) -> list[HitOrder]:
+    """Return what orders hits, also among those of other searches."""
+    return [
+        HitOrder(
+            hit.score,
+            hit.sort_values,
+            None if hit.pin is None else parameters.pins[hit.pin].position,
+        )
+        for hit in hits
+    ]
 
 
 def _timings(started: float, answers: Answers) -> Timings:

@@ -388,6 +388,7 @@ def _match_no_query(
 ) -> _MatchedView:
     """Match what passes the filters, and reaches the score threshold if boosts give scores."""
     matches, others = match_filters(snapshot, view, plan.common, plan.groups)
+    all_pins = pins
     if len(pins.docs):
         pins = pins.among(matches.words)
     if not request.is_boosted or not (request.num_hits or request.min_score is not None):
@@ -398,7 +399,7 @@ def _match_no_query(
     reaching = {}
     for facet, part in others.items():
         kept = _at_least(boosted(snapshot, part, request), request.min_score)
-        reaching[facet] = united(kept, pins.docs)
+        reaching[facet] = united(kept, all_pins.among(part.words).docs)
     matches = united(_at_least(best, request.min_score), pins.docs)
     return matches, matches, reaching, pins
 

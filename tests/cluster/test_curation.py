@@ -192,3 +192,31 @@ def test_fewer_words_are_tried_where_only_pinned_items_are_hits(indexes: list[In
     asked: dict[str, Any] = {"query": "red chair", "match": "auto"}
     assert answered(indexes, **asked)["pagination"]["total"] == 30
     assert answered(indexes, **asked, rules=[{"pin": [80]}])["pagination"]["total"] == 31
+
+
+def test_facets_count_pinned_items_below_a_threshold(indexes: list[Index]) -> None:
+    asked: dict[str, Any] = {
+        "rules": [{"boost": [{"filter": "price < 10", "factor": 3}], "pin": [40, 41]}],
+        "min_score": 2,
+        "per_page": 0,
+    }
+    for query in ("", "lamp"):
+        counts = [
+            answered(indexes, **asked, query=query, filters={"brand": [brand]})
+            for brand in ("acme", "bolt")
+        ]
+        totals = {
+            brand: one["pagination"]["total"]
+            for brand, one in zip(("acme", "bolt"), counts, strict=True)
+        }
+        for one in counts:
+            buckets = one["data"]["aggregations"]["brand"]["buckets"]
+            assert {bucket["key"]: bucket["doc_count"] for bucket in buckets} == totals
+
+
+def test_rules_for_a_query_do_not_hold_for_similar_items(indexes: list[Index]) -> None:
+    plain = answered(indexes, similar_to=1)
+    rules = [{"when": {"query": {"contains": "lamp"}}, "hide": [4]}, {"name": "all", "hide": [7]}]
+    answer = answered(indexes, similar_to=1, rules=rules)
+    assert answer["meta"]["rules"] == ["all"]
+    assert answer["pagination"]["total"] == plain["pagination"]["total"] - 1

@@ -180,3 +180,52 @@ def test_scores_are_weighed_and_mistakes_are_named(services: Services) -> None:
     assert results[0]["error"]["code"] == "index_not_found"
     assert results[1]["pagination"]["total"] == 1
     client.close()
+
+
+def test_pages_partition_the_hits_where_some_are_pinned(services: Services) -> None:
+    client = services(2).client()
+    for name, width in (("a", 7), ("b", 5)):
+        client.post(f"/pinned-{name}/configuration", {})
+        items = [{"id": f"{name}{i}", "t": "lamp" + " x" * (i % width)} for i in range(20)]
+        client.post(f"/pinned-{name}/items", items)
+    pins = [["a6", "a5", "a13"], [{"id": "b4", "position": 2}, {"id": "b9", "position": 9_000}]]
+
+    def found(per_page: int, pinned: bool) -> list[str]:
+        """Return all hits, page by page."""
+        searches = [
+            {"index": f"pinned-{name}", "query": "lamp", "weight": weight}
+            | ({"rules": [{"pin": pin}]} if pinned else {})
+            for name, weight, pin in zip("ab", (2, 1), pins, strict=True)
+        ]
+        ids: list[str] = []
+        for page in range(1, 40 // per_page + 2):
+            merge = {"page": page, "per_page": per_page}
+            answer = client.post("/_search", {"searches": searches, "merge": merge}).json
+            assert answer["pagination"]["total"] == 40
+            ids += [item["id"] for item in answer["data"]["items"]]
+        return ids
+
+    pinned = ["a6", "a5", "b4", "a13"]
+    others = [one for one in found(40, pinned=False) if one not in (*pinned, "b9")]
+    for per_page in (1, 3, 5, 40):
+        assert found(per_page, pinned=True) == [*pinned, *others, "b9"]
+    client.close()
+
+
+def test_merged_ranges_stand_in_the_order_of_a_single_search(services: Services) -> None:
+    client = services(2).client()
+    for name, prices in (("a", [None, 250, 10]), ("b", [320, 120])):
+        client.post(f"/ranges-{name}/configuration", {})
+        items = [
+            {"id": i, "price": price, "_geo": {"lat": -i, "lng": (price or 0) / 2}}
+            for i, price in enumerate(prices)
+        ]
+        client.post(f"/ranges-{name}/items", items)
+    ranges = {"price": {"interval": 100, "missing": True}, "_geo": {"grid": 4}}
+    searches = [{"index": f"ranges-{name}", "facet_ranges": ranges} for name in "ab"]
+    answer = client.post("/_search", {"searches": searches, "merge": True}).json["data"]["ranges"]
+    assert [(one["key"], one["doc_count"]) for one in answer["price"]] == [
+        (0.0, 1), (100.0, 1), (200.0, 1), (300.0, 1), ("missing", 1),
+    ]  # fmt: skip
+    assert [one["key"] for one in answer["_geo"]] == ["4/8/8", "4/10/8", "4/13/8", "4/15/8"]
+    client.close()
