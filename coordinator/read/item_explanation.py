@@ -10,7 +10,8 @@ The search is sent for this item alone. If it is no hit, so is every part of the
 
 So the answer follows from the same code as the search, whatever a part means.
 
-Cost: one search of one item for every part.
+Cost: one search of one item for every part, and two more for a word that it lacks: with its
+neighbours, it may be written together or apart.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class _Part(Struct, frozen=True):
     """A part of a search that can keep an item out."""
 
     reason: dict[str, Any]
-    parameters: SearchParameters
-    """A search for this part alone."""
+    parameters: tuple[SearchParameters, ...]
+    """Searches for this part alone, and for a word with its neighbours; one hit is enough."""
 
 
 class ItemExplanations:
@@ -89,12 +90,17 @@ class ItemExplanations:
                 left = structs.replace(parameters, timeout_ms=deadline.remaining_ms)
                 return await self._search.search(index, left, horizon)
 
-            everything = await found(_of_item(parse({}), id))
+            everything = await found(structs.replace(_of_item(parse({}), id), rules=()))
             if not everything.total:
                 raise NotFound(
                     f"there is no item {id.decode()!r} in index {index.name!r}",
                     code="item_not_found",
                 )
+            if asked.match == "auto":
+                # What is tried depends on the hits of all items.
+                of_all = structs.replace(asked, only_ids=(), per_page=0, show=frozenset())
+                match = (await found(of_all)).match or "all"
+                asked = structs.replace(asked, match=match)
             result = await found(asked)
             score: float | None = None
             details: Any = None
@@ -103,11 +109,12 @@ class ItemExplanations:
                 score, details = _score_of(result)
             else:
                 ignored = frozenset(result.ignored_words)
-                reasons += [
-                    part.reason
-                    for part in self._parts(index, raw, parse, id, ignored)
-                    if not (await found(part.parameters)).total
-                ]
+                for part in self._parts(index, raw, parse, id, ignored):
+                    for alone in part.parameters:
+                        if (await found(alone)).total:
+                            break
+                    else:
+                        reasons.append(part.reason)
                 bare = structs.replace(asked, rules=(), min_score=None)
                 is_bare_hit = bool((await found(bare)).total)
                 if is_bare_hit:
@@ -150,7 +157,7 @@ class ItemExplanations:
         if raw.get("similar_to") is not None:
             fields = {name: raw[name] for name in ("search_fields",) if name in raw}
             own = {"similar_to": raw["similar_to"], **fields}
-            named.append(({"kind": "similar_to", "param": "similar_to"}, own))
+            named.append(({"kind": "similar_to", "param": "similar_to"}, [own]))
         if len(named) > self._limits.explained_parts_max:
             raise InvalidRequest(
                 f"the search has {len(named)} filters and words; an item can be explained for up "
@@ -158,9 +165,14 @@ class ItemExplanations:
                 code="invalid_explanation",
             )
         parts = []
-        for reason, own in named:
-            alone = _of_item(parse({**options, **own}), id)
-            parts.append(_Part(reason, structs.replace(alone, rules=(), min_score=None)))
+        for reason, searches in named:
+            alone = [_of_item(parse({**options, **own}), id) for own in searches]
+            parts.append(
+                _Part(
+                    reason,
+                    tuple([structs.replace(one, rules=(), min_score=None) for one in alone]),
+                )
+            )
         return parts
 
     def _words_of(
@@ -169,25 +181,46 @@ class ItemExplanations:
         raw: RawParameters,
         asked: SearchParameters,
         ignored: frozenset[str],
-    ) -> Iterator[tuple[dict[str, Any], RawParameters]]:
-        """Yield the words and phrases of the query that items must have, or must not."""
+    ) -> Iterator[tuple[dict[str, Any], list[RawParameters]]]:
+        """Yield the words and phrases of the query that items must have, or must not.
+
+        Each comes with searches of which the item must be a hit of one: for the word, and for the
+        word and its neighbour on either side.
+        """
         pieces = query_pieces(asked.query, self._analyzer)
         stop_words = self._search.stop_words(index)
         can_drop = any(not stop_words.issuperset(words) for _, words in pieces)
         modes: dict[str, Any] = {
-            name: raw[name] for name in ("prefix", "typo", "search_fields") if name in raw
+            name: raw[name]
+            for name in ("prefix", "typo", "typo_lengths", "infix", "search_fields")
+            if name in raw
         }
+
+        def search_of(first: int, last: int) -> RawParameters:
+            own: RawParameters = {
+                "query": " ".join([text for text, _ in pieces[first : last + 1]]),
+                "match": "all",
+                **modes,
+            }
+            if last + 1 < len(pieces) and asked.prefix == "last":
+                own["prefix"] = "none"
+            return own
+
+        def is_plain(place: int) -> bool:
+            return 0 <= place < len(pieces) and not pieces[place][0].startswith(('"', "-"))
+
         for place, (text, words) in enumerate(pieces):
             is_dropped = can_drop and stop_words.issuperset(words) and '"' not in text
             if is_dropped or ignored.issuperset(words):
                 continue
-            own: RawParameters = {"query": text, "match": "all", **modes}
-            if place + 1 < len(pieces) and asked.prefix == "last":
-                own["prefix"] = "none"
-            yield {"kind": "word", "param": "query", "text": text}, own
+            searches = [search_of(place, place)]
+            if is_plain(place):
+                searches += [search_of(place - 1, place)] if is_plain(place - 1) else []
+                searches += [search_of(place, place + 1)] if is_plain(place + 1) else []
+            yield {"kind": "word", "param": "query", "text": text}, searches
 
 
-def _filters_of(raw: RawParameters) -> Iterator[tuple[dict[str, Any], RawParameters]]:
+def _filters_of(raw: RawParameters) -> Iterator[tuple[dict[str, Any], list[RawParameters]]]:
     """Yield each filter with a search for it alone."""
     for name in _BY_FIELD:
         by_field = raw.get(name)
@@ -196,11 +229,11 @@ def _filters_of(raw: RawParameters) -> Iterator[tuple[dict[str, Any], RawParamet
         if isinstance(by_field, Mapping):
             for field, condition in by_field.items():
                 reason = {"kind": "filter", "param": f"{name}.{field}", "value": condition}
-                yield reason, {name: {field: condition}}
+                yield reason, [{name: {field: condition}}]
     expression = raw.get("filter")
     if isinstance(expression, str) and expression:
         for text in split_conjunction(expression):
-            yield {"kind": "filter", "param": "filter", "text": text}, {"filter": text}
+            yield {"kind": "filter", "param": "filter", "text": text}, [{"filter": text}]
 
 
 def _of_item(parameters: SearchParameters, id: bytes) -> SearchParameters:

@@ -91,6 +91,28 @@ def test_words_are_looked_for_as_the_search_does(index: Index) -> None:
     assert reasons(index, 2, query="knight dark", search_fields=["genres"]) != []
 
 
+def test_words_within_words_and_in_several_words_are_no_reason(index: Index) -> None:
+    assert reasons(index, 1, query="nigh horror", infix=True) == ["word horror"]
+    assert reasons(index, 1, query="dak horror", typo_lengths=[3, 9]) == ["word horror"]
+    assert reasons(index, 1, query="other kn ight horror", match="any") == []
+    assert reasons(index, 1, query="dark kn ight horror") == ["word horror"]
+
+
+def test_the_words_wanted_of_one_item_are_those_wanted_of_all(index: Index) -> None:
+    assert reasons(index, 1, query="dark water", match="auto") == ["word water"]
+    assert reasons(index, 1, query="dark other", match="auto") == []
+    assert reasons(index, 2, query="knight other", match="auto") == ["word knight", "word other"]
+
+
+def test_an_item_that_a_configured_rule_hides_is_known(services: Services) -> None:
+    index = Index(services(2).client(), "explained-rules")
+    index.configure({**CONFIGURATION, "rules": [{"name": "gone", "hide": [2]}]})
+    index.put(ITEMS)
+    assert reasons(index, 2) == reasons(index, 2, query="dark") == ["rule gone"]
+    index.client.delete(index.path)
+    index.client.close()
+
+
 def test_rules_and_thresholds_are_named(index: Index) -> None:
     rules = [{"name": "gone", "hide": [2]}, {"name": "late", "filter": "year > 1990"}]
     assert reasons(index, 2, query="dark", rules=rules) == ["rule gone"]

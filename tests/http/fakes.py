@@ -28,6 +28,7 @@ from coordinator.read.result_cache import ResultCache
 from coordinator.read.results import (
     FacetPage,
     FacetResult,
+    HitOrder,
     SearchResult,
     ShardSummary,
     SuggestionPage,
@@ -114,7 +115,7 @@ class FakeSearch:
             ignored_words=[],
             shards=ShardSummary(2, 2),
             timings=Timings(412, 101, 57, 3),
-            order=[(None, tuple([None for _ in parameters.sort])) for _ in self.items],
+            order=[HitOrder(None, tuple([None for _ in parameters.sort]), None) for _ in self.items],
         )
 
     async def facet(self, index: Any, parameters: FacetParameters) -> FacetPage:
