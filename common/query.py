@@ -53,9 +53,9 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     typos: int = 0
     """Edits allowed: 0, 1 or 2."""
     synonyms: tuple[tuple[str, ...], ...] = ()
-    """Alternatives (kind SYNONYM); of several words each: adjacent, in order. Where several words
-    were typed that have synonyms, `text` has them with spaces, and they are among these as well
-    (kind EXACT).
+    """Alternatives (kind SYNONYM); of several words each: adjacent, in order. Where pieces of a
+    script without spaces were typed that have synonyms together, `text` has them with spaces, and
+    they are among these as well (kind EXACT).
     """
     is_stemmed: bool = True
     """Whether other forms (same stem) match, where the field has a language."""

@@ -6,7 +6,7 @@ which items match, not which comes first.
 
 It is written from API.md sections 1-6 alone and shares with the service only the text of a facet
 key (`common.values.facet_key`). Words of scripts without spaces are modelled for Han, Hiragana and
-Katakana. Stemming, synonyms and stop words are not modelled.
+Katakana. Stemming and stop words are not modelled.
 """
 
 from __future__ import annotations
@@ -164,6 +164,8 @@ class Clause:
     """By field, "" for the others, where they differ; `typos` is the greatest."""
     infix_in: tuple[str, ...] | None = ()
     """Fields in which it is found inside words; None: in all."""
+    synonyms: tuple[tuple[str, ...], ...] = ()
+    """What it may be said as instead."""
 
     @property
     def is_phrase(self) -> bool:
@@ -172,6 +174,8 @@ class Clause:
 
     def is_in(self, texts: list[Text]) -> bool:
         """Return whether one of the texts has it."""
+        if any(Clause(words).is_in(texts) for words in self.synonyms):
+            return True
         width = len(self.words)
         if width == 1:
             first = self.words[0][0] if self.keeps_first_letter else ""
@@ -232,7 +236,7 @@ def typo_budget(word: str, mode: Any, lengths: Any = (5, 9)) -> int:
 
 
 def parse(
-    query: str, *, match: str, prefix: str, typo: Any, lengths: dict[str, Any]
+    query: str, *, match: str, prefix: str, typo: Any, lengths: dict[str, Any], synonyms: Any = ()
 ) -> tuple[list[Clause], list[Clause]]:
     """Return the clauses that must and must not match.
 
@@ -240,13 +244,29 @@ def parse(
     """
     wanted: list[Clause] = []
     excluded: list[Clause] = []
+    others = said_otherwise(synonyms)
+    row_start = 0
+
+    def close_row() -> None:
+        """Give each of the unquoted words since the last other piece its synonyms."""
+        at = row_start
+        while at < len(wanted):
+            ends = range(len(wanted), at, -1)
+            rows = ((end, tuple(one.words[0] for one in wanted[at:end])) for end in ends)
+            end, row = next((one for one in rows if one[1] in others), (at + 1, ()))
+            for i in range(at, end):
+                wanted[i] = replace(wanted[i], synonyms=tuple(others.get(row, ())))
+            at = end
+
     pieces = [piece for piece in _PIECE.finditer(query) if words_in(piece[0])]
     for i, piece in enumerate(pieces):
         is_phrase = piece[3] is None
         if is_phrase or (piece[3].startswith("-") and len(piece[3]) > 1):
             is_excluded = not is_phrase or bool(piece[1])
             words = tuple(words_in(piece[2] if is_phrase else piece[3]))
+            close_row()
             (excluded if is_excluded else wanted).append(Clause(words, is_quoted=is_phrase))
+            row_start = len(wanted)
             continue
         words = tuple(words_in(piece[3]))
         if match not in ("all", "last"):
@@ -257,7 +277,21 @@ def parse(
             typos = {path: typo_budget(word, typo, one) for path, one in lengths.items()}
             differ = tuple(typos.items()) if len(set(typos.values())) > 1 else ()
             wanted.append(Clause((word,), is_prefix, max(typos.values()), typos_in=differ))
+    close_row()
     return list(dict.fromkeys(wanted)), excluded
+
+
+def said_otherwise(synonyms: Any) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return what each word or row of words may be said as: of groups, or by word."""
+    if isinstance(synonyms, dict):
+        pairs = [(one, other) for one, others in synonyms.items() for other in others]
+    else:
+        pairs = [(one, other) for group in synonyms for one in group for other in group]
+    found: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for one, other in pairs:
+        if one != other:
+            found.setdefault(tuple(words_in(one)), []).append(tuple(words_in(other)))
+    return found
 
 
 def rows_of(query: str) -> list[list[tuple[str, int]]]:
@@ -410,7 +444,10 @@ class Oracle:
         lengths = {"": self.configuration.get("typo_lengths", (5, 9))}
         lengths[""] = parameters.get("typo_lengths", lengths[""])
         lengths |= self.configuration.get("field_typo_lengths", {})
-        wanted, excluded = parse(parameters.get("query", ""), **options, lengths=lengths)
+        synonyms = self.configuration.get("synonyms", ())
+        wanted, excluded = parse(
+            parameters.get("query", ""), **options, lengths=lengths, synonyms=synonyms
+        )
         texts = {id(item): self.texts(item) for item in items} if wanted or excluded else {}
         known_words = {word for one in texts.values() for text in one for word in text}
         wanted = [

@@ -15,7 +15,8 @@ Rules that the picture does not show:
 - Stop words are dropped as long as another word remains.
 - A run of a script without spaces is split into bigrams. Where all words must match, they form a
   phrase, so a run finds its substrings; otherwise each bigram is a word of its own.
-- A word or sequence of words that has synonyms becomes one clause: itself or any alternative.
+- A word that has synonyms becomes one clause: itself or any alternative. So does each word of a
+  sequence that has some: (new or nyc) and (york or nyc) is (new and york) or nyc.
 - Unquoted words may also be written together or apart (`coordinator/read/spacing.py`), unless no
   typos are allowed.
 - A repeated clause counts once, with its weight multiplied.
@@ -194,39 +195,44 @@ class _ClauseBuilder:
         """Yield the clauses of consecutive words of the query."""
         at = 0
         while at < len(tokens):
-            is_rest_open = is_last_open
-            length, clause = self._synonym(tokens, at)
-            if clause is None:
+            length, found = self._synonym(tokens, at, is_last_open)
+            if not found:
                 length = self._run_length(tokens, at)
-                is_open = is_rest_open and at + length == len(tokens)
+                is_open = is_last_open and at + length == len(tokens)
                 yield from self._run(tokens[at : at + length], is_open)
             else:
-                yield clause
+                yield from found
             at += length
 
-    def _synonym(self, tokens: Sequence[Token], at: int) -> tuple[int, Clause | None]:
-        """Return the longest sequence of words from `at` that has synonyms, as one clause."""
+    def _synonym(
+        self, tokens: Sequence[Token], at: int, is_last_open: bool
+    ) -> tuple[int, list[Clause]]:
+        """Return the length and the clauses of the longest sequence from `at` with synonyms."""
         synonyms = self.vocabulary.synonyms
         for length in range(min(self.vocabulary.synonym_words_max, len(tokens) - at), 0, -1):
             words = tuple(token.text for token in tokens[at : at + length])
             alternatives = synonyms.get(words)
             if alternatives is None:
                 continue
-            if length == 1:
-                typos, by_group = _typos(words[0], self.options, self.vocabulary.typo_groups)
-                is_prefix = self._is_prefix(at + 1 == len(tokens))
-                found = Word(
-                    words[0],
-                    is_prefix,
-                    typos,
+            if length > 1 and any(token.is_run for token in tokens[at : at + length]):
+                # No term contains a space: only the phrase and its alternatives can match.
+                return length, [Word(" ".join(words), False, 0, (words, *alternatives))]
+            return length, [
+                self._word(
+                    word,
+                    self._is_prefix(is_last_open and at + i + 1 == len(tokens)),
                     alternatives,
-                    typos_by_group=by_group,
-                    infix=self._infix(words[0]),
                 )
-                return 1, found
-            # No vocabulary term contains a space: only the phrase and its alternatives can match.
-            return length, Word(" ".join(words), False, 0, (words, *alternatives))
-        return 1, None
+                for i, word in enumerate(words)
+            ]
+        return 1, []
+
+    def _word(self, text: str, is_prefix: bool, synonyms: tuple[Words, ...] = ()) -> Word:
+        """Return the clause of one word."""
+        typos, by_group = _typos(text, self.options, self.vocabulary.typo_groups)
+        return Word(
+            text, is_prefix, typos, synonyms, typos_by_group=by_group, infix=self._infix(text)
+        )
 
     def _infix(self, word: str) -> int:
         """Return where a word is found inside others."""
@@ -256,11 +262,9 @@ class _ClauseBuilder:
             return [Phrase(tuple(words), is_prefix)]
         found: list[Clause] = []
         for i, word in enumerate(words):
-            typos, by_group = _typos(word, self.options, self.vocabulary.typo_groups)
             # A lone character of an unspaced script matches as the first half of a bigram.
             is_open_here = (is_prefix and i + 1 == len(words)) or is_lone_character(word)
-            infix = self._infix(word)
-            found.append(Word(word, is_open_here, typos, typos_by_group=by_group, infix=infix))
+            found.append(self._word(word, is_open_here))
         return found
 
 

@@ -517,7 +517,7 @@ def _worthwhile_spacings(
     chosen: dict[str, dict[tuple[str, ...], int]] = {}
     for spacing, freq in found:
         yield
-        # A word of a synonym of several words is no clause of its own, and has no number.
+        # A piece of a synonym without spaces is no clause of its own, and has no number.
         own = [typed_freqs[word] for word in spacing.typed if word in typed_freqs]
         if len(own) == len(spacing.typed) and is_worthwhile(
             spacing, freq, own, statistics.num_docs

@@ -3,9 +3,10 @@
     2026-11-22                 year 2026   quarter 2026-Q4   month 2026-11   week 2026-W47
     2026-11-22T14:05:00+01:00  day 2026-11-22   hour 2026-11-22T14   6h 2026-11-22T12:00:00
 
-Years, months and days are the beginning of the text, as written. With a time zone, a text that has
-a time is converted first; one without an offset is taken as UTC. A date without a time belongs to
-no zone. Weeks are those of ISO 8601: they start on Monday, and the first one has a Thursday.
+Years, quarters, months and days are the beginning of the text, as written. With a time zone, a text
+that has a time is converted first; one without an offset is taken as UTC. A date without a time
+belongs to no zone. Weeks are those of ISO 8601: they start on Monday, and the first one has a
+Thursday.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
         calendar: year, quarter, month, week, day, hour, or a span such as "6h".
         time_zone: the zone to convert to; None: the one in which the text was written.
     """
-    prefix = _PREFIXES.get(calendar)
+    prefix = _PREFIXES.get("month" if calendar == "quarter" else calendar)
     if prefix is not None and (time_zone is None or "T" not in text[10:11].replace(" ", "T")):
         found = prefix.match(text)
-        return None if found is None else found.group()
+        if found is None or calendar != "quarter":
+            return None if found is None else found.group()
+        return f"{text[:4]}-Q{(int(text[5:7]) + 2) // 3}"
     found = _MOMENT.match(text)
     if found is None:
         return None

@@ -91,6 +91,12 @@ configurations: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "typo_lengths": st.sampled_from([[4, 8], [3, 5], [6, 100]]),
         "infix": st.sampled_from([True, ["t"], ["u", "f"]]),
         "field_typo_lengths": st.sampled_from([{"t": "none"}, {"t": [4, 6], "f": "none"}]),
+        "synonyms": st.sampled_from(
+            [
+                [["sea", "film"], ["green mile", "iphone", "sea seal"]],
+                {"green sea": ["smile"], "search": ["green mile", "model"], "mile": ["sea green"]},
+            ]
+        ),
         "collation": st.sampled_from(["de", "root+numeric"]),
         "field_collations": st.sampled_from([{"f": "none"}, {"t": "de+numeric", "g": "en"}]),
     },

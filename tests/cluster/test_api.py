@@ -738,6 +738,24 @@ def test_what_is_there(index: Index) -> None:
     assert index.ids(filters={"a": {"exists": False}}) == [50, 51, 52]
 
 
+def test_synonyms_of_several_words_find_more_never_less(index: Index) -> None:
+    items = [
+        {"id": 1, "name": "dark house of a knight"},
+        {"id": 2, "name": "a knight"},
+        {"id": 3, "name": "knight"},
+    ]
+    index.configure({})
+    index.put(items)
+    assert index.ids(query="dark knight") == [1]
+    index.configure({"synonyms": [["couch", "dark knight"]]})
+    assert index.ids(query="dark knight") == index.ids(query="dark kniht") == [1]
+    assert index.search(query="dark knight")["meta"]["ignored_words"] == []
+    index.put([{"id": 4, "name": "couch"}, {"id": 5, "name": "the dark knight"}])
+    assert index.ids(query="dark knight") == [5, 1, 4]
+    assert index.ids(query="couch") == [4, 5]
+    assert index.ids(query="a dark knight") == [1]
+
+
 @pytest.mark.parametrize("synonym", ["notebook", "portable computer"])
 def test_a_synonym_never_outranks_the_typed_word(index: Index, synonym: str) -> None:
     index.configure({"synonyms": [["laptop", synonym]]})

@@ -115,7 +115,9 @@ class FakeSearch:
             ignored_words=[],
             shards=ShardSummary(2, 2),
             timings=Timings(412, 101, 57, 3),
-            order=[HitOrder(None, tuple([None for _ in parameters.sort]), None) for _ in self.items],
+            order=[
+                HitOrder(None, tuple([None for _ in parameters.sort]), None) for _ in self.items
+            ],
         )
 
     async def facet(self, index: Any, parameters: FacetParameters) -> FacetPage:

@@ -111,8 +111,21 @@ def test_synonyms_of_words_and_of_several_words() -> None:
     assert parse("tv", configuration=configuration).clauses == (
         Word("tv", is_prefix=True, synonyms=(("television",),)),
     )
-    assert parse("new york hotel", configuration=configuration).clauses[0] == Word(
-        "new york", synonyms=(("new", "york"), ("nyc",))
+    assert parse("new york hotel", configuration=configuration).clauses[:2] == (
+        Word("new", synonyms=(("nyc",),)),
+        Word("york", synonyms=(("nyc",),)),
+    )
+    assert parse("new york", configuration=configuration).clauses[1].is_prefix
+    # What closes a word closes one with synonyms too.
+    for query in ("tv!", 'tv "new york"', "tv -hotel"):
+        assert parse(query, configuration=configuration).clauses[0] == Word(
+            "tv", synonyms=(("television",),)
+        )
+    assert parse("東京", configuration={"synonyms": [["東京", "tokyo"]]}).clauses == (
+        Word("東京", is_prefix=True, synonyms=(("tokyo",),)),
+    )
+    assert parse("日本語", configuration={"synonyms": [["日本語", "japanese"]]}).clauses == (
+        Word("日本 本語", synonyms=(("日本", "本語"), ("japanese",))),
     )
 
 

@@ -1,0 +1,29 @@
+"""In which bucket of a calendar a text is, whether such a day exists or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from shard.collect.calendars import bucket_of
+
+
+@pytest.mark.parametrize(
+    ("text", "buckets"),
+    [
+        ("2024-02-29", ("2024", "2024-Q1", "2024-02", "2024-W09", "2024-02-29")),
+        ("2024-02-30", ("2024", "2024-Q1", "2024-02", None, "2024-02-30")),
+        ("2024-12", ("2024", "2024-Q4", "2024-12", None, None)),
+        ("2024", ("2024", None, None, None, None)),
+        ("2024-13-01", ("2024", None, None, None, None)),
+        ("2024-06-30T23:30:00-02:00", ("2024", "2024-Q2", "2024-06", "2024-W26", "2024-06-30")),
+        ("soon", (None, None, None, None, None)),
+    ],
+)
+def test_periods_are_read_as_written(text: str, buckets: tuple[str | None, ...]) -> None:
+    calendars = ("year", "quarter", "month", "week", "day")
+    assert tuple(bucket_of(text, calendar, None) for calendar in calendars) == buckets
+
+
+def test_a_zone_moves_what_has_a_time() -> None:
+    quarters = [bucket_of(f"2024-06-30{time}", "quarter", "Europe/Vienna") for time in ("", "T23Z")]
+    assert quarters == ["2024-Q2", "2024-Q3"]
