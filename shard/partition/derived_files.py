@@ -15,11 +15,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.segment import DamagedSegment, Segment
+from shard.segment.segment_builder import merge_to_file
 from shard.storage.group_log import State
 from shard.storage.manifest import (
     FORMAT,
@@ -164,13 +168,32 @@ class DerivedFiles:
         Raises:
             OSError: no room, or the device failed.
         """
+        path = self._reserve(kind)
+        segment.write(path)
+        return Segment.open(path)
+
+    def merge(self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]]) -> Segment:
+        """Merge segments into a new file and return the merger as mapped from there.
+
+        Args:
+            parts: in the order of their records.
+            doc_maps: see `make_doc_maps`.
+
+        Raises:
+            OSError: no room, or the device failed.
+        """
+        path = self._reserve("segment")
+        merge_to_file(parts, doc_maps, path)
+        return Segment.open(path)
+
+    def _reserve(self, kind: str) -> Path:
+        """Return the path of a new file."""
         with self._lock:
             path = self.folder / f"{kind}-{self._next_file}{_SUFFIX}"
             self._next_file += 1
             self.reserved.add(path.name)
         fault("merge.write")
-        segment.write(path)
-        return Segment.open(path)
+        return path
 
     def commit(
         self,

@@ -34,6 +34,7 @@ from shard.caches.lru_cache import BOUNDS_CACHE, COLUMN_CACHE, FILTER_CACHE, PAI
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room
+from shard.segment.room import MEMORY, Room
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import make_doc_maps, merge_segments
 from shard.segment.snapshot import SegmentView
@@ -328,14 +329,17 @@ def _merge(
     segments = [view.segment for view in parts]
     dropped = [partition.droppable(view) for view in parts]
     fault("merge.begin")
-    doc_maps = make_doc_maps(segments, dropped)
-    is_copy = len(segments) == 1 and not any(gone is not None and len(gone) for gone in dropped)
-    merged: Segment | None = segments[0] if is_copy else merge_segments(segments, doc_maps)
-    assert merged is not None
-    if merged.num_docs == 0:
-        merged = None
-    elif is_flush or _belongs_in_file(partition, segments, merged):
-        merged = partition.derived.write(merged)
+    num_docs = sum(segment.num_docs for segment in segments)
+    num_docs -= sum(0 if gone is None else len(gone) for gone in dropped)
+    is_file = is_flush or _belongs_in_file(partition, segments, num_docs)
+    doc_maps = make_doc_maps(segments, dropped, Room(partition.folder) if is_file else MEMORY)
+    is_copy = len(segments) == 1 and num_docs == segments[0].num_docs
+    merged: Segment | None = None
+    if num_docs and is_file:
+        files = partition.derived
+        merged = files.write(segments[0]) if is_copy else files.merge(segments, doc_maps)
+    elif num_docs:
+        merged = segments[0] if is_copy else merge_segments(segments, doc_maps)
     fault("merge.publish")
     if not partition.replace_segments(parts, doc_maps, merged):
         partition.derived.discard([] if merged is None else [merged])
@@ -353,10 +357,11 @@ def _merge(
         partition.add_purgeable(np.concatenate(gone_records), generation)
 
 
-def _belongs_in_file(partition: Partition, parts: Sequence[Segment], merged: Segment) -> bool:
+def _belongs_in_file(partition: Partition, parts: Sequence[Segment], num_docs: int) -> bool:
+    """Whether the merger of segments, with so many documents, goes to a file."""
     settings = partition.settings
     return (
         any(part.path is not None for part in parts)
-        or merged.num_docs >= settings.flush_docs
-        or merged.size >= settings.flush_bytes
+        or num_docs >= settings.flush_docs
+        or sum(part.size for part in parts) >= settings.flush_bytes
     )

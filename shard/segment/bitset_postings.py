@@ -40,7 +40,6 @@ from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     I64Array,
-    U8Array,
     U16Array,
     U32Array,
     U64Array,
@@ -49,6 +48,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.segment.postings import BLOCK_ENTRIES, PostingLists, decode_docs, locate_block
+from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,30 +144,16 @@ def _fill(
 
 
 @kernel
-def _make_dense_lists(
-    lists: PostingLists, doc_freqs: U32Array, terms: U32Array, num_docs: int
-) -> tuple[U64Array, U32Array, U32Array, U8Array]:
-    """Return all members of `DenseLists` but the terms."""
-    num_extras: Any = int64(0)
-    for term in terms:
-        num_extras += int64(lists.entry_counts[term]) - int64(doc_freqs[term])
-    num_groups = _num_groups(num_docs)
-    dense = DenseLists(
-        terms,
-        np.zeros(len(terms) * _num_words(num_docs) + DENSE_PADDING, np.uint64),
-        np.empty(len(terms) * num_groups, np.uint32),
-        np.zeros(len(terms) * num_groups + 1, np.uint32),
-        np.empty(num_extras, np.uint8),
-    )
+def _fill_all(dense: DenseLists, lists: PostingLists, num_docs: int) -> None:
+    """Write all members but the terms."""
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    num_extras = 0
-    for place in range(len(terms)):
+    num_extras = int64(0)
+    for place in range(len(dense.dense_terms)):
         num_extras = _fill(dense, lists, place, num_docs, num_extras, docs)
-    return dense.dense_bits, dense.dense_starts, dense.dense_extra_starts, dense.dense_extras
 
 
 def make_dense_lists(
-    lists: PostingLists, doc_freqs: NDArray[np.uint32], num_docs: int
+    lists: PostingLists, doc_freqs: NDArray[np.uint32], num_docs: int, room: Room = MEMORY
 ) -> DenseLists:
     """Build bitset postings for those lists of a segment that are dense.
 
@@ -175,12 +161,24 @@ def make_dense_lists(
         lists: of terms and prefixes.
         doc_freqs: documents of each.
         num_docs: of the segment.
+        room: where large arrays go.
     """
     if num_docs < DOCS_MIN:
         return _NONE
-    is_dense = lists.entry_counts.astype(np.int64) * DOCS_PER_ENTRY_MAX >= num_docs
+    # count * 16 >= num_docs, in the counts' own type
+    is_dense = lists.entry_counts >= np.uint32(-(-num_docs // DOCS_PER_ENTRY_MAX))
     terms = np.flatnonzero(is_dense).astype(np.uint32)
-    return DenseLists(terms, *_make_dense_lists(lists, doc_freqs, terms, num_docs))
+    num_entries = int(lists.entry_counts[terms].sum(dtype=np.int64))
+    num_groups = _num_groups(num_docs)
+    dense = DenseLists(
+        terms,
+        room.zeros(len(terms) * _num_words(num_docs) + DENSE_PADDING, np.uint64),
+        room.empty(len(terms) * num_groups, np.uint32),
+        room.zeros(len(terms) * num_groups + 1, np.uint32),
+        room.empty(num_entries - int(doc_freqs[terms].sum(dtype=np.int64)), np.uint8),
+    )
+    _fill_all(dense, lists, num_docs)
+    return dense
 
 
 @kernel(allocates=False)

@@ -9,13 +9,14 @@ so that neither writer nor merger can miss it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shard.segment.external_ids import build_ids, merge_ids
 from shard.segment.facet_columns import build_facets, merge_facets
 from shard.segment.number_columns import build_numbers, merge_numbers
 from shard.segment.presence import build_presence, merge_presence
+from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,22 +50,24 @@ def build_columns(
 
 
 def merge_columns(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
-) -> dict[str, NDArray[Any]]:
-    """Merge every column of consecutive segments.
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Merge every column of consecutive segments, one structure after the other.
 
     Args:
         parts: segments in the order of their records.
         doc_maps: by part: new ordinal of each document, -1 if it is dropped. Kept documents are
             numbered consecutively over all parts.
         num_docs: documents of the result.
+        room: where large arrays go.
 
-    Returns:
-        Arrays by name, equal to those of a build from the kept documents.
+    Yields:
+        Arrays by name, all together equal to those of a build from the kept documents.
     """
-    return {
-        **merge_facets(parts, doc_maps, num_docs),
-        **merge_numbers(parts, doc_maps, num_docs),
-        **merge_presence(parts, doc_maps, num_docs),
-        **merge_ids(parts, doc_maps, num_docs),
-    }
+    yield from merge_facets(parts, doc_maps, num_docs, room)
+    yield from merge_numbers(parts, doc_maps, num_docs, room)
+    yield merge_presence(parts, doc_maps, num_docs, room)
+    yield merge_ids(parts, doc_maps, num_docs, room)

@@ -22,7 +22,8 @@ columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from shard.segment.extraction import NO_FIELD
 from shard.segment.facet_columns import build_facets, merge_facets
 from shard.segment.number_columns import build_numbers, merge_numbers
 from shard.segment.presence import build_presence, merge_presence
+from shard.segment.room import MEMORY, Growing, Room, pieces
 from shard.segment.segment import Segment
 
 if TYPE_CHECKING:
@@ -155,37 +157,43 @@ def _named(
 
 
 def merge_elements(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]]
-) -> dict[str, NDArray[Any]]:
-    """Merge the element columns of segments; equal to a build from the kept documents."""
-    arrays: dict[str, NDArray[Any]] = {}
+    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room = MEMORY
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Merge the element columns of segments; equal to a build from the kept documents.
+
+    Yields:
+        The arrays of one structure after the other.
+    """
     fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_docs(name)})
     for field in fields:
-        kept_docs: list[NDArray[np.int64]] = []
+        kept_docs = Growing(room, np.uint32)
         kept_parts: list[Segment] = []
         maps: list[NDArray[np.int64]] = []
-        num_kept = 0
         for part, doc_map in zip(parts, doc_maps, strict=True):
             elements = element_segment(part, field)
             if elements is None:
                 continue
             # An element lives and dies with its document: derive the map of elements from that of
             # documents.
-            docs = doc_map[elements.docs]
-            keep = docs >= 0
-            maps.append(np.where(keep, np.cumsum(keep) - 1 + num_kept, -1))
-            num_kept += int(np.count_nonzero(keep))
-            kept_docs.append(docs[keep])
+            element_map = room.empty(len(elements.docs), np.int64)
+            for piece in pieces(len(elements.docs)):
+                docs = doc_map[elements.docs[piece]]
+                keep = docs >= 0
+                element_map[piece] = np.where(keep, np.cumsum(keep) - 1 + kept_docs.length, -1)
+                kept_docs.append(docs[keep].astype(np.uint32))
+            maps.append(element_map)
             kept_parts.append(elements.segment)
+        num_kept = kept_docs.length
         if not num_kept:
             continue
-        columns = {
-            **merge_facets(kept_parts, maps, num_kept),
-            **merge_numbers(kept_parts, maps, num_kept),
-            **merge_presence(kept_parts, maps, num_kept),
-        }
-        arrays |= _named(field, np.concatenate(kept_docs).astype(np.uint32), columns)
-    return arrays
+        prefix = f"nested.{field}."
+        yield {prefix + "docs": kept_docs.finish()}
+        for columns in itertools.chain(
+            merge_facets(kept_parts, maps, num_kept, room),
+            merge_numbers(kept_parts, maps, num_kept, room),
+            (merge_presence(kept_parts, maps, num_kept, room),),
+        ):
+            yield {prefix + name: array for name, array in columns.items()}
 
 
 def _is_docs(name: str) -> bool:

@@ -28,6 +28,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
 from common.placement import canonical_id, xxh64
+from shard.segment.room import MEMORY, PIECE_ROWS, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,13 +118,44 @@ def build_ids(extraction: Extraction) -> dict[str, NDArray[Any]]:
 
 
 def merge_ids(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
 ) -> dict[str, NDArray[Any]]:
-    """Merge the id tables of segments; equal to a build from the same documents."""
-    new_docs = [doc_map[part["ids.doc"]] for part, doc_map in zip(parts, doc_maps, strict=True)]
-    hashes = [part["ids.hash"][docs >= 0] for part, docs in zip(parts, new_docs, strict=True)]
-    kept = np.concatenate([docs[docs >= 0] for docs in new_docs])
-    return _sort_ids(np.concatenate(hashes), kept.astype(np.uint32))
+    """Merge the id tables of segments; equal to a build from the same documents.
+
+    Hashes are uniform, so ranges of them hold about as many ids each. One range after the other is
+    taken from all parts, and sorted.
+    """
+    num_ids = sum(len(part["ids.doc"]) for part in parts)
+    num_ranges = max(1, -(-num_ids // PIECE_ROWS))
+    width = (1 << 64) // num_ranges
+    inner = np.array([i * width for i in range(1, num_ranges)], np.uint64)
+    bounds = [
+        [0, *np.searchsorted(part["ids.hash"], inner).tolist(), len(part["ids.hash"])]
+        for part in parts
+    ]
+    hashes = room.empty(num_ids, np.uint64)
+    docs = room.empty(num_ids, np.uint32)
+    at = 0
+    for i in range(num_ranges):
+        slices = [slice(one[i], one[i + 1]) for one in bounds]
+        new_docs = [
+            doc_map[part["ids.doc"][piece]]
+            for part, doc_map, piece in zip(parts, doc_maps, slices, strict=True)
+        ]
+        kept_hashes = [
+            part["ids.hash"][piece][kept >= 0]
+            for part, piece, kept in zip(parts, slices, new_docs, strict=True)
+        ]
+        kept_docs = np.concatenate([one[one >= 0] for one in new_docs])
+        ordered = _sort_ids(np.concatenate(kept_hashes), kept_docs.astype(np.uint32))
+        end = at + len(kept_docs)
+        hashes[at:end] = ordered["ids.hash"]
+        docs[at:end] = ordered["ids.doc"]
+        at = end
+    return {"ids.hash": hashes[:at], "ids.doc": docs[:at]}
 
 
 def _sort_ids(hashes: NDArray[np.uint64], docs: NDArray[np.uint32]) -> dict[str, NDArray[Any]]:

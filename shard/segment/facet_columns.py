@@ -29,7 +29,7 @@ concatenates the columns and rebuilds the sets from them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -57,6 +57,7 @@ from shard.segment.doc_sets import (
     write_sets,
 )
 from shard.segment.extraction import canonical_keys
+from shard.segment.room import MEMORY, Room, pieces
 from shard.segment.selection import KEY_KINDS, group_values
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ _INSERTION_MAX: Final = 32
 _ROOM_CODES: Final = 4_096
 """Codes gathered before they are counted, few enough for the first-level cache."""
 _NO_STARTS: Final = np.zeros(0, np.uint32)
+_NO_CODES: Final = np.zeros(0, np.uint8)
 
 
 @kernel
@@ -125,7 +127,14 @@ def _collect_codes(
 
 
 @kernel
-def _list_by_value(codes: U32Array, starts: U32Array, cursors: I64Array, docs: U32Array) -> None:
+def _count_each(codes: Codes, counts: I64Array) -> None:
+    """Add 1 to counts[code] for each code."""
+    for code in codes:
+        counts[code] += 1
+
+
+@kernel
+def _list_by_value(codes: Codes, starts: U32Array, cursors: I64Array, docs: U32Array) -> None:
     """Write the documents of each code at its cursor: a counting sort, hence ascending."""
     if len(starts) == 0:
         for doc in range(len(codes)):
@@ -277,13 +286,16 @@ def _pick_coded(docs: U32Array, codes: Codes, is_wanted: U8Array, picked: U32Arr
     return count
 
 
+def _code_type(greatest: int) -> type[np.uint8 | np.uint16 | np.uint32]:
+    """Return the smallest unsigned type that holds a code."""
+    if greatest < 1 << 8:
+        return np.uint8
+    return np.uint16 if greatest < 1 << 16 else np.uint32
+
+
 def narrow_codes(codes: NDArray[np.uint32], greatest: int) -> NDArray[Any]:
     """Return codes in the smallest unsigned type that holds the greatest of them."""
-    if greatest < 1 << 8:
-        return codes.astype(np.uint8)
-    if greatest < 1 << 16:
-        return codes.astype(np.uint16)
-    return codes.astype(np.uint32)
+    return codes.astype(_code_type(greatest))
 
 
 def build_column(
@@ -303,20 +315,22 @@ def build_column(
     return {"codes": dense}
 
 
-def build_sets(codes: NDArray[Any], starts: NDArray[np.uint32] | None) -> dict[str, NDArray[Any]]:
+def build_sets(
+    codes: NDArray[Any], starts: NDArray[np.uint32] | None, room: Room = MEMORY
+) -> dict[str, NDArray[Any]]:
     """Return `numbers`, `counts`, `sets` and `set_offsets` of a column: it, transposed."""
     starts = _NO_STARTS if starts is None else starts
-    wide = codes.astype(np.uint32, copy=False)
-    counts_by_code = np.bincount(wide)
-    ends = np.zeros(len(counts_by_code) + 1, np.int64)
+    counts_by_code = room.zeros(int(codes.max()) + 1, np.int64)
+    _count_each(codes, counts_by_code)
+    ends = room.zeros(len(counts_by_code) + 1, np.int64)
     np.cumsum(counts_by_code, out=ends[1:])
-    docs = np.empty(len(wide), np.uint32)
-    _list_by_value(wide, starts, ends[:-1].copy(), docs)
+    docs = room.empty(len(codes), np.uint32)
+    _list_by_value(codes, starts, room.concatenate([ends[:-1]]), docs)
     present = np.flatnonzero(counts_by_code)
     present = present[present > 0]
     num_missing = int(counts_by_code[0])
     offsets = np.append(ends[present], ends[-1]) - num_missing
-    sets, set_offsets = write_sets(docs[num_missing:], offsets)
+    sets, set_offsets = write_sets(docs[num_missing:], offsets, room)
     return {
         "numbers": (present - 1).astype(np.uint32),
         "counts": counts_by_code[present].astype(np.uint32),
@@ -359,33 +373,28 @@ def build_facets(
 
 
 def merge_facets(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
-) -> dict[str, NDArray[Any]]:
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
+) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the facet columns of segments.
 
     Args:
         parts: segments, in order.
         doc_maps: by part: new ordinal of each document, -1 if it is dropped; ascending over all.
         num_docs: documents of the result.
+        room: where large arrays go.
 
-    Returns:
-        Arrays by name, equal to those of a build from the same documents.
+    Yields:
+        The arrays of one field after the other, equal to those of a build from the same documents.
     """
-    keeps = [doc_map >= 0 for doc_map in doc_maps]
     fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_codes(name)})
-    arrays: dict[str, NDArray[Any]] = {}
     for field in fields:
-        rows = [_kept_rows(part, field, keep) for part, keep in zip(parts, keeps, strict=True)]
-        codes = np.concatenate([row.codes for row in rows])
-        if len(codes) == 0:
-            continue
-        lengths = np.concatenate([row.lengths for row in rows])
-        column = _join_rows(codes, lengths)
-        if num_docs >= SETS_DOCS_MIN:
-            column |= build_sets(column["codes"], column.get("starts"))
-        for name, array in column.items():
-            arrays[f"facet.{field}.{name}"] = array
-    return arrays
+        column = _join_rows(_KeptRows(parts, doc_maps, field), num_docs, room)
+        if column and num_docs >= SETS_DOCS_MIN:
+            column |= build_sets(column["codes"], column.get("starts"), room)
+        yield {f"facet.{field}.{name}": array for name, array in column.items()}
 
 
 def _is_codes(name: str) -> bool:
@@ -395,34 +404,72 @@ def _is_codes(name: str) -> bool:
 class _Rows(NamedTuple):
     """The codes of consecutive documents, and how many each has."""
 
-    codes: NDArray[np.uint32]
+    codes: NDArray[Any]
     lengths: NDArray[np.uint32]
 
 
-def _kept_rows(part: Segment, field: int, keep: NDArray[np.bool_]) -> _Rows:
-    """Return the rows of those documents of a part that are kept."""
-    codes = part.get(f"facet.{field}.codes")
-    if codes is None:
-        return _Rows(np.zeros(0, np.uint32), np.zeros(np.count_nonzero(keep), np.uint32))
-    starts = part.get(f"facet.{field}.starts")
-    if starts is None:
-        kept = codes[keep].astype(np.uint32)
-        has_value = kept != 0
-        return _Rows(kept[has_value], has_value.astype(np.uint32))
-    lengths = np.diff(starts)
-    return _Rows(codes[np.repeat(keep, lengths)].astype(np.uint32), lengths[keep])
+class _KeptRows:
+    """The rows of the kept documents of several segments, in pieces."""
+
+    def __init__(
+        self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], field: int
+    ) -> None:
+        self._parts = parts
+        self._doc_maps = doc_maps
+        self._field = field
+
+    def __iter__(self) -> Iterator[_Rows]:
+        for part, doc_map in zip(self._parts, self._doc_maps, strict=True):
+            codes = part.get(f"facet.{self._field}.codes")
+            starts = part.get(f"facet.{self._field}.starts")
+            for piece in pieces(len(doc_map)):
+                keep = doc_map[piece] >= 0
+                if codes is None:
+                    yield _Rows(_NO_CODES, np.zeros(np.count_nonzero(keep), np.uint32))
+                elif starts is None:
+                    kept = codes[piece][keep]
+                    has_value = kept != 0
+                    yield _Rows(kept[has_value], has_value.astype(np.uint32))
+                else:
+                    bounds = starts[piece.start : piece.stop + 1]
+                    lengths = np.diff(bounds)
+                    of_piece = codes[int(bounds[0]) : int(bounds[-1])]
+                    yield _Rows(of_piece[np.repeat(keep, lengths)], lengths[keep])
 
 
-def _join_rows(codes: NDArray[np.uint32], lengths: NDArray[np.uint32]) -> dict[str, NDArray[Any]]:
-    """Return `codes` (and `starts`) of a column, given its rows."""
-    narrow = narrow_codes(codes, int(codes.max()))
-    if int(lengths.max()) > 1:
-        starts = np.zeros(len(lengths) + 1, np.uint32)
-        np.cumsum(lengths, out=starts[1:])
-        return {"codes": narrow, "starts": starts}
-    dense = np.zeros(len(lengths), narrow.dtype)
-    dense[lengths != 0] = narrow
-    return {"codes": dense}
+def _join_rows(rows: Iterable[_Rows], num_docs: int, room: Room) -> dict[str, NDArray[Any]]:
+    """Return `codes` (and `starts`) of a column, given its rows in pieces; nothing if it is empty.
+
+    Two passes over the rows: one measures, which decides the form; one writes.
+    """
+    num_codes = most = greatest = 0
+    for codes, lengths in rows:
+        if len(codes):
+            num_codes += len(codes)
+            most = max(most, int(lengths.max()))
+            greatest = max(greatest, int(codes.max()))
+    if not num_codes:
+        return {}
+    dtype = _code_type(greatest)
+    if most == 1:
+        dense: NDArray[Any] = room.zeros(num_docs, dtype)
+        doc = 0
+        for codes, lengths in rows:
+            dense[doc : doc + len(lengths)][lengths != 0] = codes
+            doc += len(lengths)
+        return {"codes": dense}
+    joined: NDArray[Any] = room.empty(num_codes, dtype)
+    starts = room.empty(num_docs + 1, np.uint32)
+    starts[0] = 0
+    doc = at = 0
+    for codes, lengths in rows:
+        joined[at : at + len(codes)] = codes
+        ends = starts[doc + 1 : doc + 1 + len(lengths)]
+        np.cumsum(lengths, out=ends)
+        ends += np.uint32(at)
+        at += len(codes)
+        doc += len(lengths)
+    return {"codes": joined, "starts": starts}
 
 
 def code_table(numbers: Iterable[int], num_values: int) -> NDArray[np.uint8]:

@@ -32,6 +32,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8, I32Array, I64Array, U8Array, U16Array, U32Array, int64, uint8
+from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,27 +86,35 @@ def encode_length(length: int, decoded: I64Array) -> U8:
     return uint8(low)
 
 
+@arguments
+class _Layout(NamedTuple):
+    """Where the rows of a segment go; see the module.
+
+    Attributes:
+        rows: by field number.
+        row_fields: by row.
+        starts: by row, with a sentinel.
+        doc_starts: by row.
+        num_sparse: documents of all sparse rows.
+    """
+
+    rows: NDArray[np.int32]
+    row_fields: NDArray[np.uint16]
+    starts: NDArray[np.int64]
+    doc_starts: NDArray[np.int64]
+    num_sparse: int
+
+
 @kernel
-def _arrange(
-    docs: U32Array,
-    fields: U16Array,
-    codes: U8Array,
-    num_docs: int,
-    num_fields: int,
-    decoded: I64Array,
-) -> tuple[I32Array, U16Array, I64Array, U8Array, I64Array, U32Array, I64Array, I64Array]:
-    """Arrange (document, field, code) triples, documents ascending, in rows; see the module."""
-    # Number the fields that occur.
-    counts = np.zeros(num_fields, np.int64)
-    for field in fields:
-        counts[field] += 1
+def _lay_out(counts: I64Array, num_docs: int) -> _Layout:
+    """Lay the rows out, given by field how many documents have it: dense where that is smaller."""
+    num_fields = len(counts)
     rows = np.full(num_fields, -1, np.int32)
     num_rows = 0
     for field in range(num_fields):
         if counts[field] > 0:
             rows[field] = num_rows
             num_rows += 1
-    # Lay the rows out: dense where that is smaller.
     row_fields = np.empty(num_rows, np.uint16)
     starts = np.zeros(num_rows + 1, np.int64)
     doc_starts = np.full(num_rows, -1, np.int64)
@@ -120,6 +129,24 @@ def _arrange(
                 starts[row + 1] = starts[row] + counts[field]
                 doc_starts[row] = num_sparse
                 num_sparse += counts[field]
+    return _Layout(rows, row_fields, starts, doc_starts, num_sparse)
+
+
+@kernel
+def _arrange(
+    docs: U32Array,
+    fields: U16Array,
+    codes: U8Array,
+    num_docs: int,
+    num_fields: int,
+    decoded: I64Array,
+) -> tuple[I32Array, U16Array, I64Array, U8Array, I64Array, U32Array, I64Array, I64Array]:
+    """Arrange (document, field, code) triples, documents ascending, in rows; see the module."""
+    counts = np.zeros(num_fields, np.int64)
+    for field in fields:
+        counts[field] += 1
+    rows, row_fields, starts, doc_starts, num_sparse = _lay_out(counts, num_docs)
+    num_rows = len(row_fields)
     # Fill them; a sparse row records the document beside each code.
     lengths = np.zeros(starts[num_rows], np.uint8)
     sparse_docs = np.empty(num_sparse, np.uint32)
@@ -137,29 +164,72 @@ def _arrange(
     return rows, row_fields, starts, lengths, doc_starts, sparse_docs, filled, totals
 
 
-@kernel
-def _list_row(
-    part: FieldLengths, row: int, field: int, doc_map: I64Array
-) -> tuple[U32Array, U16Array, U8Array]:
-    """Return new document, field and code of one row's kept documents."""
+@kernel(allocates=False)
+def _count_row(part: FieldLengths, row: int, doc_map: I64Array) -> int:
+    """Return how many kept documents have one row of a part."""
     _, length_starts, lengths, doc_starts, sparse_docs = part
     start = length_starts[row]
-    end = length_starts[row + 1]
     doc_start = doc_starts[row]
-    docs = np.empty(end - start, np.uint32)
-    fields = np.empty(end - start, np.uint16)
-    codes = np.empty(end - start, np.uint8)
     count = 0
-    for i in range(start, end):
-        if lengths[i] == 0:
+    for i in range(length_starts[row + 1] - start):
+        doc = i if doc_start < 0 else int64(sparse_docs[doc_start + i])
+        count += 1 if lengths[start + i] != 0 and doc_map[doc] >= 0 else 0
+    return count
+
+
+@kernel(allocates=False)
+def _merge_row(
+    part: FieldLengths,
+    row: int,
+    doc_map: I64Array,
+    lengths: U8Array,
+    docs: U32Array,
+    filled: int,
+    decoded: I64Array,
+) -> tuple[int, int]:
+    """Write one row of a part to a row of the result.
+
+    Args:
+        part: lengths of the part.
+        row: in the part.
+        doc_map: of the part.
+        lengths: of the row of the result.
+        docs: of that row, if it is sparse; empty: it is dense.
+        filled: documents that it has so far.
+        decoded: length by code.
+
+    Returns:
+        Documents that it has now, and the sum of the lengths that were added.
+    """
+    _, length_starts, part_lengths, doc_starts, sparse_docs = part
+    start = length_starts[row]
+    doc_start = doc_starts[row]
+    total = int64(0)
+    for i in range(length_starts[row + 1] - start):
+        code = part_lengths[start + i]
+        doc = doc_map[i if doc_start < 0 else int64(sparse_docs[doc_start + i])]
+        if code == 0 or doc < 0:
             continue
-        doc = i - start if doc_start < 0 else int64(sparse_docs[doc_start + i - start])
-        if doc_map[doc] >= 0:
-            docs[count] = doc_map[doc]
-            fields[count] = field
-            codes[count] = lengths[i]
-            count += 1
-    return docs[:count], fields[:count], codes[:count]
+        if len(docs) == 0:
+            lengths[doc] = code
+        else:
+            lengths[filled] = code
+            docs[filled] = doc
+        filled += 1
+        total += decoded[code]
+    return filled, total
+
+
+_NAMES: Final = (
+    "text.field_rows",
+    "text.length_fields",
+    "text.length_starts",
+    "text.lengths",
+    "text.length_doc_starts",
+    "text.length_docs",
+    "text.field_num_docs",
+    "text.field_totals",
+)
 
 
 def arrange_lengths(
@@ -170,34 +240,42 @@ def arrange_lengths(
 ) -> dict[str, NDArray[np.generic]]:
     """Build the arrays from (document, field, code) triples; documents ascend within a field."""
     num_fields = int(fields.max()) + 1 if len(fields) else 0
-    names = (
-        "text.field_rows",
-        "text.length_fields",
-        "text.length_starts",
-        "text.lengths",
-        "text.length_doc_starts",
-        "text.length_docs",
-        "text.field_num_docs",
-        "text.field_totals",
-    )
     arrays = _arrange(docs, fields, codes, num_docs, num_fields, DECODED_LENGTHS)
-    return dict(zip(names, arrays, strict=True))
+    return dict(zip(_NAMES, arrays, strict=True))
 
 
 def merge_lengths(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
 ) -> dict[str, NDArray[np.generic]]:
     """Merge the lengths of several segments; new ordinals of a part follow those before it."""
-    pieces: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
-    for part, doc_map in zip(parts, doc_maps, strict=True):
-        lengths = part.group(FieldLengths, "text")
-        for row, field in enumerate(part["text.length_fields"].tolist()):
-            listed: tuple[NDArray[np.generic], ...] = _list_row(lengths, row, field, doc_map)
-            for piece, array in zip(pieces, listed, strict=True):
-                piece.append(array)
-    if not pieces[0]:
-        pieces[0].append(np.zeros(0, np.uint32))
-        pieces[1].append(np.zeros(0, np.uint16))
-        pieces[2].append(np.zeros(0, np.uint8))
-    docs, fields, codes = (np.concatenate(piece) for piece in pieces)
-    return arrange_lengths(docs, fields, codes, num_docs)
+    sources = [
+        (part.group(FieldLengths, "text"), row, field, doc_map)
+        for part, doc_map in zip(parts, doc_maps, strict=True)
+        for row, field in enumerate(part["text.length_fields"].tolist())
+    ]
+    counts = np.zeros(max((field for _, _, field, _ in sources), default=-1) + 1, np.int64)
+    for lengths, row, field, doc_map in sources:
+        counts[field] += _count_row(lengths, row, doc_map)
+    counts = np.trim_zeros(counts, "b")
+    rows, row_fields, starts, doc_starts, num_sparse = _lay_out(counts, num_docs)
+    merged = room.zeros(int(starts[-1]), np.uint8)
+    merged_docs = room.empty(num_sparse, np.uint32)
+    filled = np.zeros(len(row_fields), np.int64)
+    totals = np.zeros(len(row_fields), np.int64)
+    for lengths, row, field, doc_map in sources:
+        if field >= len(rows) or rows[field] < 0:
+            continue
+        at = rows[field]
+        own_docs = merged_docs[:0]
+        if doc_starts[at] >= 0:
+            own_docs = merged_docs[doc_starts[at] : doc_starts[at] + counts[field]]
+        own = merged[starts[at] : starts[at + 1]]
+        filled[at], total = _merge_row(
+            lengths, row, doc_map, own, own_docs, int(filled[at]), DECODED_LENGTHS
+        )
+        totals[at] += total
+    arrays = (rows, row_fields, starts, merged, doc_starts, merged_docs, filled, totals)
+    return dict(zip(_NAMES, arrays, strict=True))

@@ -22,7 +22,7 @@ adds 40 ns for each point in the box around it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import count_docs, list_docs
 from shard.segment.elements import Elements
 from shard.segment.extraction import parse_numbers
+from shard.segment.room import MEMORY, Growing, Room, pieces
 from shard.segment.selection import NUMBER_KINDS, group_values
 
 if TYPE_CHECKING:
@@ -215,30 +216,44 @@ def _named(field: int, points: _Points, num_docs: int) -> dict[str, NDArray[Any]
         f"geo.{field}.lats": points.lats,
         f"geo.{field}.lngs": points.lngs,
     }
-    is_one_each = len(points.docs) == num_docs and bool((np.diff(points.docs) == 1).all())
+    is_one_each = len(points.docs) == num_docs and all(
+        bool((np.diff(points.docs[piece]) == 1).all()) and points.docs[piece.start] == piece.start
+        for piece in pieces(num_docs)
+    )
     if not is_one_each:
         arrays[f"geo.{field}.docs"] = points.docs
     return arrays
 
 
 def merge_points(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
-) -> dict[str, NDArray[Any]]:
-    """Merge the geo columns of segments; equal to a build from the kept documents."""
-    arrays: dict[str, NDArray[Any]] = {}
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Merge the geo columns of segments; equal to a build from the kept documents.
+
+    Yields:
+        The arrays of one field after the other.
+    """
     fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_lats(name)})
     for field in fields:
-        kept: list[_Points] = []
+        docs, lats, lngs = (
+            Growing(room, np.uint32),
+            Growing(room, np.float64),
+            Growing(room, np.float64),
+        )
         for part, doc_map in zip(parts, doc_maps, strict=True):
             column = geo_column(part, field)
-            if column is not None:
-                docs = doc_map[column.docs]
-                keep = docs >= 0
-                lats, lngs = column.lats[keep], column.lngs[keep]
-                kept.append(_Points(docs[keep].astype(np.uint32), lats, lngs))
-        joined = _Points(*map(np.concatenate, zip(*kept, strict=True)))
-        arrays |= _named(field, joined, num_docs)
-    return arrays
+            if column is None:
+                continue
+            for piece in pieces(len(column.docs)):
+                new_docs = doc_map[column.docs[piece]]
+                keep = new_docs >= 0
+                docs.append(new_docs[keep].astype(np.uint32))
+                lats.append(column.lats[piece][keep])
+                lngs.append(column.lngs[piece][keep])
+        yield _named(field, _Points(docs.finish(), lats.finish(), lngs.finish()), num_docs)
 
 
 def _is_lats(name: str) -> bool:

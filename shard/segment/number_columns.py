@@ -29,7 +29,8 @@ Costs: build 30 ns a number; memory 1-8 bytes a document; a range is a scan of 0
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -53,6 +54,7 @@ from common.values import ValueKind
 from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import add_docs
 from shard.segment.extraction import Extraction, parse_numbers
+from shard.segment.room import MEMORY, Room, pieces
 from shard.segment.selection import NUMBER_KINDS, group_values
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ SPARSE_SHARE: Final = 8
 _INTEGER: Final = int(ValueKind.INTEGER)
 _EXACT_MAX: Final = 2.0**53
 _INT64_BOUND: Final = 2.0**63
+_ALL_ROWS: Final = slice(None)
 
 
 @kernel(allocates=False)
@@ -125,80 +128,153 @@ def build_numbers(extraction: Extraction) -> dict[str, NDArray[Any]]:
             values[begin:end],
             None if residuals is None else residuals[begin:end],
         )
-        arrays |= _encode_column(f"number.{field}", numbers, extraction.num_docs)
+        arrays |= _encode_column(f"number.{field}", (numbers,), extraction.num_docs, MEMORY)
     return arrays
 
 
 def merge_numbers(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
-) -> dict[str, NDArray[Any]]:
-    """Merge the number columns of segments; equal to a build from the same documents."""
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Merge the number columns of segments; equal to a build from the same documents.
+
+    Yields:
+        The arrays of one field after the other.
+    """
     fields = sorted(
         {int(name.split(".")[1]) for part in parts for name in part if _is_values(name)}
     )
-    arrays: dict[str, NDArray[Any]] = {}
     for field in fields:
-        kept = [
-            _kept_numbers(column, doc_map)
-            for part, doc_map in zip(parts, doc_maps, strict=True)
-            if (column := number_column(part, field)) is not None
-        ]
-        residuals = None
-        if any(one.residuals is not None for one in kept):
-            residuals = np.concatenate(
-                [
-                    np.zeros(len(one.docs), np.int16) if one.residuals is None else one.residuals
-                    for one in kept
-                ]
-            )
-        numbers = _Numbers(
-            np.concatenate([one.docs for one in kept]),
-            np.concatenate([one.values for one in kept]),
-            residuals,
+        kept = _KeptNumbers(
+            [
+                (column, doc_map)
+                for part, doc_map in zip(parts, doc_maps, strict=True)
+                if (column := number_column(part, field)) is not None
+            ]
         )
-        if len(numbers.docs):
-            arrays |= _encode_column(f"number.{field}", numbers, num_docs)
-    return arrays
+        yield _encode_column(f"number.{field}", kept, num_docs, room)
 
 
 def _is_values(name: str) -> bool:
     return name.startswith("number.") and name.endswith(".values")
 
 
-def _kept_numbers(column: NumberColumn, doc_map: NDArray[np.int64]) -> _Numbers:
-    """Return the numbers of a part's kept documents, under their new ordinals."""
-    docs, values, residuals = column.pairs()
-    new_docs = doc_map[docs]
-    keep = new_docs >= 0
-    return _Numbers(
-        new_docs[keep].astype(np.uint32),
-        values[keep],
-        None if residuals is None else residuals[keep],
-    )
+class _KeptNumbers:
+    """The numbers of the kept documents of several columns, under their new ordinals, in pieces."""
+
+    def __init__(self, columns: Sequence[tuple[NumberColumn, NDArray[np.int64]]]) -> None:
+        self._columns = columns
+
+    def __iter__(self) -> Iterator[_Numbers]:
+        for column, doc_map in self._columns:
+            for piece in pieces(len(column.values)):
+                docs, values, residuals = column.pairs(piece)
+                new_docs = doc_map[docs]
+                keep = new_docs >= 0
+                yield _Numbers(
+                    new_docs[keep].astype(np.uint32),
+                    values[keep],
+                    None if residuals is None else residuals[keep],
+                )
 
 
-def _encode_column(prefix: str, numbers: _Numbers, num_docs: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of one column, in the narrowest form that keeps every number exact."""
-    docs, values, residuals = numbers
-    if residuals is not None and not residuals.any():
-        residuals = None
-    narrow = _narrow(values, residuals)
-    if narrow.dtype != np.float64:
-        residuals = None
-    count = len(docs)
-    has_several = count > 1 and bool((docs[1:] == docs[:-1]).any())
-    if has_several or count * SPARSE_SHARE < num_docs:
-        arrays: dict[str, NDArray[Any]] = {f"{prefix}.values": narrow, f"{prefix}.docs": docs}
-    elif count == num_docs:
-        arrays = {f"{prefix}.values": narrow}
-    else:
-        dense = np.full(num_docs, missing_value(narrow.dtype), narrow.dtype)
-        dense[docs] = narrow
-        arrays = {f"{prefix}.values": dense}
-        if residuals is not None:
-            dense_residuals = np.zeros(num_docs, np.int16)
-            dense_residuals[docs] = residuals
-            residuals = dense_residuals
+@dataclass(slots=True)
+class _Survey:
+    """What decides the form of a column: facts about all of its numbers.
+
+    Attributes:
+        count: how many there are.
+        lowest: of them.
+        greatest: of them.
+        are_whole: whether none has a fraction.
+        has_residuals: whether a double differs from its number.
+        has_several: whether a document has more than one.
+    """
+
+    count: int = 0
+    lowest: float = math.inf
+    greatest: float = -math.inf
+    are_whole: bool = True
+    has_residuals: bool = False
+    has_several: bool = False
+    _last_doc: int = -1
+
+    def add(self, numbers: _Numbers) -> None:
+        """Add the next numbers, at least one."""
+        docs, values, residuals = numbers
+        self.count += len(docs)
+        self.lowest = min(self.lowest, float(values.min()))
+        self.greatest = max(self.greatest, float(values.max()))
+        self.are_whole = self.are_whole and _are_whole(values)
+        self.has_residuals = self.has_residuals or (residuals is not None and bool(residuals.any()))
+        self.has_several = (
+            self.has_several
+            or int(docs[0]) == self._last_doc
+            or bool((docs[1:] == docs[:-1]).any())
+        )
+        self._last_doc = int(docs[-1])
+
+    def dtype(self) -> type[np.int8 | np.int16 | np.int32 | np.int64 | np.float64]:
+        """Return the smallest type that holds the numbers exactly (doubles: with residuals)."""
+        if self.lowest <= -_INT64_BOUND or self.greatest >= _INT64_BOUND or not self.are_whole:
+            return np.float64
+        if self.has_residuals or max(-self.lowest, self.greatest) >= _EXACT_MAX:
+            return np.int64
+        for dtype in (np.int8, np.int16, np.int32, np.int64):
+            bounds = np.iinfo(dtype)
+            if self.lowest > bounds.min and self.greatest <= bounds.max:
+                return dtype
+        raise AssertionError("unreachable: every whole number below 2^53 fits int64")
+
+
+def _encode_column(
+    prefix: str, numbers: Iterable[_Numbers], num_docs: int, room: Room
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of one column, in the narrowest form that keeps every number exact.
+
+    Args:
+        prefix: of their names.
+        numbers: in document order, in pieces; iterated over twice.
+        num_docs: documents of the segment.
+        room: where large arrays go.
+
+    Returns:
+        Nothing if there are no numbers.
+    """
+    survey = _Survey()
+    for piece in numbers:
+        if len(piece.docs):
+            survey.add(piece)
+    if not survey.count:
+        return {}
+    dtype = survey.dtype()
+    is_sparse = survey.has_several or survey.count * SPARSE_SHARE < num_docs
+    length = survey.count if is_sparse else num_docs
+    values: NDArray[Any] = room.empty(length, dtype)
+    residuals: NDArray[np.int16] | None = None
+    if survey.has_residuals and dtype is np.float64:
+        residuals = room.zeros(length, np.int16)
+    docs = room.empty(length if is_sparse else 0, np.uint32)
+    if survey.count < length:
+        values[:] = missing_value(values.dtype)
+    at = 0
+    for piece in numbers:
+        # Numbers of consecutive documents are consecutive; so are those of a sparse column.
+        end = at + len(piece.docs)
+        target: Any = slice(at, end) if is_sparse or survey.count == length else piece.docs
+        if is_sparse:
+            docs[at:end] = piece.docs
+        values[target] = piece.values
+        if piece.residuals is not None and residuals is not None:
+            residuals[target] = piece.residuals
+        elif piece.residuals is not None and survey.has_residuals:
+            values[target] += piece.residuals
+        at = end
+    arrays: dict[str, NDArray[Any]] = {f"{prefix}.values": values}
+    if is_sparse:
+        arrays[f"{prefix}.docs"] = docs
     if residuals is not None:
         arrays[f"{prefix}.residuals"] = residuals
     return arrays
@@ -207,21 +283,6 @@ def _encode_column(prefix: str, numbers: _Numbers, num_docs: int) -> dict[str, N
 def missing_value(dtype: np.dtype[Any]) -> float | int:
     """Return the value that means "no number" in a dense column of a type."""
     return math.nan if dtype.kind == "f" else int(np.iinfo(dtype).min)
-
-
-def _narrow(values: NDArray[np.float64], residuals: NDArray[np.int16] | None) -> NDArray[Any]:
-    """Return the numbers in the smallest type that holds them exactly; always a copy."""
-    lowest, greatest = float(values.min()), float(values.max())
-    if lowest <= -_INT64_BOUND or greatest >= _INT64_BOUND or not _are_whole(values):
-        return values.copy()
-    if residuals is not None or max(-lowest, greatest) >= _EXACT_MAX:
-        whole = values.astype(np.int64)
-        return whole if residuals is None else whole + residuals
-    for dtype in (np.int8, np.int16, np.int32, np.int64):
-        bounds = np.iinfo(dtype)
-        if lowest > bounds.min and greatest <= bounds.max:
-            return values.astype(dtype)
-    raise AssertionError("unreachable: every whole number below 2^53 fits int64")
 
 
 @kernel
@@ -260,9 +321,15 @@ class NumberColumn:
         """Whether float64 holds every value of the column exactly."""
         return self.residuals is None and self.values.dtype != np.int64
 
-    def pairs(self) -> _Numbers:
-        """Return (document, double, residual) of every number, in document order."""
-        docs, values, residuals = self.docs, self.values, self.residuals
+    def pairs(self, rows: slice = _ALL_ROWS) -> _Numbers:
+        """Return (document, double, residual) of every number, in document order.
+
+        Args:
+            rows: of `values`; by default all.
+        """
+        docs = None if self.docs is None else self.docs[rows]
+        values = self.values[rows]
+        residuals = None if self.residuals is None else self.residuals[rows]
         if docs is None:
             has_number = (
                 ~np.isnan(values)
@@ -270,6 +337,7 @@ class NumberColumn:
                 else values != missing_value(values.dtype)
             )
             docs = np.flatnonzero(has_number).astype(np.uint32)
+            docs += np.uint32(rows.start or 0)
             values = values[has_number]
             residuals = None if residuals is None else residuals[has_number]
         doubles = values.astype(np.float64)

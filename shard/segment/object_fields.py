@@ -5,11 +5,12 @@ An index with neither has none of their arrays, and extracts its values without 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shard.segment.elements import build_elements, elements_of, inner_fields, merge_elements
 from shard.segment.geo_columns import build_points, merge_points
+from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +84,11 @@ class ObjectFields:
 
 
 def merge_object_fields(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
-) -> dict[str, NDArray[Any]]:
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
+) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the columns of these fields; see `columns.merge_columns`."""
-    return {**merge_points(parts, doc_maps, num_docs), **merge_elements(parts, doc_maps)}
+    yield from merge_points(parts, doc_maps, num_docs, room)
+    yield from merge_elements(parts, doc_maps, room)

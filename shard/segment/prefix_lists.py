@@ -51,6 +51,7 @@ from shard.segment.postings import (
     decode_block,
     new_block,
 )
+from shard.segment.room import MEMORY, Growing, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,6 +68,8 @@ LARGE_SHARE: Final = 256
 """or 1 / `LARGE_SHARE` of the documents, so that the number of lists does not grow with the
 segment."""
 
+_PADDING: Final = np.zeros(POSTINGS_PADDING, np.uint8)
+_NO_BYTES: Final = np.zeros(0, np.uint8)
 _ONE: Final = uint64(1)
 _S32: Final = uint64(32)
 _LOW32: Final = uint64(0xFFFFFFFF)
@@ -96,16 +99,27 @@ def _count_shared(term_bytes: U8Array, term_starts: I64Array, term: int) -> int:
 
 @kernel
 def _find_prefixes(
-    term_bytes: U8Array, term_starts: I64Array, entry_counts: U32Array, entries_min: int
-) -> tuple[U32Array, U32Array]:
-    """Return the `PrefixRanges` whose terms share a prefix and have enough entries."""
-    num_terms = len(entry_counts)
-    firsts = np.empty(num_terms, np.uint32)
-    lasts = np.empty(num_terms, np.uint32)
-    sums = np.empty(num_terms + 1, np.int64)
-    sums[0] = 0
-    for term in range(num_terms):
-        sums[term + 1] = sums[term] + int64(entry_counts[term])
+    term_bytes: U8Array,
+    term_starts: I64Array,
+    sums: I64Array,
+    entries_min: int,
+    firsts: U32Array,
+    lasts: U32Array,
+) -> int:
+    """Find the prefixes that have enough entries.
+
+    Args:
+        term_bytes: of the vocabulary.
+        term_starts: of the vocabulary.
+        sums: entries of the terms before each, with the sum of all.
+        entries_min: how many entries are enough.
+        firsts: output, see `PrefixRanges`; as long as there are terms.
+        lasts: output.
+
+    Returns:
+        How many there are.
+    """
+    num_terms = len(sums) - 1
     # Stack of the prefixes that the current terms share, shortest first; at the bottom, the empty.
     open_sizes = np.zeros(TERM_BYTES_MAX + 2, np.int64)
     open_firsts = np.zeros(TERM_BYTES_MAX + 2, np.int64)
@@ -128,7 +142,7 @@ def _find_prefixes(
             top += 1
             open_sizes[top] = size
             open_firsts[top] = first
-    return firsts[:found].copy(), lasts[:found].copy()
+    return found
 
 
 @kernel(allocates=False)
@@ -206,53 +220,77 @@ def _sort_few(entries: U64Array, begin: int, end: int) -> None:
         entries[j] = entry
 
 
+@arguments
+class _Scratch(NamedTuple):
+    """What the building of lists needs besides.
+
+    Attributes:
+        list_at: by term, the list of the shortest range so far that begins there; -1: none.
+        ends: by document, zeros.
+        touched: bitset of documents, clean.
+        read_docs: by entry of the longest list.
+        read_entries: by entry of the longest list.
+        entries: by entry of the longest list.
+    """
+
+    list_at: NDArray[np.int64]
+    ends: NDArray[np.uint32]
+    touched: NDArray[np.uint64]
+    read_docs: NDArray[np.uint32]
+    read_entries: NDArray[np.uint64]
+    entries: NDArray[np.uint64]
+
+
 @kernel
 def _add_up(
-    lists: PostingLists, num_docs: int, firsts: U32Array, lasts: U32Array
-) -> tuple[PostingLists, U32Array]:
-    """Build the lists of ranges of terms.
+    lists: PostingLists,
+    made: PostingLists,
+    doc_freqs: U32Array,
+    ranges: PrefixRanges,
+    scratch: _Scratch,
+    first_list: int,
+) -> int:
+    """Build the lists of ranges of terms, as far as their bytes have room.
+
+    Args:
+        lists: of the terms.
+        made: the lists of the ranges; their postings follow those of the terms, in one array.
+        doc_freqs: documents of each of these.
+        ranges: of the lists.
+        scratch: see there.
+        first_list: the first one that is not made yet; those before are.
 
     Returns:
-        (`PostingLists` of these, whose postings follow the bytes of the terms' postings; documents
-        of each list uint32).
+        The first list that is not made now.
     """
-    entry_counts = lists.entry_counts
-    posting_starts = lists.posting_starts
-    num_lists = len(firsts)
-    # Size the output: a list has at most the entries of its terms; two bytes each is typical.
-    num_all = int64(0)
-    num_most: Any = int64(0)
-    for i_list in range(num_lists):
-        num_entries = int64(0)
-        for term in range(firsts[i_list], lasts[i_list]):
-            num_entries += int64(entry_counts[term])
-        num_all += num_entries
-        num_most = max(num_most, num_entries)
-    cursor = posting_starts[len(posting_starts) - 1]
-    out = np.empty(cursor + 2 * num_all + POSTINGS_PADDING, np.uint8)
-    out[:cursor] = lists.postings[:cursor]
-    starts = np.empty(num_lists + 1, np.int64)
-    counts = np.empty(num_lists, np.uint32)
-    doc_freqs = np.empty(num_lists, np.uint32)
-    skip_starts = np.empty(num_lists + 1, np.uint32)
-    rows_max = num_all // BLOCK_ENTRIES + num_lists
-    skip_docs = np.empty(rows_max, np.uint32)
-    skip_postings = np.empty(rows_max, np.uint32)
-
-    list_at = np.full(len(entry_counts), -1, np.int64)
-    ends = np.zeros(num_docs, np.uint32)
-    touched = np.zeros((num_docs + 63) >> 6, np.uint64)
-    read_docs = np.empty(num_most, np.uint32)
-    read_entries = np.empty(num_most, np.uint64)
-    entries = np.empty(num_most, np.uint64)
+    entry_counts, posting_starts = lists.entry_counts, lists.posting_starts
+    firsts, lasts = ranges
+    out, starts, counts, skip_starts, _, _ = made
+    list_at, ends, touched, read_docs, read_entries, entries = scratch
     block = new_block()
     docs, fields, freqs = block
 
-    num_rows = 0
-    for i_list in range(num_lists):
+    cursor = starts[first_list]
+    num_rows = int64(skip_starts[first_list])
+    for i_list in range(first_list, len(firsts)):
         # Longer prefixes come first, so their lists exist: read these instead of their terms.
         num_read: Any = int64(0)
         head: Any = int64(firsts[i_list])
+        while head < lasts[i_list]:
+            longer = list_at[head]
+            if longer >= 0:
+                num_read += int64(counts[longer])
+                head = int64(lasts[longer])
+            else:
+                num_read += int64(entry_counts[head])
+                head += 1
+        # In the worst case, this list does not fit.
+        needed = cursor + num_read * ENTRY_BYTES_MAX + POSTINGS_PADDING
+        needed += (num_read // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
+        if needed > len(out):
+            return i_list
+        num_read = int64(0)
+        head = int64(firsts[i_list])
         while head < lasts[i_list]:
             longer = list_at[head]
             start = posting_starts[head]
@@ -265,16 +303,6 @@ def _add_up(
             num_read = _read_list(out, start, num_entries, num_read, read_docs, read_entries, block)
         list_at[firsts[i_list]] = i_list
         _sort_by_doc(read_docs, read_entries, num_read, ends, touched, entries)
-        # Grow the output if this list, in the worst case, would not fit.
-        needed = cursor + num_read * ENTRY_BYTES_MAX + POSTINGS_PADDING
-        needed += (num_read // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
-        if needed > len(out):
-            larger = np.empty(max(2 * len(out), needed), np.uint8)
-            larger[:cursor] = out[:cursor]
-            out = larger
-        made = PostingLists(out, starts, counts, skip_starts, skip_docs, skip_postings)
-        starts[i_list] = cursor
-        skip_starts[i_list] = num_rows
         row = num_rows
         num_docs_of_list = 0
         filled = 0
@@ -311,18 +339,9 @@ def _add_up(
         cursor = add_block(made, i_list, row, cursor, block, filled)
         if row > num_rows:
             num_rows = row + 1
-    starts[num_lists] = cursor
-    skip_starts[num_lists] = num_rows
-    out[cursor : cursor + POSTINGS_PADDING] = 0
-    own = PostingLists(
-        out[: cursor + POSTINGS_PADDING],  # the rest was never touched, so it takes no memory
-        starts,
-        counts,
-        skip_starts,
-        skip_docs[:num_rows].copy(),
-        skip_postings[:num_rows].copy(),
-    )
-    return own, doc_freqs
+        starts[i_list + 1] = cursor
+        skip_starts[i_list + 1] = num_rows
+    return len(firsts)
 
 
 def entries_min(num_docs: int) -> int:
@@ -332,36 +351,87 @@ def entries_min(num_docs: int) -> int:
     return max(LARGE_ENTRIES_MIN, num_docs // LARGE_SHARE)
 
 
+def _find_ranges(
+    terms: Terms, entry_counts: NDArray[np.uint32], sums: NDArray[np.int64], least: int, room: Room
+) -> PrefixRanges:
+    """Return the ranges of terms that get a list."""
+    firsts = room.empty(len(entry_counts), np.uint32)
+    lasts = room.empty(len(entry_counts), np.uint32)
+    found = _find_prefixes(terms.term_bytes, terms.term_starts, sums, least, firsts, lasts)
+    return PrefixRanges(firsts[:found].copy(), lasts[:found].copy())
+
+
 def add_prefix_lists(
-    terms: Terms, lists: PostingLists, doc_freqs: NDArray[np.uint32], num_docs: int
+    terms: Terms,
+    lists: PostingLists,
+    postings: Growing[np.uint8],
+    doc_freqs: NDArray[np.uint32],
+    num_docs: int,
+    room: Room = MEMORY,
 ) -> tuple[PrefixRanges, PostingLists, NDArray[np.uint32]]:
     """Build the prefix lists of a segment.
 
     Args:
         terms: of its vocabulary.
-        lists: of its terms.
+        lists: of its terms; without postings.
+        postings: of its terms; gets those of the prefixes, and the padding.
         doc_freqs: documents of each list.
         num_docs: documents of the segment.
+        room: where large arrays go.
 
     Returns:
         Their ranges; the lists of the terms, followed by these; documents of every list.
     """
-    ranges = PrefixRanges(
-        *_find_prefixes(
-            terms.term_bytes, terms.term_starts, lists.entry_counts, entries_min(num_docs)
-        )
+    sums = room.zeros(len(lists.entry_counts) + 1, np.int64)
+    np.cumsum(lists.entry_counts, out=sums[1:])
+    ranges = _find_ranges(terms, lists.entry_counts, sums, entries_min(num_docs), room)
+    num_lists = len(ranges.prefix_firsts)
+    if not num_lists:
+        postings.append(_PADDING)
+        return ranges, lists._replace(postings=postings.finish()), doc_freqs
+    sizes = sums[ranges.prefix_lasts] - sums[ranges.prefix_firsts]
+    num_most, num_all = int(sizes.max()), int(sizes.sum())
+    scratch = _Scratch(
+        room.empty(len(lists.entry_counts), np.int64),
+        room.zeros(num_docs, np.uint32),
+        room.zeros((num_docs + 63) >> 6, np.uint64),
+        room.empty(num_most, np.uint32),
+        room.empty(num_most, np.uint64),
+        room.empty(num_most, np.uint64),
     )
-    if not len(ranges.prefix_firsts):
-        return ranges, lists, doc_freqs
-    own_arrays, own_freqs = _add_up(lists, num_docs, *ranges)
-    own = PostingLists(*own_arrays)
+    scratch.list_at[:] = -1
+    rows_max = num_all // BLOCK_ENTRIES + num_lists
+    own = PostingLists(
+        _NO_BYTES,
+        np.full(num_lists + 1, postings.length, np.int64),
+        np.empty(num_lists, np.uint32),
+        np.zeros(num_lists + 1, np.uint32),
+        room.empty(rows_max, np.uint32),
+        room.empty(rows_max, np.uint32),
+    )
+    own_freqs = np.empty(num_lists, np.uint32)
+    num_made = 0
+    # An entry takes two bytes at most, mostly; where it takes more, the rest is reserved again.
+    num_bytes = 2 * num_all
+    while num_made < num_lists:
+        worst = int(sizes[num_made]) * ENTRY_BYTES_MAX + POSTINGS_PADDING
+        worst += (int(sizes[num_made]) // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
+        made = own._replace(postings=postings.reserve(max(num_bytes, worst)))
+        num_made = _add_up(lists, made, own_freqs, ranges, scratch, num_made)
+        postings.length = int(own.posting_starts[num_made])
+        num_bytes = 0
+    postings.append(_PADDING)
+    num_rows = int(own.skip_starts[-1])
     rows = lists.skip_starts
-    lists = PostingLists(
-        own.postings,
-        np.concatenate((lists.posting_starts[:-1], own.posting_starts)),
-        np.concatenate((lists.entry_counts, own.entry_counts)),
-        np.concatenate((rows[:-1], rows[-1] + own.skip_starts)),
-        np.concatenate((lists.skip_docs, own.skip_docs)),
-        np.concatenate((lists.skip_postings, own.skip_postings)),
+    return (
+        ranges,
+        PostingLists(
+            postings.finish(),
+            room.concatenate((lists.posting_starts[:-1], own.posting_starts)),
+            room.concatenate((lists.entry_counts, own.entry_counts)),
+            room.concatenate((rows[:-1], rows[-1] + own.skip_starts)),
+            room.concatenate((lists.skip_docs, own.skip_docs[:num_rows])),
+            room.concatenate((lists.skip_postings, own.skip_postings[:num_rows])),
+        ),
+        room.concatenate((doc_freqs, own_freqs)),
     )
-    return ranges, lists, np.concatenate((doc_freqs, own_freqs))

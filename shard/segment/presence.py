@@ -51,6 +51,7 @@ from common.values import Shape, ValueKind
 from shard.caches.derived import derived
 from shard.segment.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
 from shard.segment.extraction import Extraction
+from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -284,7 +285,10 @@ def _name_arrays(
 
 
 def merge_presence(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
 ) -> dict[str, NDArray[Any]]:
     """Merge the rows of segments; equals a build, except that `presence.kinds` may keep more."""
     all_keys = np.unique(np.concatenate([part["presence.keys"] for part in parts]).astype(np.int64))
@@ -294,7 +298,7 @@ def merge_presence(
     occurs = counts > 0
     keys, counts = all_keys[occurs], counts[occurs]
     forms, offsets = _lay_out(counts, num_docs)
-    words = np.zeros(int(offsets[-1]), np.uint64)
+    words = room.zeros(int(offsets[-1]), np.uint64)
     rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
     _merge_rows(parts, doc_maps, keys, counts, rows)
     fields = np.unique(np.concatenate([part["presence.fields"] for part in parts]))

@@ -24,7 +24,8 @@ A segment lives in memory only (a batch that was just written) or in a file. The
     16      8     file size
     24      8     xxh3_64 of bytes [32, file size) and then [0, 24)
     32      32    zero
-    64            directory: JSON {"num_docs", "meta", "arrays": [[name, dtype, shape, offset]]}
+    64            directory: JSON {"num_docs", "meta", "arrays": [[name, dtype, shape, offset]]},
+                  then blanks
     ...           arrays, each at a multiple of 64 bytes, zeros between them
 
 Why JSON for the directory: it is read once per open, is at most some kilobytes, and a human can
@@ -50,9 +51,9 @@ import itertools
 import math
 import mmap
 import os
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 import orjson
@@ -70,6 +71,11 @@ ALIGNMENT = 64
 HEADER_BYTES = 64
 SYNC_BYTES = 8 << 20
 """Bytes between two syncs: a commit waits for whatever the disk was given before it."""
+
+_ENTRY_BYTES_MAX = 72
+"""Of the directory: two lengths and an offset of 20 digits, a type, and what stands between."""
+_FACTS_BYTES_MAX = 256
+"""Of the directory: what is not of an array."""
 
 _uids = itertools.count(1)
 
@@ -159,15 +165,9 @@ class Segment:
         Raises:
             OSError: no space, or the device failed; nothing is left under `path`.
         """
-        temporary = path.with_name(path.name + ".tmp")
-        try:
-            with temporary.open("wb", buffering=0) as file:
-                _write_file(file.fileno(), self._arrays, self.num_docs, self.meta)
-                os.fsync(file.fileno())
-            temporary.rename(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        with SegmentWriter(path, self._arrays) as writer:
+            writer.write(self._arrays)
+            writer.finish(self.num_docs, self.meta)
 
     @classmethod
     def open(cls, path: Path) -> Segment:
@@ -220,86 +220,103 @@ def _align(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-class _Output:
-    """A file that is written in order, checksummed, and synced along the way.
+class SegmentWriter:
+    """Writes a segment file, array by array; a context that `finish` must end.
+
+    It writes under a temporary name, and `finish` renames: until then, nothing is under `path`.
 
     Args:
-        file: descriptor, positioned where writing begins.
-
-    Attributes:
-        checksum: of what was written.
+        path: of the segment.
+        names: of the arrays that may come; the directory, which is written last, gets as much room
+            as these need.
     """
 
-    def __init__(self, file: int) -> None:
-        self.checksum = xxhash.xxh3_64()
-        self._file = file
+    def __init__(self, path: Path, names: Iterable[str]) -> None:
+        self._path = path
+        self._temporary = path.with_name(path.name + ".tmp")
+        self._directory_bytes = _align(_FACTS_BYTES_MAX + sum(_entry_bytes(name) for name in names))
+        self._arrays: list[tuple[str, str, list[int], int]] = []
+        self._file = -1
+        self._end = HEADER_BYTES
         self._num_unsynced = 0
 
-    def write(self, content: memoryview) -> None:
-        """Write everything."""
+    def __enter__(self) -> Self:
+        self._file = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._put(bytes(self._directory_bytes))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._file)
+        self._temporary.unlink(missing_ok=True)
+
+    def write(self, arrays: Mapping[str, Array]) -> None:
+        """Write arrays.
+
+        Raises:
+            OSError: no space, or the device failed.
+        """
+        for name, array in arrays.items():
+            self._put(bytes(_align(self._end) - self._end))
+            self._arrays.append((name, array.dtype.str, list(array.shape), self._end))
+            self._put(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+    def finish(self, num_docs: int, meta: Mapping[str, Any]) -> None:
+        """Write directory and header, sync the file and rename it.
+
+        The directory entry is not synced here: the manifest that names the file syncs the folder.
+
+        Raises:
+            OSError: no space, or the device failed.
+        """
+        directory = orjson.dumps({"num_docs": num_docs, "meta": meta, "arrays": self._arrays})
+        assert len(directory) <= self._directory_bytes, "arrays that were not announced"
+        os.lseek(self._file, HEADER_BYTES, os.SEEK_SET)
+        write_all(self._file, memoryview(directory.ljust(self._directory_bytes)))
+        header = b"".join(
+            (
+                MAGIC,
+                SEGMENT_VERSION.to_bytes(4, "little"),
+                self._directory_bytes.to_bytes(4, "little"),
+                self._end.to_bytes(8, "little"),
+            )
+        )
+        checksum = _checksum(self._file, self._end, header)
+        os.pwrite(self._file, header + checksum.to_bytes(8, "little"), 0)
+        os.fsync(self._file)
+        self._temporary.rename(self._path)
+
+    def _put(self, content: bytes | memoryview) -> None:
+        """Write at the end, and sync now and then: a commit waits for what the disk got before."""
+        if self._end == HEADER_BYTES:
+            os.lseek(self._file, HEADER_BYTES, os.SEEK_SET)
+        content = memoryview(content)
         for start in range(0, len(content), CALL_BYTES):
             piece = content[start : start + CALL_BYTES]
             write_all(self._file, piece)
-            self.checksum.update(piece)
+            self._end += len(piece)
             self._num_unsynced += len(piece)
             if self._num_unsynced >= SYNC_BYTES:
                 os.fdatasync(self._file)
                 self._num_unsynced = 0
 
 
-def _write_file(
-    file: int, arrays: Mapping[str, Array], num_docs: int, meta: Mapping[str, Any]
-) -> None:
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    directory, offsets = _encode_directory(contiguous, num_docs, meta)
-    # Everything after the checksummed header first; the header goes last, when the size is known.
-    os.lseek(file, HEADER_BYTES - 32, os.SEEK_SET)
-    output = _Output(file)
-    output.write(memoryview(bytes(32) + directory))
-    end = HEADER_BYTES + len(directory)
-    for name, array in contiguous.items():
-        output.write(memoryview(bytes(offsets[name] - end)))
-        output.write(array.reshape(-1).view(np.uint8).data)
-        end = offsets[name] + array.nbytes
-    header = b"".join(
-        (
-            MAGIC,
-            SEGMENT_VERSION.to_bytes(4, "little"),
-            len(directory).to_bytes(4, "little"),
-            end.to_bytes(8, "little"),
-        )
-    )
-    output.checksum.update(header)
-    os.pwrite(file, header + output.checksum.intdigest().to_bytes(8, "little"), 0)
+def _entry_bytes(name: str) -> int:
+    """Return an upper bound of what an array takes in the directory."""
+    return len(name.encode()) + _ENTRY_BYTES_MAX
 
 
-def _encode_directory(
-    arrays: Mapping[str, Array], num_docs: int, meta: Mapping[str, Any]
-) -> tuple[bytes, dict[str, int]]:
-    """Lay the arrays out after a directory whose size depends on the offsets in it.
-
-    Starts with a size of 0 and retries with the size that the directory turned out to have.
-    """
-    size = 0
-    while True:
-        offsets: dict[str, int] = {}
-        end = HEADER_BYTES + size
-        for name, array in arrays.items():
-            offsets[name] = _align(end)
-            end = offsets[name] + array.nbytes
-        directory = orjson.dumps(
-            {
-                "num_docs": num_docs,
-                "meta": meta,
-                "arrays": [
-                    [name, array.dtype.str, list(array.shape), offsets[name]]
-                    for name, array in arrays.items()
-                ],
-            }
-        )
-        if len(directory) <= size:
-            return directory.ljust(size), offsets
-        size = len(directory) + 32  # larger offsets may have more digits
+def _checksum(file: int, size: int, header: bytes) -> int:
+    """Return the checksum of a file with a header; see the module's drawing."""
+    checksum = xxhash.xxh3_64()
+    buffer = memoryview(bytearray(min(CALL_BYTES, size)))
+    offset = 32
+    while offset < size:
+        piece = buffer[: min(CALL_BYTES, size - offset)]
+        read_all(file, piece, offset)
+        checksum.update(piece)
+        offset += len(piece)
+    checksum.update(header)
+    return checksum.intdigest()
 
 
 def _verify(file: int, path: Path) -> int:
@@ -317,15 +334,6 @@ def _verify(file: int, path: Path) -> int:
     size = int.from_bytes(header[16:24], "little")
     if os.fstat(file).st_size != size:
         raise DamagedSegment(f"{path.name}: {os.fstat(file).st_size} bytes instead of {size}")
-    checksum = xxhash.xxh3_64()
-    buffer = memoryview(bytearray(min(CALL_BYTES, size)))
-    offset = 32
-    while offset < size:
-        piece = buffer[: min(CALL_BYTES, size - offset)]
-        read_all(file, piece, offset)
-        checksum.update(piece)
-        offset += len(piece)
-    checksum.update(header[:24])
-    if checksum.intdigest() != int.from_bytes(header[24:32], "little"):
+    if _checksum(file, size, header[:24]) != int.from_bytes(header[24:32], "little"):
         raise DamagedSegment(f"{path.name}: checksum differs")
     return size

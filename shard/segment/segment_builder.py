@@ -5,7 +5,8 @@
                                  ├─ ObjectFields    geo.* nested.*, for points and nested objects
                                  └─                 docs.*   record and place
 
-    segments ── doc maps ──▶ merge_* of each, as arrays: no item is parsed again
+    segments ── doc maps ──▶ merge_* of each, as arrays: no item is parsed again; each structure
+                             goes to the file as soon as it is merged, unless all stay in memory
 
 A doc map gives each document of a part its ordinal in the result, or -1 if it is dropped. It is
 monotone, and the parts are consecutive, so the result has its documents in the order of their
@@ -16,21 +17,25 @@ Costs per item of 500 bytes (one core): see `benchmarks`; nearly all of it is te
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shard.segment.columns import build_columns, merge_columns
+from shard.segment.doc_sets import StoredSets
 from shard.segment.extraction import Extraction, extract
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.object_fields import ObjectFields, merge_object_fields
-from shard.segment.segment import Segment
+from shard.segment.room import MEMORY, Room, count_kept, move_kept, pieces
+from shard.segment.segment import Segment, SegmentWriter
 from shard.segment.text_index import build_text, merge_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from common.configuration import IndexConfiguration
 
 
@@ -102,49 +107,118 @@ class SegmentBuilder:
 
 
 def merge_segments(parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]]) -> Segment:
-    """Merge segments into one.
+    """Merge segments into one in memory.
 
     Args:
         parts: in the order of their records.
         doc_maps: by part: new ordinal of each document, or -1.
     """
-    num_docs = sum(int(np.count_nonzero(doc_map >= 0)) for doc_map in doc_maps)
-    kept = [doc_map >= 0 for doc_map in doc_maps]
-    arrays: dict[str, NDArray[Any]] = {
-        name: np.concatenate([part[name][keep] for part, keep in zip(parts, kept, strict=True)])
-        for name in ("docs.record", "docs.place")
-    }
-    arrays |= merge_text(parts, doc_maps, num_docs)
-    arrays |= merge_columns(parts, doc_maps, num_docs)
-    arrays |= merge_object_fields(parts, doc_maps, num_docs)
+    arrays: dict[str, NDArray[Any]] = {}
+    for more in _merge_arrays(parts, doc_maps, MEMORY):
+        arrays |= more
     return _with_docs(arrays)
 
 
+def merge_to_file(
+    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], path: Path
+) -> None:
+    """Merge segments into one in a file, in memory that does not grow with them.
+
+    Each structure is written as soon as it is merged; see `room` for what it needs until then.
+
+    Args:
+        parts: in the order of their records.
+        doc_maps: by part: new ordinal of each document, or -1.
+        path: of the file.
+
+    Raises:
+        OSError: no space, or the device failed; nothing is left under `path`.
+    """
+    with SegmentWriter(path, _possible_names(parts)) as writer:
+        merged = _merge_arrays(parts, doc_maps, Room(path.parent))
+        docs = next(merged)
+        writer.write(docs)
+        facts = _with_docs(docs)
+        del docs
+        for arrays in merged:
+            writer.write(arrays)
+        writer.finish(facts.num_docs, facts.meta)
+
+
+def _merge_arrays(
+    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield the arrays of a merged segment, structure by structure; first docs.*."""
+    num_docs = sum(map(count_kept, doc_maps))
+    docs: dict[str, NDArray[Any]] = {}
+    for name in ("docs.record", "docs.place"):
+        docs[name] = room.empty(num_docs, np.uint64)
+        at = 0
+        for part, doc_map in zip(parts, doc_maps, strict=True):
+            at = move_kept(part[name], doc_map, docs[name], at)
+    yield docs
+    del docs
+    yield from merge_text(parts, doc_maps, num_docs, room)
+    yield from merge_columns(parts, doc_maps, num_docs, room)
+    yield from merge_object_fields(parts, doc_maps, num_docs, room)
+
+
+def _possible_names(parts: Sequence[Segment]) -> set[str]:
+    """Return the names that a merged segment may have: those of its parts, and some more.
+
+    A merger may be large enough for stored sets, and a column of numbers or points may change its
+    form.
+    """
+    names = {name for part in parts for name in part}
+    for name in list(names):
+        stem, _, last = name.rpartition(".")
+        more: tuple[str, ...] = ()
+        if last == "codes":
+            more = StoredSets._fields
+        elif last == "values":
+            more = ("docs", "residuals")
+        elif last == "lats":
+            more = ("docs",)
+        names.update(f"{stem}.{one}" for one in more)
+    return names
+
+
 def make_doc_maps(
-    parts: Sequence[Segment], dropped: Sequence[NDArray[np.uint32] | None]
+    parts: Sequence[Segment],
+    dropped: Sequence[NDArray[np.uint32] | None],
+    room: Room = MEMORY,
 ) -> list[NDArray[np.int64]]:
     """Return the doc maps of parts without their dropped documents.
 
     Args:
         parts: in the order of their records.
         dropped: by part: ordinals of documents to drop, or None.
+        room: where large maps go.
     """
     doc_maps = []
     first = 0
     for part, gone in zip(parts, dropped, strict=True):
-        keep = np.ones(part.num_docs, np.bool_)
+        doc_map = room.zeros(part.num_docs, np.int64)
         if gone is not None:
-            keep[gone] = False
-        ordinals = np.cumsum(keep, dtype=np.int64) + (first - 1)
-        doc_maps.append(np.where(keep, ordinals, -1))
-        first += int(np.count_nonzero(keep))
+            doc_map[gone] = -1
+        for rows in pieces(part.num_docs):
+            keep = doc_map[rows] == 0
+            ordinals = np.cumsum(keep, dtype=np.int64) + (first - 1)
+            doc_map[rows] = np.where(keep, ordinals, -1)
+            first += int(np.count_nonzero(keep))
+        doc_maps.append(doc_map)
     return doc_maps
 
 
 def _with_docs(arrays: dict[str, NDArray[Any]]) -> Segment:
     places = arrays["docs.place"]
-    return Segment(
-        arrays,
-        num_docs=len(places),
-        meta={"places_ascending": bool((places[1:] > places[:-1]).all())},
+    are_ascending = all(
+        bool(
+            (
+                places[rows.start + 1 : rows.stop + 1]
+                > places[rows][: len(places) - 1 - rows.start]
+            ).all()
+        )
+        for rows in pieces(len(places))
     )
+    return Segment(arrays, num_docs=len(places), meta={"places_ascending": are_ascending})

@@ -78,6 +78,7 @@ from shard.segment.postings import (
     trim_lists,
 )
 from shard.segment.prefix_lists import PrefixRanges, add_prefix_lists
+from shard.segment.room import MEMORY, Growing, Room
 from shard.segment.segment import Segment, name_group
 from shard.segment.vocabulary import (
     TERM_PADDING,
@@ -90,7 +91,7 @@ from shard.segment.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -98,6 +99,8 @@ _STRING: Final = int(ValueKind.STRING)
 _CHUNK_WORDS: Final = 1024
 """Words that the tokenizer returns at a time: they stay in the first-level cache."""
 _TABLE_SIZE_MIN: Final = 2048
+PIECE_BYTES: Final = 8 << 20
+"""Of postings, and of positions, that are merged at a time."""
 
 _KEY: Final = 0  # columns of the words of a batch, see `_number_chunk`
 _START: Final = 1
@@ -548,23 +551,25 @@ def _invert(
 
 def _name_arrays(
     num_docs: int,
+    postings: Growing[np.uint8],
     term_bytes: NDArray[np.uint8],
     term_starts: NDArray[np.int64],
-    lists: tuple[NDArray[Any], ...],
+    lists: PostingLists,
     doc_freqs: NDArray[np.uint32],
-    positions: tuple[NDArray[Any], ...],
+    positions: Positions,
+    room: Room,
 ) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of a segment, given the result of `_invert` or `_merge`."""
-    terms = finish_vocabulary(term_bytes, term_starts)
+    """Return the arrays of a segment, given its lists, without postings, and these."""
+    terms = finish_vocabulary(term_bytes, term_starts, room)
     ranges, all_lists, all_freqs = add_prefix_lists(
-        terms, PostingLists(*lists), doc_freqs, num_docs
+        terms, lists, postings, doc_freqs, num_docs, room
     )
     return (
         name_group("text", terms)
         | name_group("text", all_lists)
-        | name_group("text", Positions(*positions))
+        | name_group("text", positions)
         | name_group("text", ranges)
-        | name_group("text", make_dense_lists(all_lists, all_freqs, num_docs))
+        | name_group("text", make_dense_lists(all_lists, all_freqs, num_docs, room))
         | {"text.doc_freqs": all_freqs}
     )
 
@@ -591,7 +596,21 @@ def build_text(
     order = np.argsort(keys)
     sort_ties(order, keys, term_bytes, terms)
     inverted = _invert(words, positions, instances, terms, term_bytes, order)
-    return _name_arrays(extraction.num_docs, *inverted) | arrange_lengths(
+    term_bytes, term_starts, all_lists, doc_freqs, all_positions = inverted
+    lists = PostingLists(*all_lists)
+    postings = Growing(MEMORY, np.uint8)
+    postings.append(lists.postings[:-POSTINGS_PADDING])
+    arrays = _name_arrays(
+        extraction.num_docs,
+        postings,
+        term_bytes,
+        term_starts,
+        lists,
+        doc_freqs,
+        Positions(*all_positions),
+        MEMORY,
+    )
+    return arrays | arrange_lengths(
         instances.docs, instances.fields, instances.codes, extraction.num_docs
     )
 
@@ -631,12 +650,55 @@ def _find_least(parts: _Parts, heads: I64Array, equal: I64Array) -> int:
     return num_equal
 
 
+@arguments
+class _Merged(NamedTuple):
+    """The text of a merged segment, as far as it is written, with room for more.
+
+    Attributes:
+        term_bytes: as of a vocabulary.
+        term_starts: as of a vocabulary.
+        lists: of its terms.
+        doc_freqs: by term.
+        positions: of its terms.
+    """
+
+    term_bytes: NDArray[np.uint8]
+    term_starts: NDArray[np.int64]
+    lists: PostingLists
+    doc_freqs: NDArray[np.uint32]
+    positions: Positions
+
+
+@arguments
+class _Written(NamedTuple):
+    """How much of `_Merged` is written.
+
+    Attributes:
+        num_terms: terms.
+        num_bytes: of terms.
+        num_postings: bytes.
+        num_rows: of the skip arrays.
+        num_positions: bytes.
+    """
+
+    num_terms: int
+    num_bytes: int
+    num_postings: int
+    num_rows: int
+    num_positions: int
+
+
 @kernel
-def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Positions]:
-    """Merge the vocabularies, posting lists and positions of parts.
+def _merge(parts: _Parts, merged: _Merged, written: _Written) -> _Written:
+    """Merge the terms of parts, with their posting lists and positions, and append them.
+
+    Args:
+        parts: to merge.
+        merged: has room for all that these have, no term shared and no document dropped.
+        written: how much was written before.
 
     Returns:
-        As `_invert`.
+        How much is written now.
     """
     term_bytes, term_starts = parts.term_bytes, parts.term_starts
     postings, posting_starts, entry_counts = (
@@ -647,19 +709,10 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
     positions, position_starts = parts.positions, parts.position_starts
     doc_map, term_bases, bases = parts.doc_map, parts.term_bases, parts.bases
     num_parts = len(term_bases) - 1
-    # Room for the worst case: no term shared, no document dropped.
-    num_terms_max = term_bases[num_parts]
-    num_entries_max = 0
-    for count in entry_counts:
-        num_entries_max += count
-    sorted_starts = np.empty(num_terms_max + 1, np.int64)
-    sorted_bytes = np.empty(len(term_bytes) + TERM_PADDING, np.uint8)
-    lists = _reserve_lists(num_terms_max, num_entries_max)
-    _, out_starts, out_counts, out_skip_starts, skip_docs, _ = lists
-    out_freqs = np.empty(num_terms_max, np.uint32)
-    out_positions = np.empty(len(positions), np.uint8)
-    out_position_starts = np.empty(num_terms_max + 1, np.int64)
-    out_skip_positions = np.empty(len(skip_docs), np.uint32)
+    sorted_bytes, sorted_starts, lists, out_freqs, out_all_positions = merged
+    _, out_starts, out_counts, out_skip_starts, _, _ = lists
+    out_positions, out_position_starts, out_skip_positions = out_all_positions
+    num_terms, num_bytes, cursor, num_rows, position_cursor = written
 
     # One head per part: the next term to merge.
     heads = np.empty(num_parts, np.int64)
@@ -671,11 +724,6 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
     block = new_block()
     docs, fields, freqs = block
 
-    num_terms = 0
-    num_bytes = 0
-    cursor = 0
-    position_cursor = 0
-    num_rows = 0
     while True:
         # The least term, and all parts that have it.
         num_equal = _find_least(parts, heads, equal)
@@ -745,80 +793,227 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
             sorted_bytes[num_bytes] = term_bytes[offset]
             num_bytes += 1
         num_terms += 1
-    sorted_starts[num_terms] = num_bytes
-    out_position_starts[num_terms] = position_cursor
-    sorted_bytes[num_bytes : num_bytes + TERM_PADDING] = 0
-    return (
-        sorted_bytes[: num_bytes + TERM_PADDING].copy(),
-        sorted_starts[: num_terms + 1].copy(),
-        trim_lists(lists, num_terms, num_rows, cursor),
-        out_freqs[:num_terms].copy(),
-        Positions(
-            out_positions[:position_cursor].copy(),
-            out_position_starts[: num_terms + 1].copy(),
-            out_skip_positions[:num_rows].copy(),
-        ),
-    )
+    return _Written(num_terms, num_bytes, cursor, num_rows, position_cursor)
+
+
+class _TextMerge:
+    """The text of a segment while it is merged, one range of terms after the other.
+
+    Args:
+        parts: the segments.
+        doc_maps: see `merge_text`.
+        room: where large arrays go.
+    """
+
+    def __init__(
+        self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room
+    ) -> None:
+        self._parts = parts
+        self._vocabularies = [Vocabulary(part.group(Terms, "text")) for part in parts]
+        self._doc_map = room.concatenate(doc_maps)
+        self._doc_bases = np.cumsum([0, *map(len, doc_maps)])[:-1]
+        self._room = room
+        self._term_bytes = Growing(room, np.uint8)
+        self._term_starts = Growing(room, np.int64)
+        self.postings = Growing(room, np.uint8)
+        self._posting_starts = Growing(room, np.int64)
+        self._entry_counts = Growing(room, np.uint32)
+        self._skip_starts = Growing(room, np.uint32)
+        self._skip_docs = Growing(room, np.uint32)
+        self._skip_postings = Growing(room, np.uint32)
+        self._doc_freqs = Growing(room, np.uint32)
+        self._positions = Growing(room, np.uint8)
+        self._position_starts = Growing(room, np.int64)
+        self._skip_positions = Growing(room, np.uint32)
+
+    def run(self, piece_bytes: int) -> None:
+        """Merge everything, about so many bytes of the parts at a time."""
+        begins = [0] * len(self._parts)
+        while (ends := self._choose_ends(begins, piece_bytes)) != begins:
+            self._merge_range(begins, ends)
+            begins = ends
+
+    def finish(
+        self,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], PostingLists, NDArray[np.uint32], Positions]:
+        """Return what `_invert` returns; the postings are empty, see there."""
+        self._term_starts.append(np.array([self._term_bytes.length], np.int64))
+        self._term_bytes.append(np.zeros(TERM_PADDING, np.uint8))
+        self._posting_starts.append(np.array([self.postings.length], np.int64))
+        self._skip_starts.append(np.array([self._skip_docs.length], np.uint32))
+        self._position_starts.append(np.array([self._positions.length], np.int64))
+        lists = PostingLists(
+            np.zeros(0, np.uint8),
+            self._posting_starts.finish(),
+            self._entry_counts.finish(),
+            self._skip_starts.finish(),
+            self._skip_docs.finish(),
+            self._skip_postings.finish(),
+        )
+        positions = Positions(
+            self._positions.finish(),
+            self._position_starts.finish(),
+            self._skip_positions.finish(),
+        )
+        return (
+            self._term_bytes.finish(),
+            self._term_starts.finish(),
+            lists,
+            self._doc_freqs.finish(),
+            positions,
+        )
+
+    def _choose_ends(self, begins: Sequence[int], piece_bytes: int) -> list[int]:
+        """Return, by part, the end of the next range of terms; the same range in all parts."""
+        share = max(1, piece_bytes // len(self._parts))
+        nexts = [
+            _count_within(part, begin, share)
+            for part, begin in zip(self._parts, begins, strict=True)
+        ]
+        bounds = [
+            vocabulary.term(stop)
+            for vocabulary, stop in zip(self._vocabularies, nexts, strict=True)
+            if stop < len(vocabulary)
+        ]
+        if not bounds:
+            return nexts
+        bound = min(bounds)
+        return [
+            max(begin, one.prefix_range(bound)[0])
+            for one, begin in zip(self._vocabularies, begins, strict=True)
+        ]
+
+    def _merge_range(self, begins: Sequence[int], ends: Sequence[int]) -> None:
+        """Merge the terms of the parts between these ordinals, and append them."""
+        parts = self._join(begins, ends)
+        num_terms = len(parts.entry_counts)
+        num_entries = int(parts.entry_counts.sum(dtype=np.int64))
+        num_rows = num_entries // BLOCK_ENTRIES + num_terms
+        num_bytes = num_entries * ENTRY_BYTES_MAX + num_rows * BLOCK_HEADER_BYTES
+        postings, term_bytes, positions = self.postings, self._term_bytes, self._positions
+        by_term = (
+            self._term_starts,
+            self._posting_starts,
+            self._entry_counts,
+            self._skip_starts,
+            self._doc_freqs,
+            self._position_starts,
+        )
+        by_row = self._skip_docs, self._skip_postings, self._skip_positions
+        written = _merge(
+            parts,
+            _Merged(
+                term_bytes.reserve(len(parts.term_bytes)),
+                self._term_starts.reserve(num_terms),
+                PostingLists(
+                    postings.reserve(num_bytes),
+                    self._posting_starts.reserve(num_terms),
+                    self._entry_counts.reserve(num_terms),
+                    self._skip_starts.reserve(num_terms),
+                    self._skip_docs.reserve(num_rows),
+                    self._skip_postings.reserve(num_rows),
+                ),
+                self._doc_freqs.reserve(num_terms),
+                Positions(
+                    positions.reserve(len(parts.positions)),
+                    self._position_starts.reserve(num_terms),
+                    self._skip_positions.reserve(num_rows),
+                ),
+            ),
+            _Written(
+                self._doc_freqs.length,
+                term_bytes.length,
+                postings.length,
+                self._skip_docs.length,
+                positions.length,
+            ),
+        )
+        num_terms, term_bytes.length, postings.length, num_rows, positions.length = written
+        for one in by_term:
+            one.length = num_terms
+        for one in by_row:
+            one.length = num_rows
+
+    def _join(self, begins: Sequence[int], ends: Sequence[int]) -> _Parts:
+        """Concatenate a range of the terms of all parts, and note where each part begins."""
+        ranges = list(zip(self._parts, begins, ends, strict=True))
+
+        def by_term(name: str, more: int = 0) -> NDArray[Any]:
+            return self._room.concatenate([part[name][a : b + more] for part, a, b in ranges])
+
+        def in_bytes(name: str, starts: str, padding: int) -> tuple[NDArray[Any], list[int]]:
+            """Return the bytes of the terms, and for each part what leads from its own offsets."""
+            bounds = [(int(part[starts][a]), int(part[starts][b])) for part, a, b in ranges]
+            pieces = [
+                part[name][low:high]
+                for (part, _, _), (low, high) in zip(ranges, bounds, strict=True)
+            ]
+            at = 0
+            bases = []
+            for low, high in bounds:
+                bases.append(at - low)
+                at += high - low
+            return self._room.concatenate(pieces, padding), bases
+
+        term_bytes, byte_bases = in_bytes("text.term_bytes", "text.term_starts", TERM_PADDING)
+        postings, posting_bases = in_bytes("text.postings", "text.posting_starts", POSTINGS_PADDING)
+        positions, position_bases = in_bytes("text.positions", "text.position_starts", 0)
+        bases = np.array([byte_bases, posting_bases, position_bases, self._doc_bases], np.int64)
+        return _Parts(
+            term_bytes=term_bytes,
+            term_starts=by_term("text.term_starts", 1),
+            term_keys=by_term("text.term_keys"),
+            postings=postings,
+            posting_starts=by_term("text.posting_starts", 1),
+            entry_counts=by_term("text.entry_counts"),
+            positions=positions,
+            position_starts=by_term("text.position_starts", 1),
+            doc_map=self._doc_map,
+            term_bases=np.cumsum([0, *(b - a for _, a, b in ranges)], dtype=np.int64),
+            bases=np.ascontiguousarray(bases.T),
+        )
+
+
+def _count_within(part: Segment, begin: int, num_bytes: int) -> int:
+    """Return the end of the terms from one on whose postings and positions have so many bytes.
+
+    It is one term at least, and as many as are left if that is less.
+    """
+    num_terms = len(part["text.term_keys"])
+    stop = num_terms
+    for name in ("text.posting_starts", "text.position_starts"):
+        starts = part[name][: num_terms + 1]
+        stop = min(stop, int(np.searchsorted(starts, starts[begin] + num_bytes, "right")) - 1)
+    return min(max(stop, begin + 1), num_terms)
 
 
 def merge_text(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
-) -> dict[str, NDArray[np.generic]]:
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
+    piece_bytes: int = PIECE_BYTES,
+) -> Iterator[dict[str, NDArray[np.generic]]]:
     """Merge the text structures of segments, leaving out dropped documents.
 
     Args:
         parts: the segments, in the order of their documents.
         doc_maps: per part, new ordinal by old one, -1: dropped; ascending.
         num_docs: documents of the merged segment.
+        room: where large arrays go.
+        piece_bytes: of the parts' postings and of their positions, to be merged at a time.
 
-    Returns:
-        The arrays "text.*": the same as if the kept documents had been built in one batch.
+    Yields:
+        The arrays "text.*": all together the same as if the kept documents had been built in one
+        batch.
 
-    Cost: about 35 ns an entry; scratch of the parts' and the result's size.
+    Cost: about 35 ns an entry; in memory, some times `piece_bytes`.
     """
-
-    def joined(name: str) -> NDArray[Any]:
-        return np.concatenate([part[name] for part in parts])
-
-    def joined_of_terms(name: str, more: int) -> NDArray[Any]:
-        """Concatenate without the prefix lists, which are built anew."""
-        return np.concatenate(
-            [part[name][: count + more] for part, count in zip(parts, num_terms, strict=True)]
-        )
-
-    def offsets(names: str) -> NDArray[np.int64]:
-        sizes = [len(part[names]) for part in parts]
-        return np.concatenate([[0], np.cumsum(sizes[:-1], dtype=np.int64)])
-
-    # Concatenate the arrays of all parts, and note where each part begins.
-    num_terms = [len(part["text.term_keys"]) for part in parts]
-    maps = np.concatenate([np.asarray(one, np.int64) for one in doc_maps])
-    map_sizes = [len(one) for one in doc_maps]
-    bases = np.stack(
-        [
-            offsets("text.term_bytes"),
-            offsets("text.postings"),
-            offsets("text.positions"),
-            np.concatenate([[0], np.cumsum(map_sizes[:-1], dtype=np.int64)]),
-        ],
-        axis=1,
-    ).astype(np.int64)
-    merged = _merge(
-        _Parts(
-            term_bytes=joined("text.term_bytes"),
-            term_starts=joined("text.term_starts"),
-            term_keys=joined("text.term_keys"),
-            postings=joined("text.postings"),
-            posting_starts=joined_of_terms("text.posting_starts", 1),
-            entry_counts=joined_of_terms("text.entry_counts", 0),
-            positions=joined("text.positions"),
-            position_starts=joined("text.position_starts"),
-            doc_map=maps,
-            term_bases=np.concatenate([[0], np.cumsum(num_terms)]).astype(np.int64),
-            bases=np.ascontiguousarray(bases),
-        )
-    )
-    return _name_arrays(num_docs, *merged) | merge_lengths(parts, doc_maps, num_docs)
+    merge = _TextMerge(parts, doc_maps, room)
+    merge.run(piece_bytes)
+    merged = merge.finish()
+    yield _name_arrays(num_docs, merge.postings, *merged, room)
+    yield merge_lengths(parts, doc_maps, num_docs, room)
 
 
 class TextIndex:

@@ -63,6 +63,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
+from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -653,15 +654,17 @@ def _padded(word: str) -> tuple[NDArray[np.uint8], int]:
     return np.frombuffer(bytearray(encoded) + bytes(TERM_PADDING), np.uint8), len(encoded)
 
 
-def finish_vocabulary(term_bytes: NDArray[np.uint8], term_starts: NDArray[np.int64]) -> Terms:
+def finish_vocabulary(
+    term_bytes: NDArray[np.uint8], term_starts: NDArray[np.int64], room: Room = MEMORY
+) -> Terms:
     """Return the vocabulary of sorted terms (bytes padded by `TERM_PADDING`)."""
     num_terms = len(term_starts) - 1
     terms = Terms(
         term_bytes,
         term_starts,
-        np.empty(num_terms, np.uint64),
-        np.empty(num_terms, np.uint32),
-        np.empty(num_terms, np.uint8),
+        room.empty(num_terms, np.uint64),
+        room.empty(num_terms, np.uint32),
+        room.empty(num_terms, np.uint8),
     )
     describe_terms(terms)
     return terms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+from numpy.typing import NDArray
 
 from common.analysis.analyzer import Analyzer
 from shard.query.frequent_pairs import keep_frequent_pairs
@@ -133,3 +135,8 @@ def scores_of(match: TextMatch) -> list[float]:
     assert match.ranked.scores is not None
     scores: list[float] = match.ranked.scores.tolist()
     return scores
+
+
+def join(batches: Iterable[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays that a merge yields, all together."""
+    return dict(itertools.chain.from_iterable(batch.items() for batch in batches))

@@ -19,7 +19,7 @@ from shard.segment.bitset_postings import (
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.text_index import TextIndex, merge_text, text_index
-from tests.shard.text_model import Lists, list_places, make_segment
+from tests.shard.text_model import Lists, join, list_places, make_segment
 
 EVERY_LIST = Lists(entries_min=3, dense_docs_min=1, docs_per_entry_max=1_000_000)
 
@@ -130,7 +130,7 @@ def test_a_merge_makes_them_anew() -> None:
     doc_map = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     num_kept = int(is_kept.sum())
     with EVERY_LIST.in_force():
-        arrays = merge_text(parts, [doc_map[:333], doc_map[333:]], num_kept)
+        arrays = join(merge_text(parts, [doc_map[:333], doc_map[333:]], num_kept))
     merged = text_index(Segment(arrays, num_docs=num_kept))
     built = text_index(
         make_segment([item for i, item in enumerate(items) if i % 7], registry, EVERY_LIST)

@@ -15,7 +15,7 @@ from shard.segment.field_registry import FieldRegistry
 from shard.segment.postings import BLOCK_ENTRIES, decode_block, new_block
 from shard.segment.prefix_lists import ENTRIES_MIN, LARGE_DOCS, LARGE_ENTRIES_MIN, entries_min
 from shard.segment.text_index import TextIndex, merge_text, text_index
-from tests.shard.text_model import Lists, Places, list_places, make_segment
+from tests.shard.text_model import Lists, Places, join, list_places, make_segment
 
 # Characters of one to four bytes; some begin with the same bytes.
 TERMS = st.text(st.sampled_from("abéêаб中丮𝒳𝒴"), min_size=1, max_size=5)
@@ -107,7 +107,7 @@ def test_lists_of_many_blocks_survive_a_merge() -> None:
     ordinals = np.cumsum([i % 10 > 0 for i in range(len(items))]) - 1
     doc_map = np.where(np.arange(len(items)) % 10 > 0, ordinals, -1)
     with lists.in_force():
-        merged = merge_text(parts, [doc_map[:300], doc_map[300:]], len(kept))
+        merged = join(merge_text(parts, [doc_map[:300], doc_map[300:]], len(kept)))
 
     built = make_segment(kept, registry, lists)
     for name, array in merged.items():

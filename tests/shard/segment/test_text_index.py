@@ -23,7 +23,7 @@ from shard.segment.postings import (
 from shard.segment.segment import Segment
 from shard.segment.text_index import TextIndex, merge_text, text_index
 from shard.segment.vocabulary import edit_distance
-from tests.shard.text_model import list_places, make_segment, osa_distance
+from tests.shard.text_model import join, list_places, make_segment, osa_distance
 
 WORDS = st.sampled_from(
     [
@@ -128,7 +128,7 @@ def test_merged_segments_equal_one_built_from_the_kept_items(
                 num_docs += 1
         maps.append(doc_map)
 
-    merged = merge_text(parts, maps, num_docs)
+    merged = join(merge_text(parts, maps, num_docs))
 
     kept = [item for item, keep in zip(items, is_kept, strict=True) if keep]
     built = make_segment(kept, registry)
@@ -147,7 +147,7 @@ def test_long_lists_have_skip_rows_and_survive_a_merge() -> None:
 
     parts = [make_segment(items[:300], registry), make_segment(items[300:], registry)]
     maps = [np.arange(300), np.arange(300, 700)]
-    merged = TextIndex(Segment(merge_text(parts, maps, 700), num_docs=700))
+    merged = TextIndex(Segment(join(merge_text(parts, maps, 700)), num_docs=700))
     assert read_all(merged, registry) == list_places(items)[0]
 
 

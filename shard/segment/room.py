@@ -1,0 +1,183 @@
+"""Where the arrays of a merge are: small ones in memory, large ones in files without a name.
+
+A merge makes a segment of any size in a bounded amount of memory. It reads its parts through their
+mappings and works through them in pieces; what it makes, and the few temporary arrays that grow
+with the segments, come from here. From `LARGE_BYTES` on such an array is a mapped file in the
+folder of the index: the kernel may write its pages out and take them back like those of any file.
+The file has no name, so it is gone with its last array, or with the process.
+
+The blocks of a file are reserved before it is mapped. So a full disk is an OSError here, and not a
+signal in the middle of a kernel.
+
+Costs: 0.1 ms for a large array; its pages cost a fault of 1 µs each, four times one in memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+S = TypeVar("S", bound=np.generic)
+
+LARGE_BYTES: Final = 1 << 20
+"""Arrays from this size on are files: more than glibc cuts from its arenas (see
+`common.process.memory`), and so many of the smaller ones are never in use at once."""
+
+PIECE_ROWS: Final = 1 << 17
+"""How many documents, or values, a merge of columns takes at a time: some megabytes."""
+
+
+class Room:
+    """Makes arrays.
+
+    Args:
+        folder: for the files of large arrays; None: all arrays are in memory.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+
+    def empty(self, length: int, dtype: type[S]) -> NDArray[S]:
+        """Return an array with any content.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        num_bytes = length * np.dtype(dtype).itemsize
+        if self.folder is None or num_bytes < LARGE_BYTES:
+            return np.empty(length, dtype)
+        with tempfile.TemporaryFile(dir=self.folder, buffering=0) as file:
+            return _map(file.fileno(), num_bytes, dtype)
+
+    def zeros(self, length: int, dtype: type[S]) -> NDArray[S]:
+        """Return an array of zeros.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        if self.folder is None or length * np.dtype(dtype).itemsize < LARGE_BYTES:
+            return np.zeros(length, dtype)
+        return self.empty(length, dtype)  # a new file reads as zeros
+
+    def concatenate(self, arrays: Sequence[NDArray[S]], padding: int = 0) -> NDArray[S]:
+        """Return arrays of one type, one after the other, then zeros.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        length = sum(map(len, arrays))
+        joined = self.empty(length + padding, arrays[0].dtype.type)
+        np.concatenate(arrays, out=joined[:length])
+        joined[length:] = 0
+        return joined
+
+
+class Growing(Generic[S]):
+    """An array that is written from its beginning to its end, however long it becomes.
+
+    Args:
+        room: where it is.
+        dtype: of its elements.
+
+    Attributes:
+        length: elements that were written.
+    """
+
+    def __init__(self, room: Room, dtype: type[S]) -> None:
+        self.length = 0
+        self._room = room
+        self._dtype = dtype
+        self._array: NDArray[S] = np.empty(0, dtype)
+        self._file: Any = None
+
+    def reserve(self, num_more: int) -> NDArray[S]:
+        """Return the array, with at least so many elements of room after those written.
+
+        It is the array until the next call.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        needed = self.length + num_more
+        if needed > len(self._array):
+            self._grow(needed if not self.length else needed + needed // 4)
+        return self._array
+
+    def append(self, piece: NDArray[S]) -> None:
+        """Write more elements.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        end = self.length + len(piece)
+        self.reserve(len(piece))[self.length : end] = piece
+        self.length = end
+
+    def finish(self) -> NDArray[S]:
+        """Return what was written."""
+        written = self._array[: self.length]
+        # A file takes no memory for what was reserved in vain.
+        return written if self._file is not None else written.copy()
+
+    def _grow(self, capacity: int) -> None:
+        num_bytes = capacity * np.dtype(self._dtype).itemsize
+        written = self._array[: self.length]
+        if self._file is not None:
+            self._array = _map(self._file.fileno(), num_bytes, self._dtype)
+        elif self._room.folder is None or num_bytes < LARGE_BYTES:
+            self._array = np.empty(capacity, self._dtype)
+            self._array[: self.length] = written
+        else:
+            self._file = tempfile.TemporaryFile(dir=self._room.folder, buffering=0)  # noqa: SIM115 - lives as we do
+            self._array = _map(self._file.fileno(), num_bytes, self._dtype)
+            self._array[: self.length] = written
+
+
+def _map(file: int, num_bytes: int, dtype: type[S]) -> NDArray[S]:
+    """Map a file of at least so many bytes."""
+    os.posix_fallocate(file, 0, num_bytes)
+    array: NDArray[S] = np.frombuffer(mmap.mmap(file, num_bytes), dtype)
+    return array
+
+
+MEMORY: Final = Room()
+"""All arrays in memory: for batches, and for merges of segments that are there too."""
+
+
+def pieces(length: int, rows: int = PIECE_ROWS) -> Iterator[slice]:
+    """Yield consecutive slices of at most so many rows."""
+    for first in range(0, length, rows):
+        yield slice(first, min(first + rows, length))
+
+
+def move_kept(
+    source: NDArray[S], doc_map: NDArray[np.int64], target: NDArray[S], at: int = 0
+) -> int:
+    """Copy the values of kept documents, one each, to a target from a position on.
+
+    Args:
+        source: by document.
+        doc_map: of these documents, see `segment_builder`.
+        target: where they go.
+        at: the first one.
+
+    Returns:
+        The position after the last one.
+    """
+    for piece in pieces(len(source)):
+        kept = source[piece][doc_map[piece] >= 0]
+        target[at : at + len(kept)] = kept
+        at += len(kept)
+    return at
+
+
+def count_kept(doc_map: NDArray[np.int64]) -> int:
+    """Return how many documents a map keeps."""
+    return sum(int(np.count_nonzero(doc_map[piece] >= 0)) for piece in pieces(len(doc_map)))
