@@ -22,6 +22,7 @@ from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from shard.segment.facet_dictionary import FacetDictionary
+from shard.segment.room import Room
 from shard.segment.segment import DamagedSegment, Segment
 from shard.segment.segment_builder import merge_to_file
 from shard.storage.group_log import State
@@ -172,18 +173,21 @@ class DerivedFiles:
         segment.write(path)
         return Segment.open(path)
 
-    def merge(self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]]) -> Segment:
+    def merge(
+        self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room
+    ) -> Segment:
         """Merge segments into a new file and return the merger as mapped from there.
 
         Args:
             parts: in the order of their records.
             doc_maps: see `make_doc_maps`.
+            room: where large arrays go meanwhile.
 
         Raises:
             OSError: no room, or the device failed.
         """
         path = self._reserve("segment")
-        merge_to_file(parts, doc_maps, path)
+        merge_to_file(parts, doc_maps, path, room)
         return Segment.open(path)
 
     def _reserve(self, kind: str) -> Path:

@@ -45,6 +45,10 @@ RETRY_SECONDS = 10.0
 NEW_SEGMENTS_MIN = 2
 """While writing, visit an index again once it has so many more segments than at the last visit."""
 
+ROOM_FACTOR = 3
+"""What a merge needs on the disk, in bytes for each of its parts: the result, which may have more
+prefix lists than they, and `room` for it and for temporary arrays."""
+
 PURGEABLE_MAX = 20_000
 """From this many on, dead records are purged between write groups too, not only when idle."""
 
@@ -266,7 +270,7 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
     if chosen is None:
         return False
     parts = views[chosen.start : chosen.stop]
-    num_bytes = sum(view.segment.size for view in parts)
+    num_bytes = ROOM_FACTOR * sum(view.segment.size for view in parts)
     if not has_room(partition, num_bytes):
         raise OSError(errno.ENOSPC, f"no room on the disk for a merge of {num_bytes} bytes")
     _merge(partition, parts, is_flush=is_flush)
@@ -332,12 +336,13 @@ def _merge(
     num_docs = sum(segment.num_docs for segment in segments)
     num_docs -= sum(0 if gone is None else len(gone) for gone in dropped)
     is_file = is_flush or _belongs_in_file(partition, segments, num_docs)
-    doc_maps = make_doc_maps(segments, dropped, Room(partition.folder) if is_file else MEMORY)
+    room = Room(partition.folder) if is_file else MEMORY
+    doc_maps = make_doc_maps(segments, dropped, room)
     is_copy = len(segments) == 1 and num_docs == segments[0].num_docs
     merged: Segment | None = None
     if num_docs and is_file:
         files = partition.derived
-        merged = files.write(segments[0]) if is_copy else files.merge(segments, doc_maps)
+        merged = files.write(segments[0]) if is_copy else files.merge(segments, doc_maps, room)
     elif num_docs:
         merged = segments[0] if is_copy else merge_segments(segments, doc_maps)
     fault("merge.publish")

@@ -37,7 +37,7 @@ from shard.segment.extraction import NO_FIELD
 from shard.segment.facet_columns import build_facets, merge_facets
 from shard.segment.number_columns import build_numbers, merge_numbers
 from shard.segment.presence import build_presence, merge_presence
-from shard.segment.room import MEMORY, Growing, Room, pieces
+from shard.segment.room import MEMORY, Growing, Room
 from shard.segment.segment import Segment
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def merge_elements(
             # An element lives and dies with its document: derive the map of elements from that of
             # documents.
             element_map = room.empty(len(elements.docs), np.int64)
-            for piece in pieces(len(elements.docs)):
+            for piece in room.pieces(len(elements.docs)):
                 docs = doc_map[elements.docs[piece]]
                 keep = docs >= 0
                 element_map[piece] = np.where(keep, np.cumsum(keep) - 1 + kept_docs.length, -1)

@@ -28,7 +28,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
 from common.placement import canonical_id, xxh64
-from shard.segment.room import MEMORY, PIECE_ROWS, Room
+from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,7 +129,7 @@ def merge_ids(
     taken from all parts, and sorted.
     """
     num_ids = sum(len(part["ids.doc"]) for part in parts)
-    num_ranges = max(1, -(-num_ids // PIECE_ROWS))
+    num_ranges = max(1, -(-num_ids // room.piece_rows))
     width = (1 << 64) // num_ranges
     inner = np.array([i * width for i in range(1, num_ranges)], np.uint64)
     bounds = [

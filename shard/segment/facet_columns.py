@@ -57,7 +57,7 @@ from shard.segment.doc_sets import (
     write_sets,
 )
 from shard.segment.extraction import canonical_keys
-from shard.segment.room import MEMORY, Room, pieces
+from shard.segment.room import MEMORY, Room
 from shard.segment.selection import KEY_KINDS, group_values
 
 if TYPE_CHECKING:
@@ -391,7 +391,11 @@ def merge_facets(
     """
     fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_codes(name)})
     for field in fields:
-        column = _join_rows(_KeptRows(parts, doc_maps, field), num_docs, room)
+        rows: Iterable[_Rows] = _KeptRows(parts, doc_maps, field, room)
+        if num_docs <= room.piece_rows:
+            few = list(rows)
+            rows = (_Rows(*map(np.concatenate, zip(*few, strict=True))),)
+        column = _join_rows(rows, num_docs, room)
         if column and num_docs >= SETS_DOCS_MIN:
             column |= build_sets(column["codes"], column.get("starts"), room)
         yield {f"facet.{field}.{name}": array for name, array in column.items()}
@@ -412,17 +416,22 @@ class _KeptRows:
     """The rows of the kept documents of several segments, in pieces."""
 
     def __init__(
-        self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], field: int
+        self,
+        parts: Sequence[Segment],
+        doc_maps: Sequence[NDArray[np.int64]],
+        field: int,
+        room: Room,
     ) -> None:
         self._parts = parts
         self._doc_maps = doc_maps
         self._field = field
+        self._room = room
 
     def __iter__(self) -> Iterator[_Rows]:
         for part, doc_map in zip(self._parts, self._doc_maps, strict=True):
             codes = part.get(f"facet.{self._field}.codes")
             starts = part.get(f"facet.{self._field}.starts")
-            for piece in pieces(len(doc_map)):
+            for piece in self._room.pieces(len(doc_map)):
                 keep = doc_map[piece] >= 0
                 if codes is None:
                     yield _Rows(_NO_CODES, np.zeros(np.count_nonzero(keep), np.uint32))

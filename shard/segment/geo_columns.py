@@ -34,7 +34,7 @@ from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import count_docs, list_docs
 from shard.segment.elements import Elements
 from shard.segment.extraction import parse_numbers
-from shard.segment.room import MEMORY, Growing, Room, pieces
+from shard.segment.room import MEMORY, Growing, Room
 from shard.segment.selection import NUMBER_KINDS, group_values
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _named(field: int, points: _Points, num_docs: int) -> dict[str, NDArray[Any]
     }
     is_one_each = len(points.docs) == num_docs and all(
         bool((np.diff(points.docs[piece]) == 1).all()) and points.docs[piece.start] == piece.start
-        for piece in pieces(num_docs)
+        for piece in MEMORY.pieces(num_docs)
     )
     if not is_one_each:
         arrays[f"geo.{field}.docs"] = points.docs
@@ -247,7 +247,7 @@ def merge_points(
             column = geo_column(part, field)
             if column is None:
                 continue
-            for piece in pieces(len(column.docs)):
+            for piece in room.pieces(len(column.docs)):
                 new_docs = doc_map[column.docs[piece]]
                 keep = new_docs >= 0
                 docs.append(new_docs[keep].astype(np.uint32))

@@ -54,7 +54,7 @@ from common.values import ValueKind
 from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import add_docs
 from shard.segment.extraction import Extraction, parse_numbers
-from shard.segment.room import MEMORY, Room, pieces
+from shard.segment.room import MEMORY, Room
 from shard.segment.selection import NUMBER_KINDS, group_values
 
 if TYPE_CHECKING:
@@ -147,13 +147,14 @@ def merge_numbers(
         {int(name.split(".")[1]) for part in parts for name in part if _is_values(name)}
     )
     for field in fields:
-        kept = _KeptNumbers(
-            [
-                (column, doc_map)
-                for part, doc_map in zip(parts, doc_maps, strict=True)
-                if (column := number_column(part, field)) is not None
-            ]
-        )
+        columns = [
+            (column, doc_map)
+            for part, doc_map in zip(parts, doc_maps, strict=True)
+            if (column := number_column(part, field)) is not None
+        ]
+        kept: Iterable[_Numbers] = _KeptNumbers(columns, room)
+        if sum(len(column.values) for column, _ in columns) <= room.piece_rows:
+            kept = (_join(list(kept)),)
         yield _encode_column(f"number.{field}", kept, num_docs, room)
 
 
@@ -164,12 +165,15 @@ def _is_values(name: str) -> bool:
 class _KeptNumbers:
     """The numbers of the kept documents of several columns, under their new ordinals, in pieces."""
 
-    def __init__(self, columns: Sequence[tuple[NumberColumn, NDArray[np.int64]]]) -> None:
+    def __init__(
+        self, columns: Sequence[tuple[NumberColumn, NDArray[np.int64]]], room: Room
+    ) -> None:
         self._columns = columns
+        self._room = room
 
     def __iter__(self) -> Iterator[_Numbers]:
         for column, doc_map in self._columns:
-            for piece in pieces(len(column.values)):
+            for piece in self._room.pieces(len(column.values)):
                 docs, values, residuals = column.pairs(piece)
                 new_docs = doc_map[docs]
                 keep = new_docs >= 0
@@ -178,6 +182,23 @@ class _KeptNumbers:
                     values[keep],
                     None if residuals is None else residuals[keep],
                 )
+
+
+def _join(numbers: Sequence[_Numbers]) -> _Numbers:
+    """Return a few numbers in one piece."""
+    residuals = None
+    if any(one.residuals is not None for one in numbers):
+        residuals = np.concatenate(
+            [
+                np.zeros(len(one.docs), np.int16) if one.residuals is None else one.residuals
+                for one in numbers
+            ]
+        )
+    return _Numbers(
+        np.concatenate([one.docs for one in numbers]),
+        np.concatenate([one.values for one in numbers]),
+        residuals,
+    )
 
 
 @dataclass(slots=True)

@@ -17,9 +17,10 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,19 +31,43 @@ LARGE_BYTES: Final = 1 << 20
 """Arrays from this size on are files: more than glibc cuts from its arenas (see
 `common.process.memory`), and so many of the smaller ones are never in use at once."""
 
-PIECE_ROWS: Final = 1 << 17
-"""How many documents, or values, a merge of columns takes at a time: some megabytes."""
-
 
 class Room:
-    """Makes arrays.
+    """Makes arrays, and says how much a merge takes at a time.
 
     Args:
         folder: for the files of large arrays; None: all arrays are in memory.
+        large_bytes: of an array that becomes a file.
+        piece_rows: documents, or values, of a column that are merged at a time.
+        piece_bytes: of the parts' postings, and of their positions, that are merged at a time.
+
+    Attributes:
+        folder: as given.
+        piece_rows: as given.
+        piece_bytes: as given.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        large_bytes: int = LARGE_BYTES,
+        piece_rows: int = 1 << 17,
+        piece_bytes: int = 8 << 20,
+    ) -> None:
         self.folder = folder
+        self.piece_rows = piece_rows
+        self.piece_bytes = piece_bytes
+        self._large_bytes = large_bytes
+
+    def is_file(self, num_bytes: int) -> bool:
+        """Whether an array of so many bytes is a file."""
+        return self.folder is not None and num_bytes >= max(1, self._large_bytes)
+
+    def pieces(self, length: int) -> Iterator[slice]:
+        """Yield consecutive slices of so many rows as are merged at a time."""
+        for first in range(0, length, self.piece_rows):
+            yield slice(first, min(first + self.piece_rows, length))
 
     def empty(self, length: int, dtype: type[S]) -> NDArray[S]:
         """Return an array with any content.
@@ -51,7 +76,7 @@ class Room:
             OSError: the disk is full.
         """
         num_bytes = length * np.dtype(dtype).itemsize
-        if self.folder is None or num_bytes < LARGE_BYTES:
+        if not self.is_file(num_bytes):
             return np.empty(length, dtype)
         with tempfile.TemporaryFile(dir=self.folder, buffering=0) as file:
             return _map(file.fileno(), num_bytes, dtype)
@@ -62,7 +87,7 @@ class Room:
         Raises:
             OSError: the disk is full.
         """
-        if self.folder is None or length * np.dtype(dtype).itemsize < LARGE_BYTES:
+        if not self.is_file(length * np.dtype(dtype).itemsize):
             return np.zeros(length, dtype)
         return self.empty(length, dtype)  # a new file reads as zeros
 
@@ -95,7 +120,7 @@ class Growing(Generic[S]):
         self._room = room
         self._dtype = dtype
         self._array: NDArray[S] = np.empty(0, dtype)
-        self._file: Any = None
+        self._file = -1
 
     def reserve(self, num_more: int) -> NDArray[S]:
         """Return the array, with at least so many elements of room after those written.
@@ -124,19 +149,21 @@ class Growing(Generic[S]):
         """Return what was written."""
         written = self._array[: self.length]
         # A file takes no memory for what was reserved in vain.
-        return written if self._file is not None else written.copy()
+        return written if self._file >= 0 else written.copy()
 
     def _grow(self, capacity: int) -> None:
         num_bytes = capacity * np.dtype(self._dtype).itemsize
         written = self._array[: self.length]
-        if self._file is not None:
-            self._array = _map(self._file.fileno(), num_bytes, self._dtype)
-        elif self._room.folder is None or num_bytes < LARGE_BYTES:
+        if self._file >= 0:
+            self._array = _map(self._file, num_bytes, self._dtype)
+        elif not self._room.is_file(num_bytes):
             self._array = np.empty(capacity, self._dtype)
             self._array[: self.length] = written
         else:
-            self._file = tempfile.TemporaryFile(dir=self._room.folder, buffering=0)  # noqa: SIM115 - lives as we do
-            self._array = _map(self._file.fileno(), num_bytes, self._dtype)
+            file = tempfile.TemporaryFile(dir=self._room.folder, buffering=0)  # noqa: SIM115
+            self._file = file.fileno()
+            weakref.finalize(self, file.close)
+            self._array = _map(self._file, num_bytes, self._dtype)
             self._array[: self.length] = written
 
 
@@ -151,14 +178,8 @@ MEMORY: Final = Room()
 """All arrays in memory: for batches, and for merges of segments that are there too."""
 
 
-def pieces(length: int, rows: int = PIECE_ROWS) -> Iterator[slice]:
-    """Yield consecutive slices of at most so many rows."""
-    for first in range(0, length, rows):
-        yield slice(first, min(first + rows, length))
-
-
 def move_kept(
-    source: NDArray[S], doc_map: NDArray[np.int64], target: NDArray[S], at: int = 0
+    source: NDArray[S], doc_map: NDArray[np.int64], target: NDArray[S], at: int, room: Room
 ) -> int:
     """Copy the values of kept documents, one each, to a target from a position on.
 
@@ -167,17 +188,18 @@ def move_kept(
         doc_map: of these documents, see `segment_builder`.
         target: where they go.
         at: the first one.
+        room: says how many are taken at a time.
 
     Returns:
         The position after the last one.
     """
-    for piece in pieces(len(source)):
+    for piece in room.pieces(len(source)):
         kept = source[piece][doc_map[piece] >= 0]
         target[at : at + len(kept)] = kept
         at += len(kept)
     return at
 
 
-def count_kept(doc_map: NDArray[np.int64]) -> int:
+def count_kept(doc_map: NDArray[np.int64], room: Room) -> int:
     """Return how many documents a map keeps."""
-    return sum(int(np.count_nonzero(doc_map[piece] >= 0)) for piece in pieces(len(doc_map)))
+    return sum(int(np.count_nonzero(doc_map[piece] >= 0)) for piece in room.pieces(len(doc_map)))

@@ -29,7 +29,7 @@ from shard.segment.extraction import Extraction, extract
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.object_fields import ObjectFields, merge_object_fields
-from shard.segment.room import MEMORY, Room, count_kept, move_kept, pieces
+from shard.segment.room import MEMORY, Room, count_kept, move_kept
 from shard.segment.segment import Segment, SegmentWriter
 from shard.segment.text_index import build_text, merge_text
 
@@ -120,7 +120,7 @@ def merge_segments(parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64
 
 
 def merge_to_file(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], path: Path
+    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], path: Path, room: Room
 ) -> None:
     """Merge segments into one in a file, in memory that does not grow with them.
 
@@ -130,12 +130,13 @@ def merge_to_file(
         parts: in the order of their records.
         doc_maps: by part: new ordinal of each document, or -1.
         path: of the file.
+        room: where large arrays go.
 
     Raises:
         OSError: no space, or the device failed; nothing is left under `path`.
     """
     with SegmentWriter(path, _possible_names(parts)) as writer:
-        merged = _merge_arrays(parts, doc_maps, Room(path.parent))
+        merged = _merge_arrays(parts, doc_maps, room)
         docs = next(merged)
         writer.write(docs)
         facts = _with_docs(docs)
@@ -149,13 +150,13 @@ def _merge_arrays(
     parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Yield the arrays of a merged segment, structure by structure; first docs.*."""
-    num_docs = sum(map(count_kept, doc_maps))
+    num_docs = sum(count_kept(doc_map, room) for doc_map in doc_maps)
     docs: dict[str, NDArray[Any]] = {}
     for name in ("docs.record", "docs.place"):
         docs[name] = room.empty(num_docs, np.uint64)
         at = 0
         for part, doc_map in zip(parts, doc_maps, strict=True):
-            at = move_kept(part[name], doc_map, docs[name], at)
+            at = move_kept(part[name], doc_map, docs[name], at, room)
     yield docs
     del docs
     yield from merge_text(parts, doc_maps, num_docs, room)
@@ -201,7 +202,7 @@ def make_doc_maps(
         doc_map = room.zeros(part.num_docs, np.int64)
         if gone is not None:
             doc_map[gone] = -1
-        for rows in pieces(part.num_docs):
+        for rows in room.pieces(part.num_docs):
             keep = doc_map[rows] == 0
             ordinals = np.cumsum(keep, dtype=np.int64) + (first - 1)
             doc_map[rows] = np.where(keep, ordinals, -1)
@@ -219,6 +220,6 @@ def _with_docs(arrays: dict[str, NDArray[Any]]) -> Segment:
                 > places[rows][: len(places) - 1 - rows.start]
             ).all()
         )
-        for rows in pieces(len(places))
+        for rows in MEMORY.pieces(len(places))
     )
     return Segment(arrays, num_docs=len(places), meta={"places_ascending": are_ascending})

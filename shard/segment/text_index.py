@@ -99,8 +99,6 @@ _STRING: Final = int(ValueKind.STRING)
 _CHUNK_WORDS: Final = 1024
 """Words that the tokenizer returns at a time: they stay in the first-level cache."""
 _TABLE_SIZE_MIN: Final = 2048
-PIECE_BYTES: Final = 8 << 20
-"""Of postings, and of positions, that are merged at a time."""
 
 _KEY: Final = 0  # columns of the words of a batch, see `_number_chunk`
 _START: Final = 1
@@ -810,6 +808,9 @@ class _TextMerge:
     ) -> None:
         self._parts = parts
         self._vocabularies = [Vocabulary(part.group(Terms, "text")) for part in parts]
+        self._num_bytes = sum(
+            len(part["text.postings"]) + len(part["text.positions"]) for part in parts
+        )
         self._doc_map = room.concatenate(doc_maps)
         self._doc_bases = np.cumsum([0, *map(len, doc_maps)])[:-1]
         self._room = room
@@ -826,10 +827,10 @@ class _TextMerge:
         self._position_starts = Growing(room, np.int64)
         self._skip_positions = Growing(room, np.uint32)
 
-    def run(self, piece_bytes: int) -> None:
-        """Merge everything, about so many bytes of the parts at a time."""
+    def run(self) -> None:
+        """Merge everything."""
         begins = [0] * len(self._parts)
-        while (ends := self._choose_ends(begins, piece_bytes)) != begins:
+        while (ends := self._choose_ends(begins)) != begins:
             self._merge_range(begins, ends)
             begins = ends
 
@@ -863,9 +864,11 @@ class _TextMerge:
             positions,
         )
 
-    def _choose_ends(self, begins: Sequence[int], piece_bytes: int) -> list[int]:
+    def _choose_ends(self, begins: Sequence[int]) -> list[int]:
         """Return, by part, the end of the next range of terms; the same range in all parts."""
-        share = max(1, piece_bytes // len(self._parts))
+        if self._num_bytes <= self._room.piece_bytes:
+            return list(map(len, self._vocabularies))
+        share = max(1, self._room.piece_bytes // len(self._parts))
         nexts = [
             _count_within(part, begin, share)
             for part, begin in zip(self._parts, begins, strict=True)
@@ -992,7 +995,6 @@ def merge_text(
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
     room: Room = MEMORY,
-    piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[dict[str, NDArray[np.generic]]]:
     """Merge the text structures of segments, leaving out dropped documents.
 
@@ -1001,16 +1003,15 @@ def merge_text(
         doc_maps: per part, new ordinal by old one, -1: dropped; ascending.
         num_docs: documents of the merged segment.
         room: where large arrays go.
-        piece_bytes: of the parts' postings and of their positions, to be merged at a time.
 
     Yields:
         The arrays "text.*": all together the same as if the kept documents had been built in one
         batch.
 
-    Cost: about 35 ns an entry; in memory, some times `piece_bytes`.
+    Cost: about 35 ns an entry; in memory, some times the `piece_bytes` of the room.
     """
     merge = _TextMerge(parts, doc_maps, room)
-    merge.run(piece_bytes)
+    merge.run()
     merged = merge.finish()
     yield _name_arrays(num_docs, merge.postings, *merged, room)
     yield merge_lengths(parts, doc_maps, num_docs, room)
