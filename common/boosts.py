@@ -39,6 +39,12 @@ MILLISECONDS_MIN: Final = 1e11
 """Numbers from here on are moments in milliseconds, smaller ones in seconds (up to the year 5138).
 """
 
+NO_POINT: Final = (
+    'has points: a boost of it needs the point to count from, such as {"decay": 2000, "origin": '
+    '{"lat": 48.2, "lng": 16.4}}'
+)
+"""What is wrong with a boost of a field of points without one."""
+
 Report: TypeAlias = Callable[[str, str], None]
 """Takes the path within the value, and what would be valid."""
 

@@ -73,7 +73,8 @@ def coordinator(
 ) -> None:
     """Run the coordinator alone, for shards that run elsewhere.
 
-    Name each shard with --shard HOST:PORT, in their order.
+    Name each shard with --shard HOST:PORT, in their order. Without, those are waited for that run
+    with the same --data-dir.
     """
     gc.disable()  # collections during imports find nothing; `run` enables it when all is made
     from coordinator.process.coordinator import run

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from common.boosts import parse_boosts
+from common.boosts import NO_POINT, parse_boosts
 from common.configuration import (
     GEO_FIELD,
     MATCH_FORMS,
@@ -479,6 +479,8 @@ class ParameterReader:
                     f"counts distances from a point, but the geo_fields are {known[:500]}",
                     path=f".{boost.field[:100]}",
                 )
+            if boost.point is None and boost.field in geo_fields:
+                raise Mistake(NO_POINT, path=f".{boost.field[:100]}")
 
     def read_rules(self, value: Any) -> None:
         """Read `rules`."""
@@ -707,13 +709,15 @@ class ParameterReader:
             if not isinstance(options, dict):
                 raise Mistake("must be an object with size and open", path=path)
             check_members(options, ("size", "open"), path)
-            opened = () if options.get("open") is None else options["open"]
+            opened = options.get("open")
+            if not isinstance(opened, list):
+                opened = [] if opened is None else [opened]
             tree = trees[name]
             separator = tree.separator if tree.is_of_paths else ""
             leaves_out_own = not self.values.get("is_strict", False)
             chosen = self.chosen_nodes.get(name, frozenset())
             size = optional_integer(options, "size", "facet_size_max", self.limits, 10, path)
-            is_opened = frozenset(self.filters.nodes(list(opened), f"{path}.open"))
+            is_opened = frozenset(self.filters.nodes(opened, f"{path}.open"))
             parents = ("", *sorted({*ways_to((*chosen, *is_opened), tree.separator)}))
             requests = tuple(
                 RangeRequest(

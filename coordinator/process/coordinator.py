@@ -58,6 +58,9 @@ PORT_WAIT_SECONDS: Final = 5.0
 
 PORT_TRY_SECONDS: Final = 0.02
 
+MISSED_SECONDS: Final = 5.0
+"""After which shards that were to be started elsewhere are named as missing."""
+
 _log = Log("coordinator")
 
 
@@ -133,7 +136,9 @@ async def _run(
         gc.freeze()
         gc.enable()
         _log.info("listening", url=address)
-        announcing = asyncio.create_task(_announce(cluster, settings, port))
+        announcing = asyncio.create_task(
+            _announce(cluster, settings, port, is_alone=parent_pipe is None)
+        )
         keeping = asyncio.create_task(keep_small())
         counting = asyncio.create_task(services.analytics.keep())
         await stop.wait()
@@ -219,15 +224,36 @@ async def _listen(app: HttpApp, settings: Settings) -> int:
         await asyncio.sleep(PORT_TRY_SECONDS)
 
 
-async def _announce(cluster: Cluster, settings: Settings, port: int) -> None:
-    """Publish the endpoint for the command line; log once the service is complete."""
+async def _announce(cluster: Cluster, settings: Settings, port: int, *, is_alone: bool) -> None:
+    """Publish the endpoint for the command line; log once the service is complete.
+
+    If nobody else starts the shards, say which ones are missing.
+    """
     endpoint = Endpoint(settings.host, port, os.getpid())
     try:
         data_directory.write_coordinator_endpoint(settings.data_dir, endpoint)
     except OSError as error:  # the command line will need --url
         _log.warning("coordinator.json cannot be written", reason=error.strerror)
-    await cluster.wait_ready()
+    try:
+        await asyncio.wait_for(cluster.wait_ready(), MISSED_SECONDS if is_alone else None)
+    except TimeoutError:
+        _log.warning(
+            "waiting for shards",
+            missing=", ".join(map(str, cluster.failed_shards())),
+            remedy=_remedy(settings),
+        )
+        await cluster.wait_ready()
     _log.info("ready", url=url(settings.host, port), shards=cluster.num_shards, seq=cluster.seq)
+
+
+def _remedy(settings: Settings) -> str:
+    """Return what to do about shards that do not answer."""
+    if settings.shard_addresses:
+        return f"see whether they run at {', '.join(settings.shard_addresses)}"
+    return (
+        f"start each with facetd shard --data-dir {settings.data_dir}, or name those that run "
+        "elsewhere with --shard HOST:PORT; facetd serve runs everything"
+    )
 
 
 def url(host: str, port: int) -> str:

@@ -164,6 +164,8 @@ FILES: dict[str, bytes] = {
     "returns.csv": b"a,b\r1,2\r\r3,4\r",
     "blank.csv": b"\n\na,b\n\n1,2\n   \n",
     "semicolon.csv": b'id;name;tags\n1;Sea;a|b\n2;"Land; dry";\n',
+    "separator.csv": b"sep=;\r\nid;a,b\r\n1;x,y\r\n2\r\n",
+    "separator-marked.csv": b'\xef\xbb\xbf"sep=|"\nid|a;b\n1|x;y\n',
     "pipes.csv": b"id|name\n1|Sea\n2|Land\n",
     "tabs.tsv": b"id\tname\n1\ta,b\n2\t\n",
     "untitled": b"id\tname\n1\ta,b\n",

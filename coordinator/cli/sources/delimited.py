@@ -5,13 +5,15 @@
     2;"Land; dry";                      {"id":2,"name":"Land; dry"}
 
 The first pass inspects every row, so a code with a leading zero in the last row still makes its
-column text. A row with more or fewer cells than the header is bad; it is reported by its line.
+column text. A row with more or fewer cells than the header is bad; it is reported by its line. A
+first line `sep=;`, as Excel reads and other programs write it, names the delimiter and is no row.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from array import array
 from collections.abc import Iterator
 from typing import Final
@@ -27,6 +29,7 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 CELL_CHARS_MAX: Final = 16 * 1024 * 1024
 """Length limit of one cell: that of an item."""
 PIECE_BYTES: Final = 256 * 1024
+_SEPARATOR: Final = re.compile(r'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
 _WORKBOOKS: Final = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 """How .xlsx, .ods and other ZIP files begin, and .xls."""
 
@@ -158,7 +161,8 @@ class _Table:
             with io.TextIOWrapper(stream, encoding=self._encoding, newline="") as text:
                 reader = csv.reader(text, delimiter=self._delimiter, strict=True)
                 for row in reader:
-                    if row:
+                    is_separator = line == 1 and _SEPARATOR.fullmatch(self._delimiter.join(row))
+                    if row and not is_separator:
                         yield line, row
                     line = reader.line_num + 1
         except UnicodeDecodeError as error:
@@ -216,12 +220,15 @@ class _Table:
         return named[0] if len(named) == 1 else None
 
     def _find_delimiter(self) -> str:
-        """Return the delimiter that splits the first rows most evenly."""
+        """Return the delimiter that the file names, or that splits the first rows most evenly."""
         if self._opened.file_name.lower().endswith((".tsv", ".tab")):
             return "\t"
         with self._opened.open() as stream:
             start = stream.read(PEEK_BYTES)
         text = start.decode(self._encoding, "replace")
+        named = _SEPARATOR.match(text)
+        if named is not None and text[named.end() : named.end() + 1] in ("\r", "\n"):
+            return named[1]
         best, best_score = ",", 0.0
         for delimiter in DELIMITERS:
             try:

@@ -1,9 +1,12 @@
 /**
  * Rows of delimited cells (RFC 4180), read piece by piece. A quote counts only at the start of a
  * cell, as in Python's strict csv reader, so that `facetd load` and this page agree on every file.
+ * A first line `sep=;`, as for Excel, names the delimiter and is no row.
  */
 
 export const CELL_CHARS_MAX = 16 * 1024 * 1024;
+
+const SEPARATOR = /^sep=.$/is;
 
 /** The file cannot be read; the message says where, and what would be valid. */
 export class SourceError extends Error {
@@ -59,7 +62,8 @@ export class RowReader {
         if (text[end] === "\r" && next === text.length && !isLast) break; // "\n" may follow
         cells = line === "" ? [] : line.split(this.#delimiter);
       }
-      if (cells.length > 0) rows.push({ line: this.#line, cells });
+      const isSeparator = this.#line === 1 && SEPARATOR.test(cells.join(this.#delimiter));
+      if (cells.length > 0 && !isSeparator) rows.push({ line: this.#line, cells });
       this.#line += lines;
       at = next;
     }
@@ -138,8 +142,10 @@ export function shownDelimiter(delimiter) {
 const DELIMITERS = [",", ";", "\t", "|"];
 const WIDTH_MAX = 20;
 
-/** The delimiter that splits the first rows most evenly. */
+/** The delimiter that the file names, or that splits the first rows most evenly. */
 export function findDelimiter(start, isWhole) {
+  const named = /^"?sep=(.)"?[\r\n]/is.exec(start);
+  if (named !== null) return named[1];
   let best = ",";
   let bestScore = 0;
   for (const delimiter of DELIMITERS) {

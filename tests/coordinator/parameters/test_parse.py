@@ -321,6 +321,22 @@ class TestMistakes:
             parse_search(raw, CONFIGURATION, DEFAULT_LIMITS)
         assert message in raised.value.message
 
+    @pytest.mark.parametrize("value", [{"a": 1}, {}, [[]], [None]])
+    def test_opened_nodes_are_paths(self, value: Any) -> None:
+        asked = {"trees": {"category": {"open": value}}}
+        with pytest.raises(InvalidRequest) as raised:
+            parse_search(asked, SHOP, DEFAULT_LIMITS)
+        assert (raised.value.code, raised.value.param) == ("invalid_trees", "trees.category.open")
+
+    @pytest.mark.parametrize("value", ["a > b", 5, True])
+    def test_one_opened_node_needs_no_list(self, value: Any) -> None:
+        (tree,) = parse_search({"trees": {"category": {"open": value}}}, SHOP, DEFAULT_LIMITS).trees
+        assert tree.opened == {{5: "5", True: "true"}.get(value, value)}
+
+    def test_points_are_boosted_from_a_point(self) -> None:
+        for options in ({"log": 1}, {"decay": 5, "origin": 3}, {"decay": "5d"}):
+            assert mistakes(boost={"_geo": options}) == [("invalid_boost", "boost._geo")]
+
     @pytest.mark.parametrize("value", [1, 0, 1.0, "1", "True", "", []])
     def test_a_boolean_is_true_or_false(self, value: Any) -> None:
         assert search(did_you_mean="false") == search(did_you_mean=False)

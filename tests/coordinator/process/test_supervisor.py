@@ -287,3 +287,33 @@ def test_kernels_of_an_unknown_kind_are_refused_in_one_line(tmp_path: Path) -> N
     )
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1] == "facetd: FACETD_KERNELS is 'fast', not checked or numba"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "remedy"),
+    [
+        ((), "facetd serve runs everything"),
+        (("--shard", "127.0.0.1:1", "--shard", "127.0.0.1:2"), "127.0.0.1:1, 127.0.0.1:2"),
+    ],
+)
+def test_a_coordinator_alone_says_which_shards_are_missing(
+    tmp_path: Path, addresses: tuple[str, ...], remedy: str
+) -> None:
+    command = [sys.executable, "-m", "coordinator", "coordinator", "--port", "0", "--shards", "2"]
+    process = subprocess.Popen(
+        [*command, "--data-dir", str(tmp_path / "data"), *addresses],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        line = next(line for line in process.stdout if "waiting for shards" in line)
+        assert "0, 1" in line
+        assert remedy in line
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.stdout.close()

@@ -77,6 +77,16 @@ class TestCsv:
         assert items_of(read(tmp_path, "a\tb,c\n1\t2\n", "x.tsv")) == [{"a": 1, "b,c": 2}]
         assert items_of(read(tmp_path, "a:b\n1:2\n", delimiter=":")) == [{"a": 1, "b": 2}]
 
+    @pytest.mark.parametrize("start", ["sep=;", '"sep=;"', "\ufeffSEP=;", "\ufeffsep=;\r"])
+    def test_a_first_line_may_name_the_delimiter(self, tmp_path: Path, start: str) -> None:
+        source = read(tmp_path, f"{start}\nid;a,b,c\n1;x,y,z\n2\n")
+        assert items_of(source) == [{"id": 1, "a,b,c": "x,y,z"}]
+        assert [row.place for row in source.bad_rows] == ["line 4"]
+
+    def test_a_delimiter_by_option_comes_before_the_one_of_the_file(self, tmp_path: Path) -> None:
+        source = read(tmp_path, "sep=;\nid:a\n1:2\n", delimiter=":")
+        assert items_of(source) == [{"id": 1, "a": 2}]
+
     @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
     def test_byte_order_marks(self, tmp_path: Path, encoding: str) -> None:
         assert items_of(read(tmp_path, "é,b\nü,2\n".encode(encoding))) == [{"é": "ü", "b": 2}]
