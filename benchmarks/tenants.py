@@ -312,6 +312,8 @@ class Tenants:
                 time.sleep(1)
                 beside.append(wrk.run(port, quiet, connections=1, seconds=self.seconds))
                 noise.append(wrk.read(*loud.communicate()))
+                if any(load[-1].num_errors for load in (alone, beside, noise)):
+                    raise AssertionError("some searches failed")
             for name, loads in (("alone", alone), (f"beside {kind}", beside)):
                 self.note(f"quiet, {name}: p50 ms", _median(loads, "median_ms"))
                 self.note(f"quiet, {name}: p99 ms", _median(loads, "p99_ms"))

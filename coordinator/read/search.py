@@ -24,6 +24,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -47,6 +48,7 @@ from coordinator.read.facet_values import (
     page_of_buckets,
 )
 from coordinator.read.facets import NONE_SELECTED
+from coordinator.read.fair_share import FairShare
 from coordinator.read.follow_ups import joint_counts, with_group_hits, with_value_statistics
 from coordinator.read.index_memory import IndexMemories
 from coordinator.read.merge import Hit
@@ -91,13 +93,14 @@ class Search:
         self._paging = Paging(cluster, self._scatter)
         self._facet_listing = FacetListing(cluster, analyzer, turns)
         near = NearTerms(cluster)
-        self._similar = SimilarItems(near, self.search, analyzer, limits)
-        self._did_you_mean = DidYouMean(Spelling(near), self.search, analyzer)
+        self._share = FairShare()
+        self._similar = SimilarItems(near, self._search_in_turns, analyzer, limits)
+        self._did_you_mean = DidYouMean(Spelling(near), self._search_in_turns, analyzer)
 
     def search(
         self, index: Index, parameters: SearchParameters, horizon: int | None = None
     ) -> Awaitable[SearchResult]:
-        """Run one search.
+        """Run one search, once its index may have one more under way.
 
         Args:
             index: the index to search.
@@ -110,17 +113,29 @@ class Search:
             Unavailable: a shard is down or late (unless partial results are allowed).
             Switched: the index has changed configuration, or is about to.
         """
-        search = self._search(index, parameters, horizon)
+        deadline = Deadline.after_ms(parameters.timeout_ms)
+        search = partial(self._search_in_turns, index, parameters, horizon, deadline)
+        return self._share.run(index.number, deadline, search)
+
+    def _search_in_turns(
+        self,
+        index: Index,
+        parameters: SearchParameters,
+        horizon: int | None = None,
+        deadline: Deadline | None = None,
+    ) -> Awaitable[SearchResult]:
+        """Run one search, or one on behalf of another; long ones in turns of the event loop."""
+        deadline = deadline or Deadline.after_ms(parameters.timeout_ms)
+        search = self._search(index, parameters, horizon, deadline)
         if is_long_text(parameters.query) or parameters.num_buckets_max > BUCKETS_FAST_MAX:
             return self._turns.paced(index.number, search)
         return search
 
     async def _search(
-        self, index: Index, asked: SearchParameters, horizon: int | None
+        self, index: Index, asked: SearchParameters, horizon: int | None, deadline: Deadline
     ) -> SearchResult:
         """Run one search; every step of it is short, or cut by `turns`."""
         started = time.perf_counter()
-        deadline = Deadline.after_ms(asked.timeout_ms)
         cursor = None if asked.cursor is None else self._cursor(index, asked, asked.cursor)
         moment = now() if cursor is None else cursor.moment
         parameters = asked
@@ -239,16 +254,22 @@ class Search:
         """Yield hits with their stored items, in order, some megabytes at a time (`read_items`)."""
         return read_items(self._cluster, index, hits, horizon, timeout_ms, wants_ids=wants_ids)
 
-    async def facet(self, index: Index, parameters: FacetParameters) -> FacetPage:
+    def facet(self, index: Index, parameters: FacetParameters) -> Awaitable[FacetPage]:
         """Return one page of one facet's buckets.
 
         Raises:
             As `search`.
         """
+        deadline = Deadline.after_ms(parameters.search.timeout_ms)
+        page = partial(self._facet, index, parameters, deadline)
+        return self._share.run(index.number, deadline, page)
+
+    async def _facet(
+        self, index: Index, parameters: FacetParameters, deadline: Deadline
+    ) -> FacetPage:
         started = time.perf_counter()
         facet, moment = parameters.facet, now()
         search, _ = self._curated(index, parameters.search, moment)
-        deadline = Deadline.after_ms(search.timeout_ms)
         with self._cluster.reading(index.number) as horizon:
             state = SearchedState(index, horizon, moment, deadline)
             for match in self._matches(search):

@@ -1,0 +1,123 @@
+"""How many searches of one index run at a time, where other indexes have searches too.
+
+    index 3   ■ ■ ■ · · · …      three run, the others wait until one of these has ended
+    index 8   ■                  finds three ahead of it, not sixteen
+
+A tenant that sends many expensive searches at once fills every queue on the way: of both event
+loops, of the sockets between them, of the operating system. Each of these is short where few
+searches are under way. So as soon as a second index has searches, no index has more than
+`RUNNING_MAX` under way; the others wait here, first come, first served. An index that is alone has
+no limit: what it could wait for is itself.
+
+"Has searches" means under way now, or within the last `RECENT_SECONDS`: a client that waits for
+each response before it sends the next request would otherwise find all places taken every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from common.deadline import Deadline
+from common.errors import DeadlineExceeded
+
+RUNNING_MAX: Final = 3
+"""Of one index, where there are others: enough to keep shards and coordinator at work."""
+RECENT_SECONDS: Final = 0.25
+
+T = TypeVar("T")
+
+
+class FairShare:
+    """The searches under way, by index; used on the event loop only."""
+
+    __slots__ = ("_recent", "_running", "_waiting")
+
+    def __init__(self) -> None:
+        self._running: dict[int, int] = {}
+        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
+        self._recent: dict[int, float] = {}
+        """When the last two indexes began a search, the latest one last."""
+
+    @property
+    def num_waiting(self) -> int:
+        """Searches that wait."""
+        return sum(map(len, self._waiting.values()))
+
+    async def run(self, index: int, deadline: Deadline, search: Callable[[], Awaitable[T]]) -> T:
+        """Run a search once its index may have one more under way.
+
+        Args:
+            index: its number.
+            deadline: until when to wait.
+            search: begins it.
+
+        Raises:
+            DeadlineExceeded: it did not begin in time.
+        """
+        self._note(index)
+        if index in self._waiting or self._has_its_share(index):
+            await self._wait(index, deadline)
+        else:
+            self._running[index] = self._running.get(index, 0) + 1
+        try:
+            return await search()
+        finally:
+            self._end(index)
+
+    def _note(self, index: int) -> None:
+        recent = self._recent
+        recent.pop(index, None)
+        recent[index] = time.monotonic()
+        if len(recent) > 2:
+            del recent[next(iter(recent))]
+
+    def _has_its_share(self, index: int) -> bool:
+        running = self._running
+        if running.get(index, 0) < RUNNING_MAX:
+            return False
+        if len(running) > 1:
+            return True
+        others = [began for other, began in self._recent.items() if other != index]
+        return bool(others) and time.monotonic() - others[0] < RECENT_SECONDS
+
+    async def _wait(self, index: int, deadline: Deadline) -> None:
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(index, deque()).append(place)
+        try:
+            async with asyncio.timeout(deadline.remaining_seconds):
+                await place
+        except BaseException as error:
+            if place.done() and not place.cancelled():
+                self._end(index)  # it had its place already
+            else:
+                self._give_up(index, place)
+            if isinstance(error, TimeoutError):
+                raise DeadlineExceeded(
+                    "other searches of the index took all the time that this one had"
+                ) from error
+            raise
+
+    def _give_up(self, index: int, place: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(index)
+        if waiting is not None and place in waiting:
+            waiting.remove(place)
+            if not waiting:
+                del self._waiting[index]
+
+    def _end(self, index: int) -> None:
+        """Note that a search has ended; let those begin that may."""
+        running = self._running
+        if running[index] == 1:
+            del running[index]
+        else:
+            running[index] -= 1
+        waiting = self._waiting.get(index)
+        while waiting and not self._has_its_share(index):
+            running[index] = running.get(index, 0) + 1
+            waiting.popleft().set_result(None)
+        if waiting is not None and not waiting:
+            del self._waiting[index]
