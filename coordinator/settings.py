@@ -67,6 +67,13 @@ class Settings:
         at_least=1,
         at_most=64,
     )
+    coordinators: int = setting(
+        1,
+        "processes",
+        "that answer searches over HTTP; the first also makes all changes",
+        at_least=1,
+        at_most=64,
+    )
     shard_addresses: tuple[str, ...] = setting(
         (),
         "host:port",

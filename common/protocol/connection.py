@@ -194,9 +194,10 @@ def _server_proof(secret: str, nonce: bytes, client_nonce: str) -> str:
 class RpcServer:
     """Accepts connections and serves their calls.
 
-    A newly accepted connection ends all older ones: there is one coordinator, and it has given up
-    its former connections. It is welcomed once their calls are finished, so the `seq_max` of the
-    welcome is final.
+    A newly accepted connection ends all older ones: there is one coordinator that owns the shard,
+    and it has given up its former connections. It is welcomed once their calls are finished, so the
+    `seq_max` of the welcome is final. Connections of coordinators that only read
+    (`Hello.is_reader`) come and go beside it.
 
     Connections without an accepted `hello` are bounded in number and time, so that a stranger
     without the secret cannot exhaust the process's file descriptors.
@@ -206,6 +207,10 @@ class RpcServer:
         authenticate: checks the first frame of every connection.
         slow_ms: calls that take longer are logged; 0: none.
         turns: of this loop; told when calls have arrived.
+
+    Attributes:
+        num_in_flight: calls in progress.
+        num_owned: those of them that no mere reader has made.
     """
 
     def __init__(
@@ -227,6 +232,7 @@ class RpcServer:
         self.connections: set[ServerConnection] = set()
         self._strangers: dict[ServerConnection, asyncio.TimerHandle] = {}  # oldest first
         self.num_in_flight = 0
+        self.num_owned = 0
         self._idle: list[asyncio.Future[None]] = []
         self._server: asyncio.Server | None = None
 
@@ -242,23 +248,34 @@ class RpcServer:
             self._server.close()
         try:
             async with asyncio.timeout(grace_seconds):
-                await self.wait_idle()
+                while self.num_in_flight:
+                    await self._next_idle()
         except TimeoutError:
             _log.warning("calls given up at stop", num_calls=self.num_in_flight)
         for connection in list(self.connections):
             connection.close()
 
     async def wait_idle(self) -> None:
-        """Return when no call is in flight."""
-        while self.num_in_flight:
-            idle = asyncio.get_running_loop().create_future()
-            self._idle.append(idle)
-            await idle
+        """Return when no call of an owner is in flight."""
+        while self.num_owned:
+            await self._next_idle()
 
-    def finish_call(self) -> None:
+    async def _next_idle(self) -> None:
+        """Return when the last call has ended, of an owner or of all."""
+        idle = asyncio.get_running_loop().create_future()
+        self._idle.append(idle)
+        await idle
+
+    def begin_call(self, is_reader: bool) -> None:
+        """Count a call in progress."""
+        self.num_in_flight += 1
+        self.num_owned += not is_reader
+
+    def finish_call(self, is_reader: bool) -> None:
         """Count one finished call."""
         self.num_in_flight -= 1
-        if self.num_in_flight == 0 and self._idle:
+        self.num_owned -= not is_reader
+        if self._idle and (self.num_in_flight == 0 or self.num_owned == 0):
             waiting, self._idle = self._idle, []
             for idle in waiting:
                 if not idle.done():
@@ -287,9 +304,9 @@ class RpcServer:
         self.connections.discard(connection)
 
     def end_others(self, current: ServerConnection) -> None:
-        """End all connections that were accepted before."""
+        """End all connections of owners that were accepted before."""
         for connection in list(self.connections):
-            if connection is not current and connection.is_known:
+            if connection is not current and connection.is_known and not connection.is_reader:
                 connection.close()
 
 
@@ -329,6 +346,7 @@ class ServerConnection(asyncio.Protocol):
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._transit = _Transit()
         self.is_known = False
+        self.is_reader = False
         self._is_greeting = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -397,8 +415,12 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(request.msgid, error)
             return
         server.acknowledge(self)
+        self.is_reader = hello.is_reader
+        if hello.is_reader:
+            self._welcome(request.msgid, hello)
+            return
         server.end_others(self)
-        if server.num_in_flight:
+        if server.num_owned:
             task = asyncio.ensure_future(self._welcome_when_idle(request.msgid, hello))
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         else:
@@ -463,7 +485,7 @@ class ServerConnection(asyncio.Protocol):
             self._answer_error(msgid, error, request.method)
             return
         if isinstance(result, (CoroutineType, asyncio.Future)):
-            server.num_in_flight += 1
+            server.begin_call(self.is_reader)
             future: asyncio.Future[Any] = asyncio.ensure_future(cast(Awaitable[Any], result))
             future.add_done_callback(partial(self._answer_later, msgid, request.method, started))
             return
@@ -475,7 +497,7 @@ class ServerConnection(asyncio.Protocol):
         self, msgid: int, method: str, started: float, future: asyncio.Future[Any]
     ) -> None:
         """Send the outcome of an asynchronous handler."""
-        self._server.finish_call()
+        self._server.finish_call(self.is_reader)
         if started:
             self._note_slow(method, started)
         if future.cancelled():

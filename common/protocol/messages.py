@@ -18,7 +18,7 @@ from common.boosts import Boost
 from common.errors import InvalidRequest
 from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""
@@ -39,6 +39,8 @@ class Hello(Message, frozen=True, array_like=True):
     """Never the secret itself: a proof of knowing it (`common.protocol.connection`)."""
     shard: int
     num_shards: int
+    is_reader: bool = False
+    """Whether it only reads, beside the coordinator that owns the shards."""
 
 
 class SnapshotSource(Message, frozen=True, array_like=True):
@@ -856,6 +858,8 @@ class OpeningStatistics(Message, frozen=True, array_like=True):
     """Stored items to be indexed again, because no segment has them."""
     num_built: int
     """How many of these are indexed."""
+    is_ready: bool = False
+    """Whether it has taken a catalog."""
 
 
 class BackupRequest(Message, frozen=True, array_like=True):

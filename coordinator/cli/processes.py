@@ -35,7 +35,7 @@ SERVICE_SETTINGS: Final = (
 
 
 @click.command()
-@with_settings(*SERVICE_SETTINGS)
+@with_settings(*SERVICE_SETTINGS, "coordinators")
 @click.pass_context
 def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
     """Run the service in the foreground: all shards and the coordinator.
@@ -61,6 +61,7 @@ def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 @click.option("--parent-pipe", type=int, hidden=True)
 @click.option("--lock", type=int, hidden=True)
 @click.option("--bell", type=int, hidden=True)
+@click.option("--place", hidden=True)
 @click.pass_context
 def coordinator(
     ctx: click.Context,
@@ -69,6 +70,7 @@ def coordinator(
     parent_pipe: int | None,
     lock: int | None,
     bell: int | None,
+    place: str | None,
     **flags: Any,
 ) -> None:
     """Run the coordinator alone, for shards that run elsewhere.
@@ -78,9 +80,15 @@ def coordinator(
     """
     gc.disable()  # collections during imports find nothing; `run` enables it when all is made
     from coordinator.process.coordinator import run
+    from coordinator.process.place import Place
 
     settings = load_settings(config_file, flags)
-    ctx.exit(run(settings, lock=lock, parent_pipe=parent_pipe, bell=bell))
+    ours = None if place is None else Place.of_argument(place)
+    if ours is not None and ours.ordinal and parent_pipe is not None:
+        from coordinator.process.reader import run_reader
+
+        ctx.exit(run_reader(settings, ours, parent_pipe))
+    ctx.exit(run(settings, lock=lock, parent_pipe=parent_pipe, bell=bell, place=ours))
 
 
 @click.command(

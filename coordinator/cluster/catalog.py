@@ -204,6 +204,7 @@ class Catalog:
         aliases: as requests see them, alias to name.
         num_shards: number of shards that the data is spread over.
         propose: carries out the changes of `change` where several hosts share one catalog.
+        on_stored: called after every change of the durable state or of what requests see.
     """
 
     def __init__(self, data: Path, num_shards: int, state: CatalogState) -> None:
@@ -217,6 +218,7 @@ class Catalog:
         self._listeners: list[Callable[[], None]] = []
         self._waiting: set[asyncio.Future[None]] = set()
         self.propose: Propose | None = None
+        self.on_stored: Callable[[], None] | None = None
         self.activate()
 
     @classmethod
@@ -311,6 +313,8 @@ class Catalog:
                     self.state = state
                     if is_active:
                         self._activate_names()
+                    elif self.on_stored is not None:
+                        self.on_stored()
             return state
 
     def activate(self) -> None:
@@ -351,6 +355,18 @@ class Catalog:
         self.aliases = dict(self.state.aliases)
         for listener in self._listeners:
             listener()
+        if self.on_stored is not None:
+            self.on_stored()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether requests see the indexes of the durable state."""
+        seen = self.indexes
+        return len(seen) == len(self.state.indexes) and all(
+            one.name in seen
+            and (seen[one.name].number, seen[one.name].revision) == (one.number, one.revision)
+            for one in self.state.indexes
+        )
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call a function after every change that requests see (to drop caches)."""

@@ -26,6 +26,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from common import data_directory
 from common.errors import ServiceError, Unavailable
@@ -35,13 +36,14 @@ from common.protocol.methods import CATALOG
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog, CatalogState
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
+from coordinator.cluster.shared_state import SharedState
 from coordinator.cluster.starting import Starting
 from coordinator.settings import Settings
 
 _log = Log("cluster")
 
 
-class _Horizon:
+class StatesInUse:
     """What searches of one index may see, and which older states are still in use."""
 
     __slots__ = ("readers", "seq")
@@ -64,7 +66,7 @@ class Reading:
 
     __slots__ = ("_horizon", "_seq")
 
-    def __init__(self, horizon: _Horizon) -> None:
+    def __init__(self, horizon: StatesInUse) -> None:
         self._horizon = horizon
         self._seq = 0
 
@@ -99,8 +101,6 @@ class Cluster:
         num_shards: number of shards.
         seq: the newest write sequence number assigned.
         starting: progress of the start.
-        withheld: why requests for data are refused for now, though all shards may serve.
-        floor: all groups up to it are settled, of every index; 0 without a shared log.
     """
 
     def __init__(
@@ -132,11 +132,12 @@ class Cluster:
         self.starting = Starting(self.shards)
         self._watching: asyncio.Task[None] | None = None
         self.seq = 0
-        self.floor = 0
-        self.withheld: Unavailable | None = None
+        self._floor = 0
+        self._withheld: Unavailable | None = None
+        self._shared: SharedState | None = None
         self._base_seq = 0
         self._has_started = False
-        self._horizons: dict[int, _Horizon] = {}
+        self._horizons: dict[int, StatesInUse] = {}
         self._doubts: dict[tuple[int, int], int] = {}  # index, shard → newest group in doubt
         self._ready = asyncio.Event()
         self._push_lock = asyncio.Lock()
@@ -145,7 +146,7 @@ class Cluster:
         self._listeners: list[Callable[[ShardClient], None]] = []
 
     @classmethod
-    def from_settings(cls, settings: Settings, catalog: Catalog) -> Cluster:
+    def from_settings(cls, settings: Settings, catalog: Catalog) -> Self:
         """Create the cluster that the settings describe.
 
         Raises:
@@ -207,6 +208,40 @@ class Cluster:
         """Call a function whenever a shard changes state."""
         self._listeners.append(listener)
 
+    # --- what other coordinators of this service may know
+
+    def share(self, shared: SharedState) -> None:
+        """Publish from now on what may be searched, for the readers among the coordinators."""
+        self._shared = shared
+        if self._withheld is not None:
+            self._publish_serving()
+
+    def _publish_serving(self) -> None:
+        if self._shared is not None:
+            self._shared.publish_base(max(self._base_seq, self._floor))
+            self._shared.publish_serving(self._has_started and self._withheld is None)
+
+    @property
+    def withheld(self) -> Unavailable | None:
+        """Why requests for data are refused for now, though all shards may serve."""
+        return self._withheld
+
+    @withheld.setter
+    def withheld(self, error: Unavailable | None) -> None:
+        self._withheld = error
+        self._publish_serving()
+
+    @property
+    def floor(self) -> int:
+        """All groups up to it are settled, of every index; 0 without a shared log."""
+        return self._floor
+
+    @floor.setter
+    def floor(self, seq: int) -> None:
+        self._floor = seq
+        if self._shared is not None:
+            self._shared.publish_base(seq)
+
     # --- sequence and horizon
 
     def next_seq(self) -> int:
@@ -229,8 +264,8 @@ class Cluster:
 
     def _check_started(self) -> None:
         """Raise until all shards have reported what they have on disk, and while withheld."""
-        if self.withheld is not None:
-            raise Unavailable(self.withheld.message, code=self.withheld.code)
+        if self._withheld is not None:
+            raise Unavailable(self._withheld.message, code=self._withheld.code)
         if not self._has_started:
             raise Unavailable(
                 self.starting.message(),
@@ -246,12 +281,14 @@ class Cluster:
         """
         self._check_started()
         horizon = self._horizons.get(index)
-        return max(self._base_seq if horizon is None else horizon.seq, self.floor)
+        return max(self._base_seq if horizon is None else horizon.seq, self._floor)
 
     def advance(self, index: int, seq: int) -> None:
         """Make all groups of an index up to `seq` visible to searches."""
         horizon = self._horizon(index)
         horizon.seq = max(horizon.seq, seq)
+        if self._shared is not None:
+            self._shared.publish_horizon(index, horizon.seq)
 
     def take_up(self, index: int, seq: int) -> None:
         """Make all data that a new index comes with visible; continue numbering after it."""
@@ -288,17 +325,18 @@ class Cluster:
         Raises:
             Unavailable: `starting`.
         """
-        if not self._has_started or self.withheld is not None:
+        if not self._has_started or self._withheld is not None:
             self._check_started()
         horizon = self._horizons.get(index) or self._horizon(index)
-        if horizon.seq < self.floor:
-            horizon.seq = self.floor
+        if horizon.seq < self._floor:
+            horizon.seq = self._floor
         return Reading(horizon)
 
     def oldest_horizon(self, index: int) -> int:
         """Return the oldest horizon of an index that any request still uses."""
         horizon = self._horizon(index)
-        return min(horizon.readers, default=horizon.seq)
+        oldest = min(horizon.readers, default=horizon.seq)
+        return oldest if self._shared is None else self._shared.oldest_in_use(index, oldest)
 
     @property
     def num_states_in_use(self) -> int:
@@ -311,11 +349,11 @@ class Cluster:
         for key in [key for key in self._doubts if key[0] == index]:
             del self._doubts[key]
 
-    def _horizon(self, index: int) -> _Horizon:
+    def _horizon(self, index: int) -> StatesInUse:
         """Return the horizon of an index; create it at first use."""
         horizon = self._horizons.get(index)
         if horizon is None:
-            horizon = self._horizons[index] = _Horizon(self._base_seq)
+            horizon = self._horizons[index] = StatesInUse(self._base_seq)
         return horizon
 
     # --- catalog
@@ -362,6 +400,7 @@ class Cluster:
                 self._base_seq = self.seq
                 for horizon in self._horizons.values():
                     horizon.seq = max(horizon.seq, self._base_seq)
+                self._publish_serving()
             self._ready.set()
         else:
             self._ready.clear()

@@ -24,6 +24,9 @@ class Leases:
         self._seconds = limits.cursor_lease_ms / 1000
         self._timers: dict[tuple[int, int], asyncio.TimerHandle] = {}
 
+    def check_ours(self) -> None:
+        """Check that cursors of this service are this coordinator's to read."""
+
     def begin(self, index: int) -> int:
         """Lease the newest state of an index; return its horizon.
 

@@ -26,6 +26,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
+
 from common import data_directory
 from common.data_directory import Endpoint
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
@@ -122,6 +124,10 @@ class ShardClient:
         self._client: RpcClient | None = None
         self._closed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    def be_reader(self) -> None:
+        """Connect as a coordinator that only reads, beside the owner."""
+        self._hello = msgspec.structs.replace(self._hello, is_reader=True)
 
     def start(self) -> None:
         """Start to look for the shard."""
@@ -279,7 +285,8 @@ class ShardClient:
                 continue
             silent_ticks += 1
             if silent_ticks > self._silent_ticks_max:
-                self._kill(endpoint)
+                if not self._hello.is_reader:  # else the owner kills it
+                    self._kill(endpoint)
                 client.close("it was silent for too long")
                 return
             if client.is_open:

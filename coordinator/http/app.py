@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import socket
 import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -31,12 +32,13 @@ from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS
 from common.settings import SettingError
 from coordinator.http.middleware import UNROUTED, Middleware
+from coordinator.http.reader import ReaderMiddleware
 from coordinator.http.request import Request
 from coordinator.http.responses import Response, error_body, error_response, internal_error, reset
 from coordinator.http.security import check_address
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sized
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence, Sized
 
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.http_parser import RawRequestMessage
@@ -132,19 +134,21 @@ class Connection(RequestHandler):
     side before it has its response, as simple clients do; aiohttp would hang up on them.
 
     Attributes:
+        is_counted: whether requests are counted already against their client's rate.
         peer_address: of the client's socket; empty if it was gone at once.
         request: the newest request.
         server: that owns the connection.
         services: limits and metrics.
     """
 
-    __slots__ = ("peer_address", "request", "server", "services")
+    __slots__ = ("is_counted", "peer_address", "request", "server", "services")
 
     request: Request | None
 
     def __init__(self, server: Server, services: Services, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
         self.peer_address = ""
+        self.is_counted = False
         self.request = None
         self.server = server
         self.services = services
@@ -157,8 +161,14 @@ class Connection(RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note who the client is: each question for the address costs a system call."""
         peer = transport.get_extra_info("peername")
-        self.peer_address = str(peer[0]) if peer else ""
+        if isinstance(peer, tuple):  # it is no client's otherwise, but a reader's
+            self.peer_address = str(peer[0])
         super().connection_made(transport)
+
+    def stand_for(self, client: str, *, is_counted: bool) -> None:
+        """Serve a client whose request a reader has passed on."""
+        self.peer_address = client
+        self.is_counted = is_counted
 
     def start(self) -> Coroutine[Any, Any, None]:
         """Answer requests, one after another, until the connection ends."""
@@ -352,13 +362,15 @@ class HttpApp:
         self.middleware = middleware or Middleware(services)
         self._server: Server | None = None
         self._listeners: list[asyncio.Server] = []
+        self._taking: set[asyncio.Future[None]] = set()
 
-    async def start(self, host: str, port: int) -> int:
+    async def start(self, host: str, port: int, listeners: Sequence[socket.socket] = ()) -> int:
         """Start to listen.
 
         Args:
             host: address or name.
             port: 0 chooses a free one.
+            listeners: bound to that already; empty: none is.
 
         Returns:
             The port.
@@ -370,14 +382,45 @@ class HttpApp:
         check_address(self.services.settings, self.services.catalog)
         loop = asyncio.get_running_loop()
         self._server = Server(self.middleware, self.services)
-        listener = await loop.create_server(
-            self._server, host, port, backlog=BACKLOG, reuse_address=True
-        )
-        self._listeners.append(listener)
-        bound: int = listener.sockets[0].getsockname()[1]
+        if listeners:
+            for one in listeners:
+                self._listeners.append(
+                    await loop.create_server(self._server, sock=one, backlog=BACKLOG)
+                )
+        else:
+            self._listeners.append(
+                await loop.create_server(
+                    self._server, host, port, backlog=BACKLOG, reuse_address=True
+                )
+            )
+        bound: int = self._listeners[0].sockets[0].getsockname()[1]
         return bound
 
-    async def stop(self, grace_seconds: float) -> None:
+    def take(self, connection: socket.socket, client: str, is_counted: bool) -> None:
+        """Serve a connection on which a reader passes a request on.
+
+        Args:
+            connection: of the reader.
+            client: address of its client.
+            is_counted: whether the request is counted already against the client's rate.
+        """
+        task = asyncio.ensure_future(self._take(connection, client, is_counted))
+        self._taking.add(task)
+        task.add_done_callback(self._taking.discard)
+
+    async def _take(self, connection: socket.socket, client: str, is_counted: bool) -> None:
+        server = self._server
+        assert server is not None
+        protocol = server()
+        protocol.stand_for(client, is_counted=is_counted)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
+        except OSError:
+            connection.close()  # the reader is gone
+
+    async def stop(
+        self, grace_seconds: float, others: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         """Accept no new connections, let running requests finish, then close everything.
 
         From now on every response announces the end of its connection. Idle connections stay open
@@ -386,6 +429,7 @@ class HttpApp:
 
         Args:
             grace_seconds: for running requests.
+            others: returns when no reader will pass a request on any more; None: there is none.
         """
         for listener in self._listeners:
             listener.close()
@@ -396,6 +440,12 @@ class HttpApp:
                 max(grace_seconds - LOAD_ANSWER_SECONDS, 0.0), self.services.loads.end
             )
             server.is_stopping = True
+            if others is not None:
+                give_up_at = loop.time() + grace_seconds
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(give_up_at):
+                        await others()
+                grace_seconds = max(give_up_at - loop.time(), 0.0)
             announced_at = loop.time() + min(ANNOUNCE_SECONDS, grace_seconds / 2)
             while server.connections and loop.time() < announced_at:  # noqa: ASYNC110 - aiohttp's
                 await asyncio.sleep(0.01)
@@ -418,8 +468,9 @@ def create_app(services: Services) -> HttpApp:
     Raises:
         SettingError: traces are wanted, and their library is not installed.
     """
+    is_reader = services.outbox is not None
     if not services.settings.traces:
-        return HttpApp(services)
+        return HttpApp(services, ReaderMiddleware(services) if is_reader else None)
     try:
         from coordinator.http import tracing
 
@@ -428,4 +479,5 @@ def create_app(services: Services) -> HttpApp:
         raise SettingError(
             "traces need libraries that are not installed: pip install 'facetd[otel]'"
         ) from error
-    return HttpApp(services, tracing.TracedMiddleware(services, provider))
+    traced = tracing.TracedReader if is_reader else tracing.TracedMiddleware
+    return HttpApp(services, traced(services, provider))

@@ -8,6 +8,7 @@
     facetd_requests_in_flight, facetd_body_bytes_in_flight, facetd_connections
     facetd_allocated_bytes, facetd_python_blocks       steady growth means a leak
     facetd_writes_waiting, facetd_states_in_use, facetd_start_time_seconds, facetd_build_info
+    facetd_reader_resident_bytes{pid} …_cpu_seconds    with several coordinators
     facetd_shard_up{shard} …_calls_in_flight …_queue_length …_resident_bytes …_corrupt_items
     facetd_shard_allocated_bytes{shard} …_python_blocks
     facetd_shard_cache_bytes{cache,shard}
@@ -30,7 +31,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
 import orjson
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -97,14 +100,15 @@ class Histogram:
         self.counts[bisect_left(SECONDS, seconds)] += 1
         self.total += seconds
 
-    def cumulative(self) -> list[tuple[str, float]]:
-        """Return (upper bound, number of durations up to it), the form that Prometheus expects."""
-        rows = []
-        number = 0
-        for bound, count in zip((*map(str, SECONDS), "+Inf"), self.counts, strict=True):
-            number += count
-            rows.append((bound, float(number)))
-        return rows
+
+def cumulative(counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Return (upper bound, number of durations up to it), the form that Prometheus expects."""
+    rows = []
+    number = 0
+    for bound, count in zip((*map(str, SECONDS), "+Inf"), counts, strict=True):
+        number += count
+        rows.append((bound, float(number)))
+    return rows
 
 
 class RouteMetrics:
@@ -120,6 +124,67 @@ class RouteMetrics:
         """Count one response."""
         self.statuses[status] = self.statuses.get(status, 0) + 1
         self.latency.observe(seconds)
+
+
+class Counts(Struct, array_like=True):
+    """What one coordinator, or several together, have counted."""
+
+    routes: dict[str, tuple[dict[int, int], list[int], float]]
+    """By name: responses by status, and the counts and the sum of their durations."""
+    phases: list[tuple[list[int], float]]
+    num_slow: int
+    num_cache_hits: int
+    num_cache_misses: int
+    cache_bytes: int
+    in_flight: int
+    body_bytes: int
+    connections: int
+    states: int
+
+    @classmethod
+    def none(cls) -> Counts:
+        """Return the counts of nothing."""
+        phases = [(Histogram().counts, 0.0) for _ in PHASES]
+        return cls({}, phases, *[0] * 8)
+
+    def copy(self) -> Counts:
+        """Return the same counts, to be added to."""
+        total = Counts.none()
+        total.add(self)
+        return total
+
+    def without_moment(self) -> Counts:
+        """Return what still counts of a process that has ended."""
+        return msgspec.structs.replace(
+            self, cache_bytes=0, in_flight=0, body_bytes=0, connections=0, states=0
+        )
+
+    def add(self, other: Counts) -> None:
+        """Add the counts of another."""
+        for name, (statuses, counts, seconds) in other.routes.items():
+            ours, former, total = self.routes.get(name, ({}, [0] * len(counts), 0.0))
+            self.routes[name] = (
+                {one: ours.get(one, 0) + statuses.get(one, 0) for one in {**ours, **statuses}},
+                [a + b for a, b in zip(former, counts, strict=True)],
+                total + seconds,
+            )
+        self.phases = [
+            ([a + b for a, b in zip(ours, theirs, strict=True)], total + seconds)
+            for (ours, total), (theirs, seconds) in zip(self.phases, other.phases, strict=True)
+        ]
+        for name in _SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+_SUMMED: Final = Counts.__struct_fields__[2:]
+
+
+class ProcessUse(NamedTuple):
+    """What another coordinator takes."""
+
+    pid: int
+    resident_bytes: int
+    cpu_seconds: float
 
 
 class Waiting(NamedTuple):
@@ -149,6 +214,40 @@ class Metrics:
         self.started = time.time()
         self.num_slow = 0
         """Number of slow searches logged."""
+        self.others: Callable[[], Counts] | None = None
+        """What the other coordinators of the service have counted, if there are any."""
+        self.processes: Callable[[], Iterable[ProcessUse]] | None = None
+        """These coordinators."""
+
+    def counts(self, num_states: int, results: ResultCache) -> Counts:
+        """Return what this coordinator has counted.
+
+        Args:
+            num_states: states of indexes in use.
+            results: the result cache.
+        """
+        return Counts(
+            {
+                name: (dict(one.statuses), list(one.latency.counts), one.latency.total)
+                for name, one in self.routes.items()
+            },
+            [(list(one.counts), one.total) for one in self.phases],
+            self.num_slow,
+            results.num_hits,
+            results.num_misses,
+            results.size,
+            self.requests_in_flight,
+            self.body_bytes(),
+            self.num_connections(),
+            num_states,
+        )
+
+    def counts_of_all(self, num_states: int, results: ResultCache) -> Counts:
+        """Return what all coordinators have counted."""
+        counts = self.counts(num_states, results)
+        if self.others is not None:
+            counts.add(self.others())
+        return counts
 
     def route(self, name: str) -> RouteMetrics:
         """Return the counters of a route; create them on its first request."""
@@ -169,10 +268,16 @@ class Metrics:
     def summary(self) -> dict[str, Any]:
         """Return the figures for people: totals, and those of the last seconds."""
         statuses: dict[int, int] = {}
-        for name, route in self.routes.items():
+        rows = [(name, route.statuses) for name, route in self.routes.items()]
+        in_flight = self.requests_in_flight
+        if self.others is not None:
+            others = self.others()
+            rows += [(name, route[0]) for name, route in others.routes.items()]
+            in_flight += others.in_flight
+        for name, counted in rows:
             if name in NOT_COUNTED:
                 continue
-            for status, count in route.statuses.items():
+            for status, count in counted.items():
                 statuses[status] = statuses.get(status, 0) + count
         now = time.perf_counter()
         recent = sorted(seconds for when, seconds in self.recent if now - when <= RECENT_SECONDS)
@@ -180,7 +285,7 @@ class Metrics:
         span = max(now - self.recent[0][0], 1e-3) if is_cut else RECENT_SECONDS
         return {
             "total": sum(statuses.values()),
-            "in_flight": self.requests_in_flight,
+            "in_flight": in_flight,
             "errors": sum(count for status, count in statuses.items() if status >= 500),
             "per_second": len(recent) / span,
             "p50_ms": _quantile_ms(recent, 0.50),
@@ -218,6 +323,7 @@ class Metrics:
 
     def _families(self, waiting: Waiting, results: ResultCache) -> Iterator[Metric]:
         """Yield the coordinator's metrics."""
+        total = self.counts_of_all(waiting.states, results)
         requests = CounterMetricFamily(
             "facetd_http_requests", "Requests by route and status.", labels=("route", "status")
         )
@@ -226,10 +332,10 @@ class Metrics:
             "Seconds from the request's head to its answer.",
             labels=("route",),
         )
-        for name, route in self.routes.items():
-            for status, count in route.statuses.items():
+        for name, (statuses, counts, seconds) in total.routes.items():
+            for status, count in statuses.items():
                 requests.add_metric((name, str(status)), count)
-            latency.add_metric((name,), route.latency.cumulative(), route.latency.total)
+            latency.add_metric((name,), cumulative(counts), seconds)
         yield requests
         yield latency
         phases = HistogramMetricFamily(
@@ -237,19 +343,19 @@ class Metrics:
             "Seconds of each phase of a search in its slowest shard.",
             labels=("phase",),
         )
-        for phase, histogram in zip(PHASES, self.phases, strict=True):
-            phases.add_metric((phase,), histogram.cumulative(), histogram.total)
+        for phase, (counts, seconds) in zip(PHASES, total.phases, strict=True):
+            phases.add_metric((phase,), cumulative(counts), seconds)
         yield phases
         in_use = allocated()
         for name, text, value in (
-            ("facetd_requests_in_flight", "Requests being answered.", self.requests_in_flight),
-            ("facetd_body_bytes_in_flight", "Bytes of JSON bodies in memory.", self.body_bytes()),
-            ("facetd_connections", "Open client connections.", self.num_connections()),
+            ("facetd_requests_in_flight", "Requests being answered.", total.in_flight),
+            ("facetd_body_bytes_in_flight", "Bytes of JSON bodies in memory.", total.body_bytes),
+            ("facetd_connections", "Open client connections.", total.connections),
             ("facetd_writes_waiting", "Batches that wait to be written.", waiting.writes),
             (
                 "facetd_states_in_use",
                 "States of indexes kept for requests, exports and cursors.",
-                waiting.states,
+                total.states,
             ),
             ("facetd_start_time_seconds", "When the coordinator started.", self.started),
             ("facetd_allocated_bytes", _ALLOCATED_BYTES, in_use.num_bytes),
@@ -257,16 +363,16 @@ class Metrics:
         ):
             yield GaugeMetricFamily(name, text, value=value)
         yield GaugeMetricFamily(
-            "facetd_result_cache_bytes", "Size of the result cache.", value=results.size
+            "facetd_result_cache_bytes", "Size of the result cache.", value=total.cache_bytes
         )
         lookups = CounterMetricFamily(
             "facetd_result_cache_lookups", "Searches looked for in it.", labels=("outcome",)
         )
-        lookups.add_metric(("hit",), results.num_hits)
-        lookups.add_metric(("miss",), results.num_misses)
+        lookups.add_metric(("hit",), total.num_cache_hits)
+        lookups.add_metric(("miss",), total.num_cache_misses)
         yield lookups
         yield CounterMetricFamily(
-            "facetd_slow_queries", "Searches slower than slow_query_ms.", value=self.num_slow
+            "facetd_slow_queries", "Searches slower than slow_query_ms.", value=total.num_slow
         )
         calls = GaugeMetricFamily(
             "facetd_shard_calls_in_flight",
@@ -281,6 +387,23 @@ class Metrics:
         )
         build.add_metric((program_version(),), 1)
         yield build
+        if self.processes is not None:
+            yield from _process_families(self.processes())
+
+
+def _process_families(processes: Iterable[ProcessUse]) -> Iterator[Metric]:
+    """Yield what the readers take, where there are several coordinators."""
+    memory = GaugeMetricFamily(
+        "facetd_reader_resident_bytes", "Memory of a reader process.", labels=("pid",)
+    )
+    cpu = CounterMetricFamily(
+        "facetd_reader_cpu_seconds", "Processor time of a reader process.", labels=("pid",)
+    )
+    for one in processes:
+        memory.add_metric((str(one.pid),), one.resident_bytes)
+        cpu.add_metric((str(one.pid),), one.cpu_seconds)
+    yield memory
+    yield cpu
 
 
 def _quantile_ms(ascending: Sequence[float], fraction: float) -> float | None:
@@ -438,6 +561,12 @@ class SlowQueries:
     def is_slow(self, total_us: int) -> bool:
         """Return whether a search that took this many microseconds is slow."""
         return 0 < self.threshold_us <= total_us
+
+    def take_latest(self) -> list[dict[str, Any]]:
+        """Return the latest, and forget them."""
+        latest = list(self.latest)
+        self.latest.clear()
+        return latest
 
     def note(
         self,

@@ -31,7 +31,7 @@ from common.errors import (
     UnsupportedMediaType,
 )
 from common.process.logs import Log
-from coordinator.http.rate_limit import RateLimit, TrustedProxies, client_of
+from coordinator.http.rate_limit import TrustedProxies, client_of, rate_limit
 from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
 from coordinator.http.routing import Body, Router, ServedRoute
@@ -108,7 +108,7 @@ class Middleware:
         settings = services.settings
         self._proxies = TrustedProxies(services.settings.trusted_proxies)
         self._rate_limit = (
-            RateLimit(settings.client_requests_per_second, settings.client_burst)
+            rate_limit(settings.client_requests_per_second, settings.client_burst, services.shared)
             if settings.client_requests_per_second > 0
             else None
         )
@@ -157,6 +157,8 @@ class Middleware:
                 path=shown_path(request),
             )
             answer = self._refusal(internal_error(), request)
+        if answer.is_relayed:
+            return answer
         if self._guard.has_origins:
             answer.headers += self._cors(request)
         self._metrics.route(UNROUTED if route is None else route.name).observe(
@@ -202,7 +204,11 @@ class Middleware:
 
         The route runs again if its index switches configuration meanwhile.
         """
-        if self._rate_limit is not None and route.action is not None:
+        if (
+            self._rate_limit is not None
+            and route.action is not None
+            and not request.protocol.is_counted
+        ):
             self._rate_limit.take(request.caller.key_id or self._client(request))
         if route.is_change:
             self._guard.check_origin(request.headers)

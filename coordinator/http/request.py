@@ -201,6 +201,11 @@ class Request:
         return not self._payload.at_eof()
 
     @property
+    def is_chunked(self) -> bool:
+        """Whether the body is sent in chunks."""
+        return hdrs.TRANSFER_ENCODING in self.headers
+
+    @property
     def announced_bytes(self) -> int:
         """Content-Length, or 0 if absent."""
         length = self.headers.get(hdrs.CONTENT_LENGTH)
@@ -336,6 +341,19 @@ class Request:
             ) from None
         except (RequestPayloadError, ClientPayloadError, HttpProcessingError) as error:
             raise _broken_body() from error
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives, compressed if it is.
+
+        Raises:
+            RequestPayloadError, HttpProcessingError: it is cut off, or wrongly framed.
+            ConnectionError: the client is gone.
+        """
+        payload = self._payload
+        while not payload.at_eof():
+            part = await payload.readany()
+            if part:
+                yield part
 
     def _begin_body(self, bytes_max: ByteLimit) -> Inflater | None:
         """Reject a body that announces itself as too large; else send 100 Continue if expected.

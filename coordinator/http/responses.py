@@ -18,7 +18,7 @@ import struct
 import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 import orjson
@@ -91,6 +91,8 @@ class Response:
     """
 
     __slots__ = ("body", "content_type", "headers", "keep_alive", "status")
+    is_relayed: ClassVar[bool] = False
+    """Whether another coordinator made it, counted it and completed its headers."""
 
     def __init__(
         self,

@@ -72,6 +72,8 @@ class Route:
     """Whether it changes anything, so that the origin is checked."""
     applies_filter: bool = False
     """Whether the handler restricts its response by the filter of the caller's key."""
+    is_shared: bool = False
+    """Whether each of several coordinators answers it; all else is the owner's."""
     is_of_all_indexes: bool = False
     """Whether it shows or touches every index, so that keys limited to some are rejected."""
     tag: str = ""

@@ -11,6 +11,8 @@ from coordinator.parameters.cache import ParsedRequests
 if TYPE_CHECKING:
     from coordinator.cluster.catalog import Catalog
     from coordinator.cluster.cluster import Cluster
+    from coordinator.cluster.shared_state import SharedState
+    from coordinator.http.exchange import Outbox
     from coordinator.http.metrics import Metrics, SlowQueries
     from coordinator.http.openapi import InterfaceDocument
     from coordinator.http.routing import ServedRoute
@@ -54,5 +56,9 @@ class Services:
     analytics: Analytics
     shared_log: SharedLog | None = None
     """The log of several hosts, if this is one of them."""
+    shared: SharedState | None = None
+    """Memory shared with the other coordinators, if there are several."""
+    outbox: Outbox | None = None
+    """Leads to the owner, if this is a reader."""
     turns: Turns = field(default_factory=Turns)
     parsed: ParsedRequests = field(default_factory=ParsedRequests)

@@ -24,6 +24,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from common.errors import ServiceError
 from coordinator.cluster.catalog import program_version
 from coordinator.http.middleware import Middleware
+from coordinator.http.reader import ReaderMiddleware
 
 if TYPE_CHECKING:
     from coordinator.cluster.cluster import Cluster
@@ -93,6 +94,10 @@ class TracedMiddleware(Middleware):
     def stop(self) -> None:
         """Send what has not been sent yet."""
         self._provider.shutdown()
+
+
+class TracedReader(ReaderMiddleware, TracedMiddleware):
+    """Answers the requests of a reader within a span each."""
 
 
 def _trace_calls(cluster: Cluster, tracer: Tracer) -> None:

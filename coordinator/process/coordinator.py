@@ -10,8 +10,10 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import uvloop
@@ -23,40 +25,29 @@ from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_sign
 from common.process.logs import Log
 from common.process.memory import configure_allocator, keep_small
 from common.process.priority import run_in_background
-from common.process.turns import Turns
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.shared_state import SharedState
 from coordinator.http.app import HttpApp, create_app
-from coordinator.http.metrics import Metrics, SlowQueries
-from coordinator.http.openapi import InterfaceDocument
-from coordinator.http.security import Guard, UnsafeAddress
+from coordinator.http.exchange import Inbox
+from coordinator.http.reports import Reports
+from coordinator.http.security import UnsafeAddress
 from coordinator.http.services import Services
 from coordinator.process.doorman import ring
-from coordinator.process.supervisor import raise_descriptor_limit
-from coordinator.read.analytics import Analytics
-from coordinator.read.item_explanation import ItemExplanations
-from coordinator.read.result_cache import ResultCache
-from coordinator.read.search import Search
-from coordinator.read.suggestions import Suggestions
-from coordinator.routes import ROUTES
+from coordinator.process.place import Place
+from coordinator.process.services import SWITCH_SECONDS, make_services
+from coordinator.process.supervisor import (
+    PORT_TRY_SECONDS,
+    PORT_WAIT_SECONDS,
+    port_taken,
+    raise_descriptor_limit,
+)
 from coordinator.settings import Settings
-from coordinator.write.bulk_loads import BulkLoads
-from coordinator.write.index_administration import IndexAdministration
-from coordinator.write.ingest import Ingest
-from coordinator.write.known_fields import KnownFields
-from coordinator.write.log import EmbeddedLog
 
 if TYPE_CHECKING:
     from coordinator.replication.replica import Replica
-    from coordinator.replication.shared_log import SharedLog
 
-SWITCH_SECONDS: Final = 0.0002
-"""For which a thread may hold the interpreter while the event loop waits for it."""
-PORT_WAIT_SECONDS: Final = 5.0
-"""How long a start waits for a port that a previous process is about to release."""
-
-PORT_TRY_SECONDS: Final = 0.02
 
 MISSED_SECONDS: Final = 5.0
 """After which shards that were to be started elsewhere are named as missing."""
@@ -70,6 +61,7 @@ def run(
     lock: int | None = None,
     parent_pipe: int | None = None,
     bell: int | None = None,
+    place: Place | None = None,
 ) -> int:
     """Run the coordinator until a signal arrives.
 
@@ -78,6 +70,7 @@ def run(
         lock: descriptor that holds the lock of the data directory, if the supervisor took it.
         parent_pipe: read end of the supervisor's pipe, if there is a supervisor.
         bell: write end of the pipe to the supervisor's doorman, if it holds the port.
+        place: among several coordinators; None: there are no others.
 
     Returns:
         The exit status.
@@ -89,14 +82,20 @@ def run(
     logs.configure("coordinator", level=settings.log_level, style=settings.log_style)
     configure_allocator()
     try:
-        return uvloop.run(_run(settings, lock, parent_pipe, bell))
+        if settings.coordinators > 1 and place is None:
+            raise SettingError("several coordinators take facetd serve, which starts them")
+        return uvloop.run(_run(settings, lock, parent_pipe, bell, place))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
         print(f"facetd: {error}", file=sys.stderr)
         return EXIT_CANNOT_START if is_supervised else 1
 
 
 async def _run(
-    settings: Settings, lock: int | None, parent_pipe: int | None, bell: int | None = None
+    settings: Settings,
+    lock: int | None,
+    parent_pipe: int | None,
+    bell: int | None = None,
+    place: Place | None = None,
 ) -> int:
     """Start, wait, stop."""
     data = settings.data_dir
@@ -113,7 +112,12 @@ async def _run(
         catalog = Catalog.open(data, num_shards)
         cluster = Cluster.from_settings(settings, catalog)
         shared = make_shared_log(settings, catalog, cluster)
-    services = make_services(settings, catalog, cluster, None if shared is None else shared.log)
+    log = None if shared is None else shared.log
+    services = make_services(settings, catalog, cluster, log=log)
+    readers = None
+    if place is not None:
+        readers = ReaderProcesses(settings, place, services)
+        services = replace(services, shared=readers.shared)
     app = create_app(services)
 
     stop = asyncio.Event()
@@ -129,7 +133,9 @@ async def _run(
     try:
         if bell is not None:
             ring(bell)
-        port = await _listen(app, settings)
+        port = await _listen(app, settings, place)
+        if readers is not None:
+            readers.start(app)
         address = url(settings.host, port)
         # Objects that live as long as the process need not be visited by every collection.
         gc.collect()
@@ -147,7 +153,8 @@ async def _run(
         counting.cancel()
         _log.info("stopping")
         data_directory.forget_coordinator_endpoint(data)
-        await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
+        grace = max(settings.stop_grace_seconds - 1.5, 0.0)
+        await app.stop(grace, None if readers is None else readers.wait_gone)
         await services.analytics.save()
     finally:
         if shared is not None:
@@ -174,53 +181,54 @@ def make_shared_log(settings: Settings, catalog: Catalog, cluster: Cluster) -> R
     return None
 
 
-def make_services(
-    settings: Settings, catalog: Catalog, cluster: Cluster, log: SharedLog | None = None
-) -> Services:
-    """Create everything that a request may need."""
-    turns = Turns()
-    search = Search(cluster, catalog, settings.limits, turns)
-    write_log = EmbeddedLog(cluster, catalog, settings) if log is None else log
-    fields = KnownFields(cluster, settings.limits)
-    analytics = Analytics(
-        data_directory.analytics_folder(settings.data_dir),
-        settings.analytics_days,
-        settings.limits.analytics_queries_max,
-    )
-    return Services(
-        settings=settings,
-        routes=ROUTES,
-        interface=InterfaceDocument(ROUTES, settings.limits),
-        catalog=catalog,
-        cluster=cluster,
-        ingest=Ingest(cluster, catalog, settings.limits, write_log, fields),
-        loads=BulkLoads(cluster, catalog, settings, write_log, fields),
-        administration=IndexAdministration(cluster, catalog, settings.limits, write_log),
-        shared_log=log,
-        search=search,
-        suggestions=Suggestions(cluster, search, analytics),
-        explanations=ItemExplanations(cluster, search, settings.limits),
-        guard=Guard(settings, catalog),
-        metrics=Metrics(),
-        slow_queries=SlowQueries(settings.slow_query_ms),
-        analytics=analytics,
-        results=ResultCache(settings.result_cache_bytes),
-        turns=turns,
-    )
+class ReaderProcesses:
+    """The owner's side of what it shares with the readers.
+
+    Args:
+        settings: of the service.
+        place: of the owner.
+        services: whose changes the readers follow.
+    """
+
+    def __init__(self, settings: Settings, place: Place, services: Services) -> None:
+        shared = self.shared = SharedState(place.state, settings.coordinators, place.ordinal)
+        catalog = services.catalog
+        self._exchange = place.exchange
+        self._reports = Reports(services.metrics, services.analytics, services.slow_queries)
+
+        def publish() -> None:
+            shared.publish_catalog(catalog.state.revision if catalog.is_active else 0)
+
+        services.cluster.share(shared)
+        catalog.on_stored = publish
+        publish()
+
+    def start(self, app: HttpApp) -> None:
+        """Take what readers send."""
+        Inbox(self._exchange, app.take, self._take_report).start()
+
+    def _take_report(self, message: bytes) -> None:
+        self._reports.keep_only(self.shared.readers())
+        self._reports.take(message)
+
+    async def wait_gone(self) -> None:
+        """Return once no reader is left."""
+        while self.shared.readers():  # noqa: ASYNC110 - another process
+            await asyncio.sleep(PORT_TRY_SECONDS)
 
 
-async def _listen(app: HttpApp, settings: Settings) -> int:
+async def _listen(app: HttpApp, settings: Settings, place: Place | None) -> int:
     """Start to listen; wait if the port is about to be released."""
+    if place is not None:
+        listeners = [socket.socket(fileno=one) for one in place.listeners]
+        return await app.start(settings.host, settings.port, listeners)
     give_up_at = asyncio.get_running_loop().time() + PORT_WAIT_SECONDS
     while True:
         try:
             return await app.start(settings.host, settings.port)
         except OSError as error:
             if asyncio.get_running_loop().time() >= give_up_at:
-                raise SettingError(
-                    f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
-                    "choose another --port or --host"
-                ) from error
+                raise SettingError(port_taken(settings, error)) from error
         await asyncio.sleep(PORT_TRY_SECONDS)
 
 

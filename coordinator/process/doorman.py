@@ -15,7 +15,9 @@ import contextlib
 import json
 import os
 import secrets
+import socket
 import time
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -40,16 +42,33 @@ class Doorman:
     def __init__(self) -> None:
         self.doing = "processes are being started"
         self._started = time.monotonic()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._bell, self.bell_end = os.pipe()
 
-    async def begin(self, host: str, port: int) -> None:
-        """Start to listen; if that fails, the coordinator will report why."""
+    async def begin(
+        self, host: str, port: int, listeners: Sequence[socket.socket] | None = None
+    ) -> None:
+        """Start to listen; if that fails, the coordinator will report why.
+
+        Args:
+            host: address or name.
+            port: 0: the coordinator will choose one.
+            listeners: sockets that listen already, if there are any; they are closed at the end.
+        """
+        if listeners is not None:
+            for one in listeners:
+                self._servers.append(
+                    await asyncio.start_server(self._answer, sock=one, limit=REQUEST_BYTES_MAX)
+                )
+            asyncio.get_running_loop().add_reader(self._bell, self.end)
+            return
         if port == 0:
             return
         with contextlib.suppress(OSError):
-            self._server = await asyncio.start_server(
-                self._answer, host, port, limit=REQUEST_BYTES_MAX, reuse_address=True
+            self._servers.append(
+                await asyncio.start_server(
+                    self._answer, host, port, limit=REQUEST_BYTES_MAX, reuse_address=True
+                )
             )
         asyncio.get_running_loop().add_reader(self._bell, self.end)
 
@@ -58,9 +77,9 @@ class Doorman:
         if self._bell < 0:
             return
         asyncio.get_running_loop().remove_reader(self._bell)
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
         os.close(self._bell)
         os.close(self.bell_end)
         self._bell = self.bell_end = -1

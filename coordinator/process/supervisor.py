@@ -1,6 +1,7 @@
 """The supervisor: starts the shards and the coordinator, restarts what dies, stops all in order.
 
     facetd serve ─┬─ coordinator          (HTTP in, RPC out)
+                  ├─ reader 1 …           (with --coordinators N: N - 1 of them)
                   └─ fork server ─┬─ shard 0
                                   └─ shard 1 …
 
@@ -41,6 +42,7 @@ from common.process.lifeline import EXIT_CANNOT_START
 from common.process.logs import Log
 from common.process.python import let_processes_find_us, python_command
 from coordinator.process.doorman import Doorman
+from coordinator.process.place import Place, Places
 from coordinator.settings import Settings
 
 BACK_OFF_SECONDS: Final = (0.0, 0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -56,6 +58,11 @@ FAILED_STARTS_MAX: Final = 5
 
 SHARD_STOP_SECONDS: Final = 3.0
 """From SIGTERM to SIGKILL, for shards; killing them loses nothing."""
+
+PORT_WAIT_SECONDS: Final = 5.0
+"""How long a start waits for a port that a previous process is about to release."""
+
+PORT_TRY_SECONDS: Final = 0.02
 
 DESCRIPTORS_WANTED: Final = 65_536
 
@@ -283,6 +290,7 @@ class Supervisor:
         self._doorman: Doorman | None = None
         self._restarts: dict[Child, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
+        self._places: Places | None = None
         self._is_stopping = False
         self._status = 0
 
@@ -314,7 +322,13 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
         let_processes_find_us()
         doorman = self._doorman = Doorman()
-        await doorman.begin(settings.host, settings.port)
+        places: Places | None = None
+        if settings.coordinators > 1:
+            places = await self._make_places()
+            if places is None:
+                return 1
+        listeners = None if places is None else places.first_listeners()
+        await doorman.begin(settings.host, settings.port, listeners)
         if not await self._prepare_kernels():
             doorman.end()
             return self._status
@@ -328,8 +342,13 @@ class Supervisor:
                 )
                 for shard in range(settings.shards)
             ),
-            Child("coordinator", partial(self._start_coordinator, pipe, lock)),
+            Child("coordinator", partial(self._start_coordinator, pipe, lock, places)),
+            *(
+                Child(f"reader {place.ordinal}", partial(start_reader, pipe, place))
+                for place in ([] if places is None else places.places[1:])
+            ),
         ]
+        self._places = places
         for child in self._children:
             child.start()
         using = asyncio.ensure_future(self._use()) if self._with_service else None
@@ -344,16 +363,35 @@ class Supervisor:
                 await asyncio.gather(using, return_exceptions=True)
             await self._stop_children()
             doorman.end()
+            if places is not None:
+                places.close()
             os.close(pipe_end)
         _log.info("stopped", status=self._status)
         return self._status
 
-    def _start_coordinator(self, pipe: int, lock: int) -> subprocess.Popen[bytes]:
+    async def _make_places(self) -> Places | None:
+        """Make places for several coordinators; wait if the port is about to be released."""
+        settings = self._settings
+        give_up_at = asyncio.get_running_loop().time() + PORT_WAIT_SECONDS
+        while True:
+            try:
+                return Places(settings.host, settings.port, settings.coordinators)
+            except OSError as error:
+                if self._is_stopping or asyncio.get_running_loop().time() >= give_up_at:
+                    print(f"facetd: {port_taken(settings, error)}", file=sys.stderr)
+                    return None
+            await asyncio.sleep(PORT_TRY_SECONDS)
+
+    def _start_coordinator(
+        self, pipe: int, lock: int, places: Places | None
+    ) -> subprocess.Popen[bytes]:
         """Start the coordinator; the first one takes over the port from the doorman."""
         assert self._doorman is not None
         bell = self._doorman.bell_end
+        place = None if places is None else places.places[0]
         inherited = (pipe, lock) if bell < 0 else (pipe, lock, bell)
-        return popen(coordinator_command(pipe, lock, bell), inherited)
+        command = coordinator_command(pipe, lock, bell, place)
+        return popen(command, inherited if place is None else (*inherited, *place.descriptors))
 
     async def _prepare_kernels(self) -> bool:
         """Make sure that there are kernels to run; return False if the start must not go on.
@@ -464,11 +502,18 @@ class Supervisor:
             child.start()
 
     async def _stop_children(self) -> None:
-        """Stop the coordinator, then the shards, then the fork server."""
+        """Stop the coordinators, then the shards, then the fork server.
+
+        Readers and owner stop at the same time: the owner answers what readers pass on until they
+        have ended.
+        """
         for timer in self._restarts.values():
             timer.cancel()
-        shards, coordinator = self._children[:-1], self._children[-1:]
-        await self._stop_group(coordinator, self._settings.stop_grace_seconds)
+        if self._places is not None:
+            self._places.stop_listening()
+        num_shards = self._settings.shards
+        shards, coordinators = self._children[:num_shards], self._children[num_shards:]
+        await self._stop_group(coordinators, self._settings.stop_grace_seconds)
         await self._stop_group(shards, SHARD_STOP_SECONDS)
         if self._fork_server is not None:
             self._fork_server.kill()
@@ -507,13 +552,34 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
     ]
 
 
-def coordinator_command(pipe: int, lock: int, bell: int = -1) -> list[str]:
+def start_reader(pipe: int, place: Place) -> subprocess.Popen[bytes]:
+    """Start one of several coordinators that only reads."""
+    command = [
+        *python_command("coordinator", "coordinator"),
+        *("--parent-pipe", str(pipe)),
+        *("--place", place.argument()),
+    ]
+    return popen(command, (pipe, *place.descriptors))
+
+
+def port_taken(settings: Settings, error: OSError) -> str:
+    """Return what tells that nothing can listen on the address."""
+    return (
+        f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
+        "choose another --port or --host"
+    )
+
+
+def coordinator_command(
+    pipe: int, lock: int, bell: int = -1, place: Place | None = None
+) -> list[str]:
     """Return the arguments of the coordinator process; settings are passed in the environment."""
     return [
         *python_command("coordinator", "coordinator"),
         *("--parent-pipe", str(pipe)),
         *("--lock", str(lock)),
         *(("--bell", str(bell)) if bell >= 0 else ()),
+        *(("--place", place.argument()) if place is not None else ()),
     ]
 
 

@@ -30,6 +30,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import orjson
 
 from common.process.logs import Log
+from coordinator.cluster.reader_cluster import OwnerOnly
 
 QUERY_CHARS_MAX: Final = 200
 """Longer texts are cut."""
@@ -118,7 +119,7 @@ class Slow(NamedTuple):
     query: str
 
 
-class _Noted(NamedTuple):
+class Noted(NamedTuple):
     """A search that is to be counted."""
 
     at: float
@@ -257,7 +258,7 @@ class Analytics:
         self._folder = folder
         self._days = days
         self._num_max = num_max
-        self._noted: list[_Noted] = []
+        self._noted: list[Noted] = []
         self._typing: OrderedDict[Hashable, tuple[float, str, str, int, int]] = OrderedDict()
         self._finished: list[Day] = []
         self._listed: dict[str, _Listed] = {}
@@ -278,8 +279,14 @@ class Analytics:
             took_us: microseconds.
         """
         noted = self._noted
-        noted.append(_Noted(time.time(), client, index, query[:QUERY_CHARS_MAX], num_hits, took_us))
+        noted.append(Noted(time.time(), client, index, query[:QUERY_CHARS_MAX], num_hits, took_us))
         if len(noted) >= NOTED_MAX:
+            self._take_noted()
+
+    def note_all(self, noted: Iterable[tuple[float, Hashable, str, str, int, int]]) -> None:
+        """Count searches that another coordinator has noted."""
+        self._noted += [Noted(*one) for one in noted]
+        if len(self._noted) >= NOTED_MAX:
             self._take_noted()
 
     def _take_noted(self) -> None:
@@ -510,6 +517,24 @@ class Analytics:
             if day is not None:
                 day.forget(index)
                 self._write([day])
+
+
+class ReaderAnalytics(Analytics):
+    """Notes the searches of a reader, for the owner among the coordinators to count."""
+
+    def note(self, client: Hashable, index: str, query: str, num_hits: int, took_us: int) -> None:
+        """Note a search."""
+        query = query[:QUERY_CHARS_MAX]
+        self._noted.append(Noted(time.time(), client, index, query, num_hits, took_us))
+
+    def take_noted(self) -> list[Noted]:
+        """Return what has been noted since the last call."""
+        noted, self._noted = self._noted, []
+        return noted
+
+    async def searches_with(self, index: str, beginning: str) -> list[str]:
+        """Leave it to the owner."""
+        raise OwnerOnly
 
 
 def _merge(

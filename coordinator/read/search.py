@@ -80,14 +80,22 @@ class Search:
         catalog: of the indexes.
         limits: in force.
         turns: of the event loop; long steps take theirs.
+        leases: of cursors; None: of this coordinator's own.
     """
 
-    def __init__(self, cluster: Cluster, catalog: Catalog, limits: Limits, turns: Turns) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        catalog: Catalog,
+        limits: Limits,
+        turns: Turns,
+        leases: Leases | None = None,
+    ) -> None:
         self._cluster = cluster
         self._turns = turns
         self._limits = limits
         self._analyzer = analyzer = Analyzer()
-        self._leases = Leases(cluster, limits)
+        self._leases = Leases(cluster, limits) if leases is None else leases
         self._memories = IndexMemories(cluster, catalog, analyzer)
         self._scatter = Scatter(cluster, self._memories, analyzer, limits, turns)
         self._paging = Paging(cluster, self._scatter)
@@ -337,6 +345,7 @@ class Search:
 
     def _cursor(self, index: Index, parameters: SearchParameters, text: str) -> Cursor:
         """Decode a request's cursor, and lease or renew the state it reads."""
+        self._leases.check_ours()
         cursor = Cursor.decode(text, index.revision, len(parameters.sort))
         if cursor.is_start:
             return replace(cursor, horizon=self._leases.begin(index.number), moment=now())

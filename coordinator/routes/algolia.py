@@ -90,7 +90,11 @@ def _route(
     )
 
 
-_SEARCH: Final[dict[str, Any]] = {"bytes_limit": "search_body_bytes_max", "applies_filter": True}
+_SEARCH: Final[dict[str, Any]] = {
+    "bytes_limit": "search_body_bytes_max",
+    "applies_filter": True,
+    "is_shared": True,
+}
 _CHANGE: Final[dict[str, Any]] = {"is_change": True}
 
 ROUTES: Final = RouteTable()
@@ -435,7 +439,9 @@ def _retrieved(value: Any) -> list[str] | None:
 
 
 @ROUTES.add(
-    _route("GET", "/1/indexes/{indexName}/{objectID}", "One object.", Action.SEARCH),
+    _route(
+        "GET", "/1/indexes/{indexName}/{objectID}", "One object.", Action.SEARCH, is_shared=True
+    ),
 )
 async def get_object(services: Services, request: Request) -> Response:
     """Answer `GET /1/indexes/{index}/{objectID}`."""
@@ -450,7 +456,12 @@ async def get_object(services: Services, request: Request) -> Response:
 
 @ROUTES.add(
     _route(
-        "POST", "/1/indexes/*/objects", "Objects by id.", Action.SEARCH, body="AlgoliaWantedObjects"
+        "POST",
+        "/1/indexes/*/objects",
+        "Objects by id.",
+        Action.SEARCH,
+        body="AlgoliaWantedObjects",
+        is_shared=True,
     ),
 )
 async def get_objects(services: Services, request: Request) -> Response:

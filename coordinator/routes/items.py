@@ -136,6 +136,7 @@ def _deadline(services: Services) -> Deadline:
         "One item, as it was stored.",
         Action.SEARCH,
         needs_index=True,
+        is_shared=True,
         tag="items",
         document={"answer": "Item"},
     ),

@@ -175,6 +175,7 @@ class Handlers:
             num_open=opening.num_open,
             num_records=opening.num_records,
             num_built=opening.num_built,
+            is_ready=self._indexes.is_ready,
         )
 
     async def catalog(self, request: CatalogUpdate) -> None:

@@ -17,7 +17,7 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.http.app import create_app
 from coordinator.http.services import Services
-from coordinator.process.coordinator import make_services
+from coordinator.process.services import make_services
 from coordinator.settings import Settings
 from shard.partition.indexes import Indexes
 from shard.process.server import Identity, _make_server

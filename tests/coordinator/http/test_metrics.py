@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
-from coordinator.http.metrics import RECENT_KEPT, Histogram, Metrics, SlowQueries, Waiting
+from coordinator.http.metrics import (
+    RECENT_KEPT,
+    Histogram,
+    Metrics,
+    SlowQueries,
+    Waiting,
+    cumulative,
+)
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.results import SearchResult, ShardSummary, Timings
 
@@ -28,7 +35,7 @@ def test_histogram_counts_up_to_and_including_each_bound() -> None:
     for seconds in (0.0, 0.001, 0.0010001, 99.0):
         histogram.observe(seconds)
 
-    rows = dict(histogram.cumulative())
+    rows = dict(cumulative(histogram.counts))
 
     assert (rows["0.0002"], rows["0.001"], rows["0.002"]) == (1.0, 2.0, 3.0)
     assert (rows["10.0"], rows["+Inf"]) == (3.0, 4.0)

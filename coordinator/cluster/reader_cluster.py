@@ -1,0 +1,166 @@
+"""Cluster and catalog of a reader: one of several coordinators, which changes nothing.
+
+It has connections of its own to the shards. What may be searched it learns from the memory that it
+shares with the owner (`coordinator.cluster.shared_state`), and the catalog from its file. Whatever
+it cannot answer exactly as the owner would now, it leaves to the owner: `OwnerOnly`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Final
+
+from common import data_directory
+from common.protocol.messages import Welcome
+from common.protocol.methods import OPENING
+from coordinator.cluster.catalog import Catalog, CatalogState, read_state
+from coordinator.cluster.cluster import Cluster, Reading, StatesInUse
+from coordinator.cluster.leases import Leases
+from coordinator.cluster.shard_client import ShardClient
+from coordinator.cluster.shared_state import INDEXES_MAX, SharedState
+from coordinator.settings import Settings
+
+OPENING_TIMEOUT_MS: Final = 5_000
+LOOK_SECONDS: Final = 0.005
+"""Between looks at what the owner or a shard has done."""
+
+
+class OwnerOnly(Exception):
+    """The owner has to answer this request; nothing was done yet."""
+
+
+class SharedReading(Reading):
+    """Context manager of `ReaderCluster.reading`."""
+
+    __slots__ = ("_index", "_states")
+
+    def __init__(self, states: StatesInUse, state: SharedState, index: int) -> None:
+        super().__init__(states)
+        self._states = state
+        self._index = index
+
+    def __enter__(self) -> int:
+        """Hold the newest horizon, so that the owner knows of it."""
+        shared, index, readers = self._states, self._index, self._horizon.readers
+        seq = shared.horizon(index)
+        if not readers:
+            while True:
+                shared.announce(index, seq)
+                newest = shared.horizon(index)
+                if newest == seq:
+                    break
+                seq = newest
+        self._seq = seq
+        readers[seq] = readers.get(seq, 0) + 1
+        return seq
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        states = self._horizon
+        states.release(self._seq)
+        self._states.announce(self._index, min(states.readers, default=None))
+
+
+class ReaderCluster(Cluster):
+    """All shards, for reading alone; made by `from_settings`."""
+
+    shared: SharedState
+
+    @classmethod
+    def for_reader(cls, settings: Settings, catalog: Catalog, shared: SharedState) -> ReaderCluster:
+        """Create the cluster of a reader."""
+        cluster = cls.from_settings(settings, catalog)
+        cluster.shared = shared
+        for shard in cluster.shards:
+            shard.be_reader()
+        return cluster
+
+    def check_serving(self) -> None:
+        """Leave requests to the owner while this process or the service is not ready."""
+        if not (self.shared.is_serving and self.is_ready):
+            raise OwnerOnly
+
+    def horizon(self, index: int) -> int:
+        """Return the horizon that a search of an index may see now."""
+        self._check_index(index)
+        return self.shared.horizon(index)
+
+    def reading(self, index: int) -> Reading:
+        """Hold the horizon of an index for the body of a `with` statement."""
+        self._check_index(index)
+        return SharedReading(self._horizon(index), self.shared, index)
+
+    def _check_index(self, index: int) -> None:
+        if not (self.shared.is_serving and self._ready.is_set()) or index >= INDEXES_MAX:
+            raise OwnerOnly
+
+    async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
+        """Wait until the owner has brought a shard in line with the catalog."""
+        while not (await shard.call_opening(OPENING, None, OPENING_TIMEOUT_MS)).is_ready:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(LOOK_SECONDS)
+        shard.begin_serving()
+
+
+class OwnersLeases(Leases):
+    """Cursors of a reader: the owner alone can read them, and leases their states."""
+
+    def check_ours(self) -> None:
+        """Leave it to the owner."""
+        raise OwnerOnly
+
+
+class ReaderCatalog(Catalog):
+    """The catalog as the owner's requests see it.
+
+    Args:
+        settings: name the data directory.
+        shared: says when it has changed.
+    """
+
+    def __init__(self, settings: Settings, shared: SharedState) -> None:
+        num_shards = len(settings.shard_addresses) or settings.shards
+        super().__init__(settings.data_dir, num_shards, CatalogState())
+        self._file = data_directory.catalog_path(settings.data_dir)
+        self._shared = shared
+        self._seen = 0
+        self._is_whole = False
+        self._reading = asyncio.Lock()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this is what the owner's requests see now."""
+        return self._seen == self._shared.version and self._is_whole
+
+    async def catch_up(self) -> None:
+        """Read the file if the owner has changed it.
+
+        Raises:
+            OwnerOnly: a change is under way.
+        """
+        async with self._reading:
+            version = self._shared.version
+            if self._seen == version:
+                if self._is_whole:
+                    return
+                raise OwnerOnly
+            revision = self._shared.revision
+            state = await asyncio.to_thread(read_state, self._file) if revision else None
+            self._seen = version
+            self._is_whole = state is not None and state.revision == revision
+            if state is None or not self._is_whole:
+                raise OwnerOnly
+            self.state = state
+            self.activate()
+
+    async def next_change(self, seconds: float) -> None:
+        """Return once requests see other indexes or configurations, or after some time."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + seconds
+        while self._seen == self._shared.version and loop.time() < give_up_at:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(LOOK_SECONDS)
+        await self.catch_up()

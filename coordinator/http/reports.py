@@ -1,0 +1,172 @@
+"""What readers tell the owner: what they counted, so that metrics and analytics are of all.
+
+A reader sends its counters, as they stand, a few times a second while they change; the owner adds
+up the newest of every reader, and what those had counted that are gone. Searches for analytics,
+slow searches and durations of the last seconds are sent once each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from common.errors import Unavailable
+from common.process.logs import Log
+from common.process.memory import resident_bytes
+from coordinator.http.metrics import Counts, Metrics, ProcessUse, SlowQueries
+from coordinator.read.analytics import Analytics, Noted, ReaderAnalytics
+
+if TYPE_CHECKING:
+    from coordinator.http.exchange import Outbox
+    from coordinator.http.services import Services
+
+REPORT_SECONDS: Final = 0.1
+NOTED_AT_ONCE: Final = 40
+"""Searches in one report: a text may have 800 bytes."""
+RECENT_AT_ONCE: Final = 1_000
+SLOW_BYTES_MAX: Final = 4_000
+"""Longer requests of slow searches are told by their beginning."""
+
+_log = Log("http")
+
+
+_Plain: TypeAlias = tuple[float, tuple[str | None, str], str, str, int, int]
+
+
+class ReaderReport(Struct, array_like=True):
+    """What one reader has done."""
+
+    pid: int
+    counts: Counts
+    resident_bytes: int
+    cpu_seconds: float
+    noted: list[_Plain]
+    """Of `coordinator.read.analytics`."""
+    recent: list[tuple[float, float]]
+    slow: list[dict[str, Any]]
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(ReaderReport).decode
+
+
+class Reporter:
+    """Sends a reader's reports.
+
+    Args:
+        services: of the reader.
+        outbox: leads to the owner.
+    """
+
+    def __init__(self, services: Services, outbox: Outbox) -> None:
+        assert isinstance(services.analytics, ReaderAnalytics)
+        self._services = services
+        self._analytics = services.analytics
+        self._outbox = outbox
+        self._sent: Counts | None = None
+        self._recent_at = 0.0
+
+    async def keep(self) -> None:
+        """Report while anything changes; ends by cancellation."""
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            try:
+                await self.report()
+            except Unavailable:
+                _log.warning("the owner takes no reports")
+
+    async def report(self) -> None:
+        """Send what has not been sent."""
+        services = self._services
+        counts = services.metrics.counts(services.cluster.num_states_in_use, services.results)
+        noted = [_plain(one) for one in self._analytics.take_noted()]
+        if counts == self._sent and not noted:
+            return
+        self._sent = counts
+        recent = [one for one in services.metrics.recent if one[0] > self._recent_at]
+        recent = recent[-RECENT_AT_ONCE:]
+        if recent:
+            self._recent_at = recent[-1][0]
+        slow = [_shortened(one) for one in services.slow_queries.take_latest()]
+        cpu = os.times()
+        while True:
+            report = ReaderReport(
+                os.getpid(),
+                counts,
+                resident_bytes(),
+                cpu.user + cpu.system,
+                noted[:NOTED_AT_ONCE],
+                recent,
+                slow[:1],
+            )
+            await self._outbox.report(_encode(report))
+            noted, recent, slow = noted[NOTED_AT_ONCE:], [], slow[1:]
+            if not noted and not slow:
+                return
+
+
+def _plain(one: Noted) -> _Plain:
+    """Return a search as it can be sent: clients may send halves of surrogate pairs."""
+    key, address = cast(tuple[str | None, str], one.client)
+    query = one.query.encode("utf-8", "replace").decode()
+    client = (key, address.encode("utf-8", "replace").decode())
+    return (one.at, client, one.name, query, one.num_hits, one.took_us)
+
+
+def _shortened(event: dict[str, Any]) -> dict[str, Any]:
+    """Return a slow search whose request is not too long."""
+    text = orjson.dumps(event["request"], default=str)
+    if len(text) <= SLOW_BYTES_MAX:
+        return event
+    return {**event, "request": {"beginning": text[:SLOW_BYTES_MAX].decode("utf-8", "replace")}}
+
+
+class Reports:
+    """What the owner knows of the readers.
+
+    Args:
+        metrics: of the owner; shows all.
+        analytics: of the owner; counts all searches.
+        slow_queries: of the owner; lists all.
+    """
+
+    def __init__(self, metrics: Metrics, analytics: Analytics, slow_queries: SlowQueries) -> None:
+        self._metrics = metrics
+        self._analytics = analytics
+        self._slow_queries = slow_queries
+        self.latest: dict[int, ReaderReport] = {}
+        """By process id."""
+        self._gone = Counts.none()
+        metrics.others = self.counts
+        metrics.processes = self.processes
+
+    def take(self, message: bytes) -> None:
+        """Take a report."""
+        report = _decode(message)
+        self.latest[report.pid] = report
+        self._analytics.note_all(report.noted)
+        self._metrics.recent.extend(report.recent)
+        self._slow_queries.latest.extend(report.slow)
+
+    def keep_only(self, pids: list[int]) -> None:
+        """Count the readers that are gone as such."""
+        for pid in self.latest.keys() - set(pids):
+            self._gone.add(self.latest.pop(pid).counts.without_moment())
+
+    def processes(self) -> list[ProcessUse]:
+        """Return what the readers take."""
+        return [
+            ProcessUse(one.pid, one.resident_bytes, one.cpu_seconds) for one in self.latest.values()
+        ]
+
+    def counts(self) -> Counts:
+        """Return what all readers have counted."""
+        total = self._gone.copy()
+        for report in self.latest.values():
+            total.add(report.counts)
+        return total

@@ -1,0 +1,133 @@
+"""A reader: one of several coordinators, which answers searches and changes nothing.
+
+shared memory, catalog file ─▶ ReaderCatalog ─▶ ReaderCluster ─▶ Search ─▶ Services ─▶ HttpApp
+
+It begins to listen once it has all shards and the catalog; until then, and while it is being
+replaced, the others answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import uvloop
+
+from common.data_directory import DataDirectoryError
+from common.process import logs
+from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
+from common.process.logs import Log
+from common.process.memory import configure_allocator, keep_small
+from common.process.priority import run_in_background
+from common.settings import SettingError
+from coordinator.cluster.leases import Leases
+from coordinator.cluster.reader_cluster import (
+    LOOK_SECONDS,
+    OwnerOnly,
+    OwnersLeases,
+    ReaderCatalog,
+    ReaderCluster,
+)
+from coordinator.cluster.shared_state import SharedState
+from coordinator.http.app import create_app
+from coordinator.http.exchange import Outbox
+from coordinator.http.reports import Reporter
+from coordinator.http.security import UnsafeAddress
+from coordinator.process.place import Place
+from coordinator.process.services import SWITCH_SECONDS, analytics_place, make_services
+from coordinator.process.supervisor import raise_descriptor_limit
+from coordinator.read.analytics import ReaderAnalytics
+from coordinator.settings import Settings
+
+_log = Log("coordinator")
+
+
+def run_reader(settings: Settings, place: Place, parent_pipe: int) -> int:
+    """Run a reader until a signal arrives.
+
+    Args:
+        settings: of the service.
+        place: of this reader.
+        parent_pipe: read end of the supervisor's pipe.
+
+    Returns:
+        The exit status.
+    """
+    ask_for_parent_death_signal()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    name = f"reader {place.ordinal}"
+    logs.configure(name, level=settings.log_level, style=settings.log_style)
+    configure_allocator()
+    try:
+        return uvloop.run(_run(settings, place, parent_pipe))
+    except (DataDirectoryError, UnsafeAddress, SettingError) as error:
+        print(f"facetd: {error}", file=sys.stderr)
+        return EXIT_CANNOT_START
+
+
+async def _run(settings: Settings, place: Place, parent_pipe: int) -> int:
+    """Start, wait, stop."""
+    watch_parent(parent_pipe)
+    raise_descriptor_limit()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(None, "worker", run_in_background))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+    shared = SharedState(place.state, settings.coordinators, place.ordinal)
+    shared.begin_reader()
+    catalog = ReaderCatalog(settings, shared)
+    cluster = ReaderCluster.for_reader(settings, catalog, shared)
+    outbox = Outbox(place.exchange)
+    analytics = ReaderAnalytics(*analytics_place(settings))
+    leases: Leases = OwnersLeases(cluster, settings.limits)
+    services = replace(
+        make_services(settings, catalog, cluster, analytics=analytics, leases=leases),
+        shared=shared,
+        outbox=outbox,
+    )
+    app = create_app(services)
+    reporter = Reporter(services, outbox)
+    starting = asyncio.ensure_future(_wait_ready(catalog, cluster, shared))
+    cluster.start()
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            listeners = [socket.socket(fileno=one) for one in place.listeners]
+            await app.start(settings.host, settings.port, listeners)
+            gc.collect()
+            gc.freeze()
+            gc.enable()
+            _log.info("reading", reader=place.ordinal, pid=os.getpid())
+            tasks = [asyncio.create_task(keep_small()), asyncio.create_task(reporter.keep())]
+            await stopping
+            _log.info("stopping")
+            for task in tasks:
+                task.cancel()
+            await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
+            await reporter.report()
+    finally:
+        starting.cancel()
+        shared.end_reader()
+        await cluster.stop()
+    return 0
+
+
+async def _wait_ready(catalog: ReaderCatalog, cluster: ReaderCluster, shared: SharedState) -> None:
+    """Return once searches can be answered here."""
+    await cluster.wait_ready()
+    while not (shared.is_serving and catalog.is_current):
+        with contextlib.suppress(OwnerOnly):
+            await catalog.catch_up()
+        await asyncio.sleep(LOOK_SECONDS)

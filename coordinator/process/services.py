@@ -1,0 +1,90 @@
+"""Everything that requests need, created at the start of a coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from common import data_directory
+from common.process.turns import Turns
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.leases import Leases
+from coordinator.http.metrics import Metrics, SlowQueries
+from coordinator.http.openapi import InterfaceDocument
+from coordinator.http.security import Guard
+from coordinator.http.services import Services
+from coordinator.read.analytics import Analytics
+from coordinator.read.item_explanation import ItemExplanations
+from coordinator.read.result_cache import ResultCache
+from coordinator.read.search import Search
+from coordinator.read.suggestions import Suggestions
+from coordinator.routes import ROUTES
+from coordinator.settings import Settings
+from coordinator.write.bulk_loads import BulkLoads
+from coordinator.write.index_administration import IndexAdministration
+from coordinator.write.ingest import Ingest
+from coordinator.write.known_fields import KnownFields
+from coordinator.write.log import EmbeddedLog
+
+if TYPE_CHECKING:
+    from coordinator.replication.shared_log import SharedLog
+
+SWITCH_SECONDS: Final = 0.0002
+"""For which a thread may hold the interpreter while the event loop waits for it."""
+
+
+def make_services(
+    settings: Settings,
+    catalog: Catalog,
+    cluster: Cluster,
+    *,
+    log: SharedLog | None = None,
+    analytics: Analytics | None = None,
+    leases: Leases | None = None,
+) -> Services:
+    """Create everything that a request may need.
+
+    Args:
+        settings: of the service.
+        catalog: of the indexes.
+        cluster: the shards.
+        log: of several hosts, if this is one of them.
+        analytics: counts searches; None: they are counted here.
+        leases: of cursors; None: of this coordinator's own.
+    """
+    turns = Turns()
+    if analytics is None:
+        analytics = Analytics(*analytics_place(settings))
+    search = Search(cluster, catalog, settings.limits, turns, leases)
+    write_log = EmbeddedLog(cluster, catalog, settings) if log is None else log
+    fields = KnownFields(cluster, settings.limits)
+    return Services(
+        settings=settings,
+        routes=ROUTES,
+        interface=InterfaceDocument(ROUTES, settings.limits),
+        catalog=catalog,
+        cluster=cluster,
+        ingest=Ingest(cluster, catalog, settings.limits, write_log, fields),
+        loads=BulkLoads(cluster, catalog, settings, write_log, fields),
+        administration=IndexAdministration(cluster, catalog, settings.limits, write_log),
+        shared_log=log,
+        search=search,
+        suggestions=Suggestions(cluster, search, analytics),
+        explanations=ItemExplanations(cluster, search, settings.limits),
+        guard=Guard(settings, catalog),
+        metrics=Metrics(),
+        slow_queries=SlowQueries(settings.slow_query_ms),
+        analytics=analytics,
+        results=ResultCache(settings.result_cache_bytes // settings.coordinators),
+        turns=turns,
+    )
+
+
+def analytics_place(settings: Settings) -> tuple[Path, int, int]:
+    """Return where searches are counted, for how many days, and how many of them."""
+    return (
+        data_directory.analytics_folder(settings.data_dir),
+        settings.analytics_days,
+        settings.limits.analytics_queries_max,
+    )
