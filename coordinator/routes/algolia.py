@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import orjson
 
+from common.configuration import GEO_FIELD
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound, ServiceError
 from common.placement import canonical_id, shard_of_id
@@ -135,7 +136,8 @@ async def index_to_write(services: Services, request: Request, name: str) -> Ind
         if not request.caller.may(Action.CONFIGURE):
             raise
         deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-        await services.administration.configure(name, {}, deadline)
+        document = {"geo_fields": ["_geoloc", GEO_FIELD]}  # the first is that of this protocol
+        await services.administration.configure(name, document, deadline)
         index, sort = find_index(services, request, name)
     if sort:
         raise InvalidRequest(

@@ -142,6 +142,27 @@ def test_batch_is_all_or_nothing_and_in_order(shop: Shop) -> None:
     assert (status, answer["error"]["code"]) == (400, "unsupported_parameter")
 
 
+def test_places_of_objects_are_searched(shop: Shop) -> None:
+    client = client_of(shop.port)
+    client.set_settings("places", {"searchableAttributes": ["name"]})
+    places = {"vienna": (48.2, 16.4), "graz": (47.1, 15.4), "apia": (-13.8, -171.8)}
+    client.save_objects(
+        "places",
+        [
+            {"objectID": name, "_geoloc": {"lat": lat, "lng": lng}}
+            for name, (lat, lng) in places.items()
+        ],
+    )
+
+    def found(**parameters: Any) -> list[str]:
+        hits = client.search_single_index("places", parameters).hits
+        return [hit.object_id for hit in hits]
+
+    assert found(aroundLatLng="47, 15", aroundRadius=200_000) == ["graz", "vienna"]
+    assert found(insideBoundingBox=[[-20, 170, -10, -170]]) == ["apia"]
+    assert found(insidePolygon=[[48, 16, 49, 16, 49, 17, 48, 17]]) == ["vienna"]
+
+
 def test_keys_open_what_they_are_for(tmp_path: Path) -> None:
     with Service(tmp_path / "data", 1) as service:
         client = service.client()
