@@ -65,6 +65,7 @@ ROOM_SHARE = 8
 _META = struct.Struct("<II Q Q 48s 48s Q Q")
 _META_MAGIC = 0xBEEFC0DE
 _PAGE_HEADER_BYTES = 16
+_META_BYTES = _PAGE_HEADER_BYTES + _META.size
 _META_PAGES = 2
 
 
@@ -180,18 +181,20 @@ def read_meta_page(path: Path) -> MetaPage:
         OSError: it cannot be read; that says nothing about what is in it.
     """
     try:
-        with path.open("rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            first = _parse_meta(file.read(_PAGE_HEADER_BYTES + _META.size))
-            if first is None:
-                raise DamagedEnvironment(
-                    f"{path} is empty or damaged ({size} bytes): restore it from a backup, "
-                    "or remove the index"
-                )
-            file.seek(first.page_size)
-            second = _parse_meta(file.read(_PAGE_HEADER_BYTES + _META.size))
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise DamagedEnvironment(f"{path} is missing: restore it from a backup") from error
+    try:  # (This runs for every index at a start: a file object would cost twice as much.)
+        size = os.fstat(file).st_size
+        first = _parse_meta(os.pread(file, _META_BYTES, 0))
+        if first is None:
+            raise DamagedEnvironment(
+                f"{path} is empty or damaged ({size} bytes): restore it from a backup, "
+                "or remove the index"
+            )
+        second = _parse_meta(os.pread(file, _META_BYTES, first.page_size))
+    finally:
+        os.close(file)
     newest = first if second is None or first.txn_id > second.txn_id else second
     expected = (max(newest.last_page, _META_PAGES - 1) + 1) * newest.page_size
     if size < expected:
@@ -202,7 +205,7 @@ def read_meta_page(path: Path) -> MetaPage:
 
 
 def _parse_meta(page: bytes) -> MetaPage | None:
-    if len(page) < _PAGE_HEADER_BYTES + _META.size:
+    if len(page) < _META_BYTES:
         return None
     magic, _, _, _, free_tree, _, last_page, txn_id = _META.unpack_from(page, _PAGE_HEADER_BYTES)
     page_size = int.from_bytes(free_tree[:4], "little")

@@ -23,6 +23,7 @@ week.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,8 @@ FORMAT = 1
 
 MANIFEST_FILE = "MANIFEST.json"
 SHARD_FILE = "shard.json"
+
+_READ_BYTES = 16 << 10
 
 T = TypeVar("T", bound=Struct)
 
@@ -111,6 +114,15 @@ _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
 }
 
 
+class _Header(Struct):
+    """What is read of a manifest before the rest."""
+
+    format: Any = None
+
+
+_decode_header = msgspec.json.Decoder(_Header).decode
+
+
 class UnreadableManifest(Exception):
     """The file exists, but is cut, damaged, or of another format."""
 
@@ -133,16 +145,28 @@ def read_manifest(path: Path, kind: type[T]) -> T | None:
         UnreadableManifest: it is damaged, or of a format that this program does not know.
     """
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = _read(path).split(b"\n")
     except FileNotFoundError:
         return None
     if len(lines) != 3 or lines[2] or xxhash.xxh3_64_hexdigest(lines[1]).encode() != lines[0]:
         raise UnreadableManifest(f"{path.name}: checksum differs")
     try:
-        header: dict[str, Any] = msgspec.json.decode(lines[1])
-        if header.get("format") != FORMAT:
-            raise UnreadableManifest(f"{path.name}: format {header.get('format')}, not {FORMAT}")
+        header = _decode_header(lines[1])
+        if header.format != FORMAT:
+            raise UnreadableManifest(f"{path.name}: format {header.format}, not {FORMAT}")
         manifest: T = _DECODERS[kind].decode(lines[1])
         return manifest
     except msgspec.MsgspecError as error:
         raise UnreadableManifest(f"{path.name}: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    """Return the content of a file; a start reads one for each index."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := os.read(file, _READ_BYTES):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(file)
