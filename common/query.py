@@ -37,8 +37,12 @@ class MatchKind(IntEnum):
     TYPO_1 = 7
     """One edit (insertion, deletion, substitution, transposition) away, with the same first letter.
     """
-    TYPO_2 = 8
+    TYPO_1_FORM = 8
+    """Another form of a correction that is such an edit away: guitars for guitr."""
+    TYPO_2 = 9
     """Two edits away, or one that makes another first letter."""
+    TYPO_2_FORM = 10
+    """Another form of a correction that is so far away."""
 
 
 NUM_MATCH_KINDS = len(MatchKind)
@@ -69,6 +73,11 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     infix: int = 0
     """Where terms match that have the word inside: 0 nowhere, 1 in fields that are configured so, 2
     everywhere."""
+    corrections: tuple[str, ...] = ()
+    """Where the word is nowhere in the index: words of the index that it may be a misspelling of,
+    and whose other forms match as well."""
+    correction_kind: int = 0
+    """TYPO_1 or TYPO_2: how the corrections match, all alike; 0 without any."""
 
     def phrase_kind(self, phrase: tuple[str, ...]) -> MatchKind:
         """Return how an alternative of several words matches: as typed, a synonym, or a spacing."""

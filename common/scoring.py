@@ -28,7 +28,7 @@ IDF_SHIFT: Final = 0.25
 IDF_SHARE_MIN: Final = 0.1
 """A word in most documents says less than its idf: subtract the shift, but keep a share."""
 STEM_FACTOR: Final = 0.75
-"""Weight of another form of a word (same stem), relative to the word itself."""
+"""Weight of another form of a word or of its correction (same stem), relative to that itself."""
 SYNONYM_FACTOR: Final = 0.1
 """Weight of an occurrence of a synonym, relative to one of the word: so small that the word in a
 text of five times the average length scores more than the synonym in the shortest text."""
@@ -43,6 +43,10 @@ WHOLE_FIELD_FACTOR: Final = 0.5
 """Bonus for a field that is the query, relative to the greatest score of its words."""
 WHOLE_FIELDS_MAX: Final = 1_000
 """It is given if at most so many documents have such a field: a colour names nothing."""
+CORRECTIONS_MAX: Final = 3
+"""Corrections of a mistyped word whose other forms match as well: the most frequent ones."""
+CORRECTIONS_KNOWN_MAX: Final = 32
+"""A word that may be a misspelling of more words than this has no corrections: it is too short."""
 BEST_FACTORS: Final = (1.0, 0.8, 0.8, 0.8, 0.6)
 """Weight of a word by its best tier: typed, prefix, inside a word, one typo, two typos."""
 LESSER_FACTOR: Final = 0.1
@@ -77,7 +81,8 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     correct one for being rare.
 
     Args:
-        doc_freqs: live documents by `MatchKind`, of all shards.
+        doc_freqs: live documents by `MatchKind`, of all shards. Of the forms of corrections it only
+            matters whether they match.
         num_docs: live documents of all shards.
 
     Returns:
@@ -107,8 +112,33 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
         typed * SYNONYM_FACTOR,
         typed * SPACING_FACTOR,
         typed * COMPLETION_FACTOR,
-        *by_tier[1:],
+        *by_tier[1:4],
+        by_tier[3] * STEM_FACTOR if doc_freqs[MatchKind.TYPO_1_FORM] else 0.0,
+        by_tier[4],
+        by_tier[4] * STEM_FACTOR if doc_freqs[MatchKind.TYPO_2_FORM] else 0.0,
     )
+
+
+def choose_corrections(
+    doc_freqs: Sequence[int], near: Mapping[tuple[int, str], int]
+) -> tuple[MatchKind, tuple[str, ...]] | None:
+    """Return what a word that is nowhere in the index is most likely a misspelling of.
+
+    Args:
+        doc_freqs: live documents by `MatchKind`, of all shards.
+        near: documents by kind (TYPO_1, TYPO_2) and term, of all shards.
+
+    Returns:
+        The kind of the corrections and these, the most frequent ones first; None if a document has
+        the word in a better way, or no word is near, or too many are.
+    """
+    if any(doc_freqs[: MatchKind.TYPO_1]):
+        return None
+    kind = MatchKind.TYPO_1 if doc_freqs[MatchKind.TYPO_1] else MatchKind.TYPO_2
+    known = {term: freq for (of, term), freq in near.items() if of == kind and freq > 0}
+    if not 0 < len(known) <= CORRECTIONS_KNOWN_MAX:
+        return None
+    return kind, tuple(sorted(known, key=lambda term: (-known[term], term))[:CORRECTIONS_MAX])
 
 
 def is_completed(word: str, doc_freqs: Sequence[int]) -> bool:

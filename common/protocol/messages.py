@@ -162,6 +162,9 @@ class StatisticsResponse(Message, frozen=True, array_like=True):
     cut_freqs: tuple[tuple[tuple[int, int], ...], ...] = ()
     """Per word to cut: pairs of the number of characters of the first part and the documents (some)
     that have both parts side by side."""
+    near_words: tuple[tuple[tuple[int, str, int], ...], ...] = ()
+    """Per word of the request: kind (TYPO_1, TYPO_2), term and documents of the terms that it may
+    be a misspelling of; none if a document of the shard has it in a better way."""
 
     @property
     def has_any(self) -> bool:

@@ -12,6 +12,7 @@ on the live documents, not on the number of shards or the layout of their segmen
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
@@ -30,7 +31,13 @@ from common.protocol.messages import (
 )
 from common.protocol.methods import STATISTICS
 from common.query import Filter, MatchKind, Word
-from common.scoring import WHOLE_FIELDS_MAX, clause_weights, is_completed, weigh_fields
+from common.scoring import (
+    WHOLE_FIELDS_MAX,
+    choose_corrections,
+    clause_weights,
+    is_completed,
+    weigh_fields,
+)
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
@@ -112,6 +119,8 @@ class Statistics:
     """By path: the number of documents with words in the field, and the number of these words."""
     doc_freqs: dict[Word, tuple[int, ...]] = field(default_factory=dict)
     """By `MatchKind`."""
+    corrections: dict[Word, tuple[MatchKind, tuple[str, ...]]] = field(default_factory=dict)
+    """What words that are nowhere in the index may be misspellings of, and how these match."""
     spacing_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Documents that have a word, or words side by side."""
     whole_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
@@ -153,6 +162,9 @@ class Statistics:
         for i, word in enumerate(keys.words):
             freqs = [part.doc_freqs[i] for part in parts]
             self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
+            corrections = choose_corrections(self.doc_freqs[word], _near_words(parts, i))
+            if corrections is not None:
+                self.corrections[word] = corrections
         for i, spacing in enumerate(keys.spacings):
             self.spacing_freqs[spacing] = sum([part.spacing_freqs[i] for part in parts])
         for i, whole in enumerate(keys.wholes):
@@ -163,6 +175,15 @@ class Statistics:
                 for cut, freq in part.cut_freqs[i]:
                     sums[cut] = sums.get(cut, 0) + freq
             self.cut_freqs[cut_word] = sums
+
+
+def _near_words(parts: Sequence[StatisticsResponse], number: int) -> Counter[tuple[int, str]]:
+    """Add up the documents of the words near one word of a request, by kind and term."""
+    sums: Counter[tuple[int, str]] = Counter()
+    for part in parts:
+        for kind, term, freq in part.near_words[number] if part.near_words else ():
+            sums[kind, term] += freq
+    return sums
 
 
 def _bytes_of_query(scored: ScoredQuery, text: str) -> int:
@@ -437,7 +458,7 @@ def _weigh(
     for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
         yield
         if isinstance(clause, Word):
-            clause, freqs = _with_alternatives(clause, doc_freqs[clause], spacings)
+            clause, freqs = _with_alternatives(clause, statistics, spacings)
             if not any(freqs):
                 ignored.append(clause.text)
                 continue
@@ -465,9 +486,11 @@ def _weigh(
 
 
 def _with_alternatives(
-    word: Word, freqs: tuple[int, ...], spacings: Mapping[str, Mapping[tuple[str, ...], int]]
+    word: Word, statistics: Statistics, spacings: Mapping[str, Mapping[tuple[str, ...], int]]
 ) -> tuple[Word, tuple[int, ...]]:
-    """Return a word with its spacings and completions, and its document frequencies by kind."""
+    """Return a word with its spacings, completions and corrections, and its documents by kind."""
+    freqs = statistics.doc_freqs[word]
+    corrections = statistics.corrections.get(word)
     own = spacings.get(word.text)
     if own is not None:
         word = msgspec.structs.replace(word, spacings=tuple(own))
@@ -479,6 +502,11 @@ def _with_alternatives(
     if word.typos == 1 and freqs[MatchKind.EXACT]:
         # A word of the index: what has another first letter is another word.
         freqs = _replaced(freqs, MatchKind.TYPO_2, 0)
+    if corrections is not None and own is None:
+        kind, words = corrections
+        word = msgspec.structs.replace(word, corrections=words, correction_kind=int(kind))
+        # Their other forms have not been counted; what they weigh does not depend on it.
+        freqs = _replaced(freqs, MatchKind(kind + 1), freqs[kind])
     return word, freqs
 
 

@@ -8,12 +8,11 @@ For a word and a document, over the terms that match the word and the fields of 
 Only terms of the best *tier* that the document has are summed, so a lesser match beside a better
 one never raises a score:
 
-    tier 0   EXACT, STEM, SYNONYM,   w = greatest weight of these, r = own weight / w
-             SPACING, COMPLETION
+    tier 0   EXACT, STEM, SYNONYM, SPACING, COMPLETION
     tier 1   PREFIX
-    tier 2   INFIX                  w = weight of the kind, r = 1
-    tier 3   TYPO_1
-    tier 4   TYPO_2
+    tier 2   INFIX                                        w = greatest weight of the tier's kinds,
+    tier 3   TYPO_1, TYPO_1_FORM                          r = own weight / w
+    tier 4   TYPO_2, TYPO_2_FORM
 
 All sums are in fixed point (t in units of 2^-24, scores in units of 2^-32). Integer addition is
 associative, so equal documents get equal scores, bit for bit, however items are spread over
@@ -35,7 +34,7 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -76,8 +75,14 @@ if TYPE_CHECKING:
 FREQ_UNIT: Final = float(1 << 24)
 SCORE_UNIT: Final = float(1 << 32)
 NUM_TIERS: Final = 5
-TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 1, 2, 3, 4)
+TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 1, 2, 3, 3, 4, 4)
 """By `MatchKind`."""
+_KINDS_OF_TIER: Final = tuple(
+    slice(TIER_OF_KIND.index(tier), TIER_OF_KIND.index(tier) + TIER_OF_KIND.count(tier))
+    for tier in range(NUM_TIERS)
+)
+LAST_KIND_OF_TIER: Final = tuple(kinds.stop - 1 for kinds in _KINDS_OF_TIER)
+"""The worst kind of match of each tier."""
 _OBJECT_BYTES: Final = 1_000
 """The objects of a query's tf norms, with their identity."""
 _TIER_SHIFT: Final = 60
@@ -285,6 +290,29 @@ NO_FIELDS: Final = np.zeros(0, np.uint16)
 def block_scratch() -> BlockScratch:
     """Return scratch space to read a block."""
     return BlockScratch(np.empty(BLOCK_ENTRIES, np.uint32), np.empty(BLOCK_ENTRIES + 1, np.int64))
+
+
+def weights_of_tiers(weights: Sequence[float]) -> list[float]:
+    """Return the weight of each tier: the greatest of its kinds.
+
+    Args:
+        weights: of a word by `MatchKind`.
+    """
+    return [max(weights[kinds]) for kinds in _KINDS_OF_TIER]
+
+
+def ratios_of_kinds(weights: Sequence[float]) -> list[float]:
+    """Return the weight of each kind relative to its tier's; 1 where the tier has none."""
+    tiers = weights_of_tiers(weights)
+    return [
+        weight / tiers[tier] if tiers[tier] > 0 else 1.0
+        for weight, tier in zip(weights, TIER_OF_KIND, strict=True)
+    ]
+
+
+def is_best_of_tier(kind: int, weights: Sequence[float]) -> bool:
+    """Return whether no kind of the same tier weighs more."""
+    return weights[kind] >= max(weights[_KINDS_OF_TIER[TIER_OF_KIND[kind]]])
 
 
 @kernel(inline=True, allocates=False)

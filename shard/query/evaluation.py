@@ -25,11 +25,12 @@ from common.kernels.types import (
     uint16,
     uint64,
 )
-from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
+from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import (
     FREQ_UNIT,
+    LAST_KIND_OF_TIER,
     NO_BITS,
     NO_DOCS,
     NUM_TIERS,
@@ -42,9 +43,12 @@ from shard.query.bm25f import (
     add_entries,
     add_terms,
     clear_bits,
+    is_best_of_tier,
     make_tf_norms,
     mark_bits,
+    ratios_of_kinds,
     take_scores,
+    weights_of_tiers,
 )
 from shard.query.expansion import Expansion, expand_word
 from shard.query.phrase import phrase_terms, search_phrase
@@ -191,7 +195,7 @@ def _single_of(expansion: Expansion, by_kind: Sequence[float]) -> SingleTerm | N
     weight = by_kind[only.kind]
     if weight <= 0:
         return None
-    if only.kind < MatchKind.PREFIX and weight < max(by_kind[: MatchKind.PREFIX]):
+    if not is_best_of_tier(only.kind, by_kind):
         return None  # another segment has a better form, so this one's ratio r is below 1
     return SingleTerm(only.term, only.languages, weight, TIER_OF_KIND[only.kind])
 
@@ -256,7 +260,7 @@ class Evaluation:
     def expansion(self, word: Word) -> Expansion:
         """Return the terms of a word, of the kinds up to this tier."""
         return expand_word(
-            self.segment, word, self.prepared.languages, self.tier + MatchKind.COMPLETION
+            self.segment, word, self.prepared.languages, LAST_KIND_OF_TIER[self.tier]
         )
 
     def reading(self, word: Word) -> Expansion:
@@ -326,17 +330,14 @@ class Evaluation:
     ) -> _Scored:
         """Score a word of several terms: multi-word alternatives (tier 0) first, then the terms."""
         expansion = self.reading(word)
-        best = max(weights[: MatchKind.PREFIX])
-        tier_weights = np.array([best, *weights[MatchKind.PREFIX :]])
-        ratios = np.ones(NUM_MATCH_KINDS)
-        if best > 0:
-            ratios[: MatchKind.PREFIX] = np.array(weights[: MatchKind.PREFIX]) / best
+        tier_weights = np.array(weights_of_tiers(weights))
+        ratios = np.array(ratios_of_kinds(weights))
         # A kind has weight 0 if no live document anywhere has it, or the query excludes it.
         is_used = np.array(weights)[expansion.kinds] > 0
         terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
         if not is_used.all():
             terms, kinds, masks = terms[is_used], kinds[is_used], masks[is_used]
-        phrases = expansion.phrases if best > 0 else ()
+        phrases = expansion.phrases if tier_weights[0] > 0 else ()
         if len(terms) == 0 and not phrases:
             return _Scored(NO_DOCS, np.zeros(0, np.int64), np.zeros(0, np.uint8))
         scratch = SCRATCH
@@ -370,7 +371,7 @@ class Evaluation:
         found = self.find_phrase(phrase, allowed, candidates)
         add_entries(self.fields.lists, found, 1.0, NO_BITS, scratch.cells)
         docs = self._listed(scratch.cells.touched)
-        tier_weights = np.full(len(_TIERS), phrase_weight(weights))
+        tier_weights = np.full(NUM_TIERS, phrase_weight(weights))
         scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells)
         return _Scored(docs, scores, tiers)
 

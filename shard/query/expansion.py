@@ -9,6 +9,9 @@
                                            forerun  INFIX      where the request or a field says so
     shawsh, is_prefix, typos 1        ──▶  shawshank   PREFIX
                                            shewsbury   no: "shewsb", "shews" … are 2 edits away
+    guitr, typos 1, English           ──▶  guitar      TYPO_1
+                                           guitars     TYPO_1_FORM  if the coordinator says that
+                                                                    guitar may be meant
 
 Expansion is exhaustive: it returns every matching term of the vocabulary, each in its best kind. So
 the result over all segments and shards does not depend on how items are spread.
@@ -113,7 +116,7 @@ _Key: TypeAlias = tuple[Word, Hashable]
 
 
 def expand_word(
-    segment: Segment, word: Word, languages: Languages, last: int = MatchKind.TYPO_2
+    segment: Segment, word: Word, languages: Languages, last: int = MatchKind.TYPO_2_FORM
 ) -> Expansion:
     """Return the terms that match a word, cached per segment.
 
@@ -133,6 +136,9 @@ def expand_word(
     expansion = cache.get(key)
     if expansion is None:
         expansion = _completed_of(segment, cache, word, languages)
+        if expansion is None and word.corrections:
+            plain = expand_word(segment, _uncorrected(word), languages)
+            expansion = _with_forms(segment, plain, word, languages)
         if expansion is None:
             expansion = _expand(segment, word, languages)
         if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0 or word.infix:
@@ -168,12 +174,16 @@ def _plain(word: Word) -> Word:
     return structs.replace(word, is_completed=False)
 
 
+def _uncorrected(word: Word) -> Word:
+    return structs.replace(word, corrections=(), correction_kind=0)
+
+
 def is_known(segment: Segment, word: Word, languages: Languages) -> bool:
     """Return whether a segment caches the terms that match a word."""
     known = expansions_of(segment)
     if word.is_completed and _key(_plain(word), languages) in known:
         return True
-    return _key(word, languages) in known
+    return _key(_uncorrected(word), languages) in known
 
 
 @derived
@@ -346,6 +356,54 @@ def _with_infixes(
         np.concatenate((kinds, np.full(len(found), MatchKind.INFIX, np.uint8))),
         np.concatenate((masks, found_masks)),
     )
+
+
+def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Languages) -> Expansion:
+    """Return an expansion with the other forms of the word's corrections.
+
+    A form counts in fields of its language that allow as many typos as the correction has. Where it
+    matches in a better kind as well, that is its kind.
+    """
+    index = text_index(segment)
+    kind = word.correction_kind + 1
+    fields = _fields_of_corrections(word, languages)
+    forms: dict[int, int] = {}
+    for correction in word.corrections:
+        meant = Word(correction)
+        for term, mask in _stems(segment, index.vocabulary, meant, languages).items():
+            forms[term] = forms.get(term, 0) | mask & fields
+    start = int(plain.kinds.searchsorted(np.uint8(kind)))
+    better = zip(plain.terms[:start].tolist(), plain.languages[:start].tolist(), strict=True)
+    for term, mask in better:
+        if term in forms:
+            forms[term] &= ALL_LANGUAGES ^ mask
+    forms = {term: forms[term] for term in sorted(forms) if forms[term]}
+    if not forms:
+        return plain
+    worse = plain.languages[start:].copy()
+    for place in np.flatnonzero(np.isin(plain.terms[start:], list(forms))).tolist():
+        worse[place] &= np.uint64(ALL_LANGUAGES ^ forms[int(plain.terms[start + place])])
+    is_left = worse != 0
+    terms, kinds, masks = _piece(list(forms), MatchKind(kind), list(forms.values()))
+    return _make_expansion(
+        index,
+        np.concatenate((plain.terms[:start], terms, plain.terms[start:][is_left])),
+        np.concatenate((plain.kinds[:start], kinds, plain.kinds[start:][is_left])),
+        np.concatenate((plain.languages[:start], masks, worse[is_left])),
+        plain.phrases,
+    )
+
+
+def _fields_of_corrections(word: Word, languages: Languages) -> int:
+    """Return the mask of the fields that allow the typos of a word's corrections."""
+    needed = 1 if word.correction_kind == MatchKind.TYPO_1 else word.typos
+    if not word.typos_by_group:
+        return ALL_LANGUAGES
+    fields = 0
+    for group, typos in enumerate(word.typos_by_group):
+        if typos >= needed:
+            fields |= languages.mask_of_typos(group)
+    return fields
 
 
 def _typo_masks(

@@ -23,8 +23,16 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.types import Rows, U32Array, int64
-from common.query import MatchKind, Phrase, Word
-from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
+from common.query import Phrase, Word
+from shard.query.bm25f import (
+    FREQ_UNIT,
+    NO_BITS,
+    SCORE_UNIT,
+    TIER_OF_KIND,
+    length_code,
+    ratios_of_kinds,
+    weights_of_tiers,
+)
 from shard.query.evaluation import Evaluation
 from shard.query.prepared import PreparedQuery
 from shard.query.whole_fields import whole_docs
@@ -58,7 +66,9 @@ _MATCH_NAMES: Final = (
     "prefix",
     "infix",
     "typo",
+    "typo stem",
     "two typos",
+    "two typos stem",
 )
 _TIER_NAMES: Final = ("typed", "prefix", "infix", "typo", "two typos")
 
@@ -160,7 +170,7 @@ def _explain_clause(
         _TIER_NAMES[tier],
         score,
         _word_occurrences(evaluation, clause, scored.weights[0], registry, doc, tier),
-        weight=max(w for w, t in zip(scored.weights[0], TIER_OF_KIND, strict=True) if t == tier),
+        weight=weights_of_tiers(scored.weights[0])[tier],
     )
 
 
@@ -198,7 +208,7 @@ def _word_occurrences(
     """Return the occurrences, in one document, of a word's terms of one tier."""
     expansion = evaluation.expansion(word)
     index = evaluation.index
-    best = max(weights[: MatchKind.PREFIX])
+    ratios = ratios_of_kinds(weights)
     # Only the terms of the document's best tier have been scored.
     is_wanted = np.array([TIER_OF_KIND[kind] == tier for kind in expansion.kinds.tolist()], bool)
     terms = expansion.terms[is_wanted]
@@ -212,7 +222,6 @@ def _word_occurrences(
         if not masks[place] & evaluation.fields.lists.row_languages[row]:
             continue
         kind = kinds[place]
-        ratio = weights[kind] / best if kind < MatchKind.PREFIX else 1.0
         if weights[kind] > 0:
             occurrences.append(
                 _occurrence(
@@ -223,14 +232,14 @@ def _word_occurrences(
                     _MATCH_NAMES[kind],
                     field,
                     freq,
-                    ratio,
+                    ratios[kind],
                 )
             )
-    if tier == 0 and best > 0:
+    if tier == 0 and weights_of_tiers(weights)[0] > 0:
         # Multi-word synonyms and spacings count in tier 0, with the weight of their kind.
         for phrase in expansion.phrases:
             phrase_kind = word.phrase_kind(phrase)
-            name, ratio = _MATCH_NAMES[phrase_kind], weights[phrase_kind] / best
+            name, ratio = _MATCH_NAMES[phrase_kind], ratios[phrase_kind]
             entries = evaluation.find_phrase(Phrase(phrase), NO_BITS, np.array([doc], np.uint32))
             occurrences += [
                 _occurrence(

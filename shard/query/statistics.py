@@ -19,6 +19,7 @@ from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array, int64
 from common.query import MatchKind, Word
+from common.scoring import CORRECTIONS_KNOWN_MAX
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import NO_DOCS
@@ -152,6 +153,48 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
         found = find_phrase(index, terms, _live_docs(view))
         counts[word.phrase_kind(phrase)] += len(np.unique(found.docs))
     return counts
+
+
+def freqs_of_near_words(
+    view: SegmentView, word: Word, languages: Languages
+) -> dict[tuple[int, str], int]:
+    """Return, by kind (TYPO_1, TYPO_2) and term, how many live documents have the term.
+
+    Terms that no document has are left out.
+    """
+    index, kinds, terms = near_words(view.segment, word, languages)
+    freqs = index.doc_freqs[terms].astype(np.int64)
+    deleted = deleted_docs(view)
+    if deleted is not None:
+        freqs -= count_listed(index.lists, terms, deleted)
+    return by_near_word(index, kinds, terms, freqs)
+
+
+def near_words(
+    segment: Segment, word: Word, languages: Languages
+) -> tuple[TextIndex, NDArray[np.uint8], NDArray[np.uint32]]:
+    """Return the text index of a segment, and kinds and terms of a word's typos."""
+    expansion = expand_word(segment, word, languages)
+    start = int(expansion.kinds.searchsorted(np.uint8(MatchKind.TYPO_1)))
+    return text_index(segment), expansion.kinds[start:], expansion.terms[start:]
+
+
+def by_near_word(
+    index: TextIndex,
+    kinds: NDArray[np.uint8],
+    terms: NDArray[np.uint32],
+    freqs: NDArray[np.int64],
+) -> dict[tuple[int, str], int]:
+    """Return what terms are had by, by kind and term; those that no document has are left out.
+
+    More than can be corrections are not told apart: `common.scoring.choose_corrections`.
+    """
+    is_there = np.flatnonzero(freqs > 0)
+    known: dict[tuple[int, str], int] = {}
+    for kind in (MatchKind.TYPO_1, MatchKind.TYPO_2):
+        for place in is_there[kinds[is_there] == kind][: CORRECTIONS_KNOWN_MAX + 1].tolist():
+            known[int(kind), index.vocabulary.term(int(terms[place]))] = int(freqs[place])
+    return known
 
 
 def _live_docs(view: SegmentView) -> NDArray[np.uint32]:

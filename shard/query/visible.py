@@ -17,7 +17,14 @@ import numpy as np
 from shard.query.expansion import count_by_kind, expand_word
 from shard.query.filter_matches import narrow
 from shard.query.phrase import find_phrase, phrase_terms
-from shard.query.statistics import count_forms, count_listed, other_forms, subtract_lengths
+from shard.query.statistics import (
+    by_near_word,
+    count_forms,
+    count_listed,
+    near_words,
+    other_forms,
+    subtract_lengths,
+)
 from shard.segment.doc_sets import count_docs, list_all_docs
 from shard.segment.field_lengths import DECODED_LENGTHS
 from shard.segment.text_index import text_index
@@ -59,6 +66,14 @@ def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDA
         found = find_phrase(index, phrase_terms(index, phrase, is_prefix=False), docs)
         counts[word.phrase_kind(phrase)] += len(np.unique(found.docs))
     return counts
+
+
+def visible_freqs_of_near_words(
+    visible: Visible, word: Word, languages: Languages
+) -> dict[tuple[int, str], int]:
+    """Return, by kind and term, how many visible documents have a term that is a typo away."""
+    index, kinds, terms = near_words(visible.view.segment, word, languages)
+    return by_near_word(index, kinds, terms, count_listed(index.lists, terms, visible.docs))
 
 
 def visible_field_statistics(visible: Visible) -> dict[int, tuple[int, int]]:

@@ -33,14 +33,15 @@ from common.analysis.analyzer import Analyzer, Token
 from common.analysis.languages import FieldClass, Languages, stem
 from common.deadline import check_call
 from common.json.texts import texts_of
-from common.query import Word
+from common.query import MatchKind, Word
+from shard.query.bm25f import NUM_TIERS, TIER_OF_KIND
 from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
 if TYPE_CHECKING:
     from common.protocol.messages import HighlightRequest, ScoredClause, TextQuery
     from shard.segment.snapshot import Snapshot
 
-NO_TIER: Final = 4
+NO_TIER: Final = NUM_TIERS
 """Worse than every tier: no match."""
 _ALL: Final = "*"
 _TEXT_BYTES_MIN: Final = 32
@@ -148,6 +149,8 @@ class QueryWords:
             best: dict[int, int] = dict.fromkeys(self._same.get(term, ()), 0)
             if of.language is not None:
                 best.update(dict.fromkeys(self._of_stem(term, of.language), 0))
+                for i, tier in self._of_corrections(term, of):
+                    best[i] = min(tier, best.get(i, tier))
             for i, tier, typos in self._similar[term]:
                 allowed = self._words[i].typos_by_group
                 if tier == _INFIX_TIER and not of.is_infix and self._words[i].infix != 2:
@@ -166,6 +169,18 @@ class QueryWords:
                 if word.is_stemmed:
                     stems[stem(word.text, language)].append(i)
         return stems.get(stem(term, language), ()) if stems else ()
+
+    def _of_corrections(self, term: str, of: FieldClass) -> Iterator[tuple[int, int]]:
+        """Yield the words with a correction that shares a term's stem: (ordinal, tier)."""
+        assert of.language is not None, "without a language nothing has forms"
+        for i, word in enumerate(self._words):
+            needed = 1 if word.correction_kind == MatchKind.TYPO_1 else word.typos
+            allowed = word.typos_by_group
+            if not word.corrections or (allowed and allowed[of.typos] < needed):
+                continue
+            stems = {stem(correction, of.language) for correction in word.corrections}
+            if stem(term, of.language) in stems:
+                yield i, TIER_OF_KIND[word.correction_kind]
 
 
 def _alternatives(word: Word) -> list[tuple[str, ...]]:

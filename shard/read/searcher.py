@@ -23,6 +23,7 @@ If the search does not count a group's facet, the group's clauses are common one
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -53,7 +54,7 @@ from common.protocol.messages import (
     StatisticsResponse,
     elements_of,
 )
-from common.query import NUM_MATCH_KINDS, Filter
+from common.query import NUM_MATCH_KINDS, Filter, MatchKind, Word
 from common.values import ValueKind
 from shard.caches.derived import derived
 from shard.collect.distinct import needs_numbering, select_distinct
@@ -74,10 +75,16 @@ from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
 from shard.query.pinning import without as without_docs
 from shard.query.prepared import PreparedQuery
 from shard.query.spacings import cut_freqs, cut_freqs_among, spacing_freq, spacing_freq_among
-from shard.query.statistics import doc_freqs, field_statistics
+from shard.query.statistics import doc_freqs, field_statistics, freqs_of_near_words
 from shard.query.text_cost import is_slow_text, words_of
 from shard.query.text_search import match_text
-from shard.query.visible import Visible, visible_doc_freqs, visible_docs, visible_field_statistics
+from shard.query.visible import (
+    Visible,
+    visible_doc_freqs,
+    visible_docs,
+    visible_field_statistics,
+    visible_freqs_of_near_words,
+)
 from shard.query.whole_fields import whole_freq, whole_freq_among
 from shard.read.highlight import mark_documents
 from shard.segment.doc_sets import bitset_of
@@ -677,6 +684,7 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
     if request.filters:
         visible = [visible_docs(snapshot, view, request.filters) for view in snapshot.views]
     freqs = []
+    near: list[tuple[tuple[int, str, int], ...]] = []
     for word in request.words:
         check_call()
         sums = np.zeros(NUM_MATCH_KINDS, np.int64)
@@ -687,6 +695,9 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
             for view in snapshot.views:
                 sums += doc_freqs(view, word, languages)
         freqs.append(tuple(sums.tolist()))
+        near.append(())
+        if languages.used and word.is_stemmed and word.typos and not any(sums[: MatchKind.TYPO_1]):
+            near[-1] = _near_words(snapshot, visible, request, word)
     spacing_freqs = tuple(
         [
             sum([spacing_freq_among(part.view.segment, words, part.docs) for part in visible])
@@ -707,7 +718,7 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
     if not request.needs_fields:
         num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
         return StatisticsResponse(
-            num_docs, (), tuple(freqs), (), (), spacing_freqs, whole_freqs, cut_freqs
+            num_docs, (), tuple(freqs), (), (), spacing_freqs, whole_freqs, cut_freqs, tuple(near)
         )
     if request.filters:
         num_docs = sum(len(part.docs) for part in visible)
@@ -725,7 +736,23 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
         spacing_freqs,
         whole_freqs,
         cut_freqs,
+        tuple(near),
     )
+
+
+def _near_words(
+    snapshot: Snapshot, visible: Sequence[Visible], request: StatisticsRequest, word: Word
+) -> tuple[tuple[int, str, int], ...]:
+    """Return kind, term and documents of the terms that a word may be a misspelling of."""
+    languages = _languages(snapshot)
+    sums: Counter[tuple[int, str]] = Counter()
+    if request.filters:
+        for part in visible:
+            sums.update(visible_freqs_of_near_words(part, word, languages))
+    else:
+        for view in snapshot.views:
+            sums.update(freqs_of_near_words(view, word, languages))
+    return tuple([(kind, term, freq) for (kind, term), freq in sorted(sums.items())])
 
 
 def _cut_freqs(

@@ -12,7 +12,7 @@ from common.configuration import parse_configuration
 from common.deadline import Deadline
 from common.limits import Limits
 from common.protocol.messages import StatisticsResponse
-from common.query import Word
+from common.query import NUM_MATCH_KINDS, Word
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import parse_search
@@ -32,7 +32,7 @@ def a_cluster(failed: list[int]) -> Cluster:
 
 
 def part(num_docs: int, num_words: int) -> StatisticsResponse:
-    return StatisticsResponse(num_docs, (), ((1, 0, 0, 0, 0),) * num_words, ())
+    return StatisticsResponse(num_docs, (), ((1, *[0] * (NUM_MATCH_KINDS - 1)),) * num_words, ())
 
 
 async def test_statistics_without_a_shard_that_went_away_are_not_remembered(

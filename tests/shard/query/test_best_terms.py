@@ -10,7 +10,7 @@ import pytest
 
 from common.analysis.languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import Phrase, Word
+from common.query import NUM_MATCH_KINDS, Phrase, Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.query.best_terms import DEEP_HITS_MIN, best_of_term, choose_pruning
 from shard.query.bm25f import NO_BITS, FieldTfNorms
@@ -50,7 +50,7 @@ def make_query(
     text: str, averages: tuple[float, float] = (30.0, 1.0), k1: float = 0.9
 ) -> TextQuery:
     clauses = tuple(
-        ScoredClause(Word(word, is_stemmed=False), ((2.0, 0.0, 0.0, 0.0, 0.0),))
+        ScoredClause(Word(word, is_stemmed=False), ((2.0, *[0.0] * (NUM_MATCH_KINDS - 1)),))
         for word in text.split()
     )
     fields = (FieldWeight("text", 1.0, averages[0]), FieldWeight("title", 3.0, averages[1]))

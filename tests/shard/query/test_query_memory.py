@@ -8,7 +8,7 @@ import pytest
 
 from common.analysis.languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import Word
+from common.query import NUM_MATCH_KINDS, Word
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.prepared import PreparedQuery
@@ -29,7 +29,7 @@ TEXTS = [" ".join(f"sea w{i} w{i + k} w{i}x{k}" for k in range(3)) for i in rang
 
 
 def _query(weight: float) -> TextQuery:
-    clause = ScoredClause(Word("sea", is_stemmed=False), ((2.0, 0.0, 0.0, 0.0, 0.0),))
+    clause = ScoredClause(Word("sea", is_stemmed=False), ((2.0, *[0.0] * (NUM_MATCH_KINDS - 1)),))
     return TextQuery((clause,), 1, False, (), (FieldWeight("text", weight, 9.0),), 0.9, 0.6, 0.2)
 
 

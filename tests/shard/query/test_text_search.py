@@ -92,6 +92,8 @@ WORDS = st.builds(
     spacings=st.sampled_from([(), (), (("brain",), ("sea", "tea")), (("star", "seal"),)]),
     is_completed=st.booleans(),
     infix=st.sampled_from([0, 0, 2]),
+    corrections=st.sampled_from([(), (), ("station",), ("raining", "stars")]),
+    correction_kind=st.sampled_from([MatchKind.TYPO_1, MatchKind.TYPO_2]).map(int),
 ).map(lambda word: word if word.text.isascii() and len(word.text) > 2 else without_infix(word))
 PHRASES = st.builds(
     Phrase,
@@ -133,8 +135,24 @@ def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
         distance += term[0] != word.text[0]
         if is_near and distance <= 2:
             typo = (MatchKind.PREFIX, MatchKind.TYPO_1, MatchKind.TYPO_2)[distance]
-            return MatchKind.INFIX if word.infix and word.text in term else typo
-    return MatchKind.INFIX if word.infix and word.text in term else None
+            if not (word.infix and word.text in term):
+                return best_typo(typo, term, word, language)
+    return (
+        MatchKind.INFIX
+        if word.infix and word.text in term
+        else best_typo(None, term, word, language)
+    )
+
+
+def best_typo(
+    typo: MatchKind | None, term: str, word: Word, language: str | None
+) -> MatchKind | None:
+    """Return how a term matches a word that is mistyped: a typo, or a form of a correction."""
+    stems = {stem(correction, language) for correction in word.corrections} if language else set()
+    if not stems or stem(term, language or "") not in stems:
+        return typo
+    form = MatchKind(word.correction_kind + 1)
+    return form if typo is None else min(typo, form)
 
 
 class NaiveSearch:
@@ -191,11 +209,14 @@ class NaiveSearch:
         else:
             own = weights[0]
             typed = max(own[: MatchKind.PREFIX])
-            tier_weights = [typed, *own[MatchKind.PREFIX :]]
+            tier_weights = [
+                max(w for w, of in zip(own, TIER_OF_KIND, strict=True) if of == tier)
+                for tier in range(NUM_TIERS)
+            ]
             for term, entries in self.places.items():
                 kind = match_kind(term, clause, "english")
                 if kind is not None and own[kind] > 0:
-                    ratio = own[kind] / typed if kind < MatchKind.PREFIX else 1.0
+                    ratio = own[kind] / tier_weights[TIER_OF_KIND[kind]]
                     for (doc, path), positions in entries.items():
                         add(doc, path, len(positions), ratio, TIER_OF_KIND[kind])
             for synonym in dict.fromkeys([*clause.synonyms, *clause.spacings]):
@@ -512,7 +533,7 @@ def test_a_stem_counts_in_fields_of_its_language_only() -> None:
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry))
     query = TextQuery(
-        (ScoredClause(Word("house"), ((1.0, 1.0, 0.0, 0.0, 0.0),)),),
+        (ScoredClause(Word("house"), ((1.0, 1.0, *[0.0] * (NUM_MATCH_KINDS - 2)),)),),
         1,
         False,
         (),

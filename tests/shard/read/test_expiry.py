@@ -17,7 +17,7 @@ from common.protocol.messages import (
     StatisticsRequest,
     TextQuery,
 )
-from common.query import AnyOf, Word
+from common.query import NUM_MATCH_KINDS, AnyOf, Word
 from shard.query import expansion, text_cost
 from shard.query.statistics import doc_freqs
 from shard.read import searcher
@@ -61,7 +61,7 @@ def scores(snapshot: Snapshot, asked: SearchRequest) -> list[tuple[list[int], li
 
 
 def some_words(required: int = 2) -> SearchRequest:
-    ones = (1.0,) * 5
+    ones = (1.0,) * NUM_MATCH_KINDS
     query = TextQuery(
         clauses=tuple(ScoredClause(word, (ones,)) for word in WORDS),
         required=required,

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from common.analysis.analyzer import Analyzer
 from common.analysis.languages import Languages
 from common.protocol.messages import HighlightRequest, ScoredClause
-from common.query import Clause, Phrase, Word
+from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
 from shard.read.highlight import Marker, mark_document
 from tests.shard.text_model import strings
 
-ONES = (1.0,) * 5
+ONES = (1.0,) * NUM_MATCH_KINDS
 
 
 def mark(

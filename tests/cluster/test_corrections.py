@@ -1,0 +1,84 @@
+"""A mistyped word finds the other forms of what was meant, on any number of shards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.cluster.conftest import Index, Services
+
+ITEMS = [
+    {"id": 1, "name": "guitar"},
+    {"id": 2, "name": "guitars"},
+    {"id": 3, "name": "three guitars and a case"},
+    {"id": 4, "name": "printing"},
+    {"id": 5, "name": "printed", "code": "guitars"},
+    {"id": 6, "name": "lamp"},
+    {"id": 7, "name": "photographers"},
+    {"id": 8, "name": "photographer"},
+]
+ENGLISH = {"language": "english", "searchable_fields": ["name"]}
+WHOLE = {"prefix": "none"}
+"""As beginnings of words these would find more."""
+
+
+def test_forms_of_what_was_meant_are_found(index: Index) -> None:
+    assert index.configure(ENGLISH).status == 200
+    assert index.put(ITEMS).status < 300
+
+    assert index.ids(query="guitr", **WHOLE) == [1, 2, 3]  # guitars is two edits away
+    assert index.ids(query="prinnting", **WHOLE) == [4, 5]
+    assert index.ids(query="xhotographer", **WHOLE) == [
+        8,
+        7,
+    ]  # another first letter counts as two typos
+    assert index.ids(query="guitr", typo=0, **WHOLE) == []
+    assert index.ids(query="lamq", **WHOLE) == []
+    assert index.ids(query="guitr", match="any", **WHOLE) == [1, 2, 3]
+
+    reply = index.search(
+        query="guitr", **WHOLE, highlight={"fields": ["name"]}, show=["score_details"]
+    )
+    items = reply["data"]["items"]
+    assert items[2]["_highlight"]["name"] == "three <em>guitars</em> and a case"
+    matches = [one["_score_details"]["parts"][-1]["occurrences"][0]["match"] for one in items]
+    assert matches == ["typo", "typo stem", "typo stem"]
+
+    # A word that an item has is not mistyped.
+    assert index.put([{"id": 9, "name": "guitr"}]).status < 300
+    assert index.ids(query="guitr", **WHOLE)[0] == 9
+    assert sorted(index.ids(query="guitr", **WHOLE)) == [1, 9]
+    index.client.delete(f"{index.path}/items/9")
+    assert index.ids(query="guitr", **WHOLE) == [1, 2, 3]
+
+    # Without a language words have no other forms.
+    assert index.configure({"searchable_fields": ["name"]}).status == 200
+    assert index.ids(query="guitr", **WHOLE) == [1]
+
+
+def test_forms_count_in_fields_that_have_the_language_and_allow_typos(index: Index) -> None:
+    fields = {"searchable_fields": ["name", "code"], "field_typo_lengths": {"code": "none"}}
+    assert index.configure({"language": "english", **fields}).status == 200
+    assert index.put(ITEMS).status < 300
+    assert sorted(index.ids(query="guitr", **WHOLE)) == [1, 2, 3]
+    assert index.configure({**ENGLISH, "searchable_fields": ["name", "code"]}).status == 200
+    assert sorted(index.ids(query="guitr", **WHOLE)) == [1, 2, 3, 5]
+
+
+def test_answers_do_not_depend_on_the_number_of_shards(services: Services) -> None:
+    answers: list[Any] = []
+    for count in (1, 2, 3, 5):
+        index = Index(services(count).client(), "corrections")
+        try:
+            assert index.configure(ENGLISH).status == 200
+            items = [{"id": i, "name": ITEMS[i % 8]["name"]} for i in range(40)]
+            assert index.put(items).status < 300
+            found = [
+                index.search(query=query, match="any", show=["score_details"], per_page=40, **WHOLE)
+                for query in ("guitr", "xhotographer lamp", "prinnting")
+            ]
+            answers.append([one["data"]["items"] for one in found])
+        finally:
+            index.client.delete(index.path)
+            index.client.close()
+    assert all(answers[0])
+    assert answers[0] == answers[1] == answers[2] == answers[3]
