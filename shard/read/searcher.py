@@ -668,6 +668,8 @@ def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
     hashes = np.array([hash_id(request.id)], np.uint64)
     for view in reversed(snapshot.views):
         _, docs = find_live(view.segment, view.live_mask, hashes)
+        if not len(docs):
+            continue
         for document in snapshot.read_documents(view.segment["docs.record"][docs]):
             if is_item_of(document, request.id):
                 return GetResponse(document)

