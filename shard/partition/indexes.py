@@ -87,6 +87,7 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
+from shard.storage.read_ahead import ReadAhead
 from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
 
 _log = Log("shard")
@@ -293,6 +294,7 @@ class Indexes:
         self._closer = ThreadPoolExecutor(1, "closer", run_after_searches)
         self.opening = Opening()
         self.merger = Merger()
+        self._read_ahead = ReadAhead(num_shards)
         RECENT_ITEMS.begin(settings.recent_items_bytes_max)
         self.page_budget = PageBudget(
             self._resident_bytes_max,
@@ -401,6 +403,7 @@ class Indexes:
             raise
         self._resting.pop(number, None)
         self._take_up(partition)
+        self._read_ahead.add(partition.environment.data_path, partition.environment.file_bytes())
         opening.add_open()
 
     async def _wait_released(self, number: int) -> None:
@@ -543,6 +546,7 @@ class Indexes:
         for task in self._opening.values():
             task.cancel()
         await self.wait_closed()
+        await self._in_thread(self._read_ahead.stop)
         await self._in_thread(self.merger.stop)
         await self._close_all()
         self._open.clear()

@@ -1,0 +1,121 @@
+"""After a start: read stored items into the page cache before searches ask for them.
+
+Opening an index reads its segments, to verify them; its data.mdb is only mapped. So each hit of the
+first searches waits for the disk, ten times for a page of ten, one after the other: 10-60 ms where
+the same search takes one later. A thread of the lowest priority reads the file once from its
+beginning to its end, by short calls, so that searches pass.
+
+It reads no more than a share of the memory that is free or holds other cached pages, since what
+does not stay would only push out what is needed. A limit of the control group counts: a container
+has no more than that, whatever the host has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import re
+import threading
+from pathlib import Path
+from typing import Final
+
+from common.file_io import CALL_BYTES
+from common.process.priority import run_in_background
+
+MEMORY_SHARE: Final = 2
+"""All shards together read at most 1 / `MEMORY_SHARE` of what is available."""
+FILE_BYTES_MIN: Final = 1 << 20
+"""Smaller files are not worth it: the kernel reads their surroundings with the first item."""
+
+_PROC: Final = Path("/proc")
+_GROUPS: Final = Path("/sys/fs/cgroup")
+
+
+class ReadAhead:
+    """The thread; `add` files, `stop` it.
+
+    Args:
+        num_shards: that share the memory.
+    """
+
+    def __init__(self, num_shards: int) -> None:
+        self._num_shards = num_shards
+        self._paths: queue.SimpleQueue[Path | None] = queue.SimpleQueue()
+        self._is_stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, path: Path, size: int) -> None:
+        """Read a file as soon as those before are read.
+
+        Args:
+            path: of the file.
+            size: bytes of it that are in use.
+        """
+        if size < FILE_BYTES_MIN:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="read-ahead", daemon=True)
+            self._thread.start()
+        self._paths.put(path)
+
+    def stop(self) -> None:
+        """End after the call in progress."""
+        self._is_stopping.set()
+        if self._thread is not None:
+            self._paths.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        run_in_background()
+        while (path := self._paths.get()) is not None and not self._is_stopping.is_set():
+            with contextlib.suppress(OSError):  # dropped meanwhile, or the device failed: no matter
+                read_once(path, self._bytes_max(), self._is_stopping)
+
+    def _bytes_max(self) -> int:
+        return available_bytes() // (MEMORY_SHARE * self._num_shards)
+
+
+def read_once(path: Path, bytes_max: int, is_stopping: threading.Event) -> int:
+    """Read the beginning of a file and forget it; return how many bytes.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    buffer = bytearray(CALL_BYTES)
+    num_read = 0
+    with path.open("rb", buffering=0) as file:
+        while num_read < bytes_max and not is_stopping.is_set():
+            count = file.readinto(buffer)
+            if not count:
+                break
+            num_read += count
+    return num_read
+
+
+def available_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
+    """Return how much memory this process could fill with cached pages.
+
+    It is what the kernel estimates for the machine, or less if a control group of the process (or
+    one around it) has a limit. 0 where the system does not tell.
+    """
+    try:
+        info = (proc / "meminfo").read_text()
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", info, re.MULTILINE)
+        available = int(found[1]) << 10 if found else 0
+        own = re.search(r"^0::/(.*)$", (proc / "self" / "cgroup").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    folder = groups / own[1] if own else groups
+    for group in (folder, *folder.parents):
+        if not group.is_relative_to(groups):
+            break
+        with contextlib.suppress(OSError, ValueError):  # no limit here
+            limit = int((group / "memory.max").read_text())
+            available = min(available, limit - _unreclaimable_bytes(group / "memory.stat"))
+    return max(0, available)
+
+
+def _unreclaimable_bytes(path: Path) -> int:
+    """Return the memory of a control group that is no cached file."""
+    counts = dict(line.split() for line in path.read_text().splitlines())
+    return sum(int(counts.get(name, 0)) for name in ("anon", "kernel", "shmem"))
