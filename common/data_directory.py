@@ -102,6 +102,11 @@ def replica_path(data: Path) -> Path:
     return data / "replica.json"
 
 
+def placement_path(data: Path) -> Path:
+    """Return the path of the copy of the table that says which host has which shards."""
+    return data / "placement.json"
+
+
 def spool_folder(data: Path) -> Path:
     """Return the folder of bulk bodies that are being read."""
     return data / "spool"

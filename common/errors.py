@@ -163,6 +163,19 @@ class Switched(ServiceError):
     is_retryable = True
 
 
+class ReplicaLost(ServiceError):
+    """The host that a request reads a shard from is gone, and another one may have the shard too.
+
+    The coordinator runs such a request once more; a client sees `shard_unavailable` if that does
+    not help. It is not `Unavailable`, because a partial response must not leave out a shard that
+    another host has.
+    """
+
+    http_status = 503
+    default_code = "shard_unavailable"
+    is_retryable = True
+
+
 class StorageFull(ServiceError):
     """No room on disk or in the map; reads go on."""
 

@@ -177,6 +177,43 @@ class Settings:
     log_host: str = setting(
         "", "name", "of this host among several, for people; empty: host name and port"
     )
+    shards_here: str = setting(
+        "",
+        "ordinals",
+        "of the shards that this host holds of those of all hosts (shards_of), such as 0-3 or 0,2; "
+        "empty: each host holds all data",
+    )
+    shards_of: int = setting(
+        0,
+        "shards",
+        "that the data of all hosts together are divided over, where each holds some (shards_here)",
+        at_least=0,
+        at_most=64,
+    )
+    shard_replicas: int = setting(
+        2,
+        "hosts",
+        "that shall hold each shard, where each host holds some; facetd cluster status tells which "
+        "shards have fewer",
+        at_least=1,
+        at_most=16,
+    )
+    rpc_listen: str = setting(
+        "",
+        "host:port",
+        "to listen on for other hosts, which read the shards of this one; beyond loopback needs "
+        "rpc_tls_cert or --insecure",
+    )
+    rpc_advertise: str = setting(
+        "", "host:port", "at which other hosts reach rpc_listen; empty: just so"
+    )
+    rpc_tls_cert: str = setting(
+        "", "file", "with this host's certificate for connections between hosts (PEM)"
+    )
+    rpc_tls_key: str = setting("", "file", "with the key of that certificate (PEM)")
+    rpc_tls_ca: str = setting(
+        "", "file", "with the certificates that other hosts' certificates must be signed by (PEM)"
+    )
 
     # --- searching
     result_cache_bytes: int = setting(
@@ -204,6 +241,23 @@ class Settings:
     )
 
     limits: Limits = dataclasses.field(default_factory=Limits)
+
+    @property
+    def has_placed_shards(self) -> bool:
+        """Whether each of several hosts holds some shards of the whole."""
+        return bool(self.shards_here)
+
+    @property
+    def all_shards(self) -> int:
+        """Number of shards that the data are divided over."""
+        return self.shards_of or self.shards
+
+    @property
+    def own_shards(self) -> tuple[int, ...]:
+        """Ordinals of the shards of this host."""
+        if self.shards_here:
+            return parse_ordinals(self.shards_here, self.shards_of)
+        return tuple(range(self.shards))
 
     @property
     def snapshot_folder(self) -> Path:
@@ -265,9 +319,67 @@ def load(
     sources.refuse_unknown(all_names())
     values, origins = read(Settings, sources)
     _check_networks(values.get("trusted_proxies", ()))
+    _check_placement(Settings(**values))
     _, shard_origins = read(ShardSettings, sources, SECTION)
     limits, limit_origins = read_limits(sources)
     return Settings(**values, limits=limits), [*origins, *shard_origins, *limit_origins]
+
+
+def parse_ordinals(text: str, num_shards: int) -> tuple[int, ...]:
+    """Return the ordinals that a text such as `0-3,6` names, ascending.
+
+    Raises:
+        SettingError: it is malformed, or names a shard that there is not.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        ends = (first, last if dash else first)
+        if not all(one.isascii() and one.isdigit() and len(one) < 4 for one in ends):
+            raise SettingError(
+                f"shards_here is a list of ordinals and ranges, such as 0-3 or 0,2, not {text!r}"
+            )
+        found.update(range(int(ends[0]), int(ends[1]) + 1))
+    if not found or max(found) >= num_shards:
+        raise SettingError(
+            f"shards_here names shards from 0 to {num_shards - 1} (--of {num_shards}), not {text!r}"
+        )
+    return tuple(sorted(found))
+
+
+def _check_placement(settings: Settings) -> None:
+    """Refuse settings of placed shards that do not fit each other."""
+    if bool(settings.shards_here) != bool(settings.shards_of):
+        raise SettingError(
+            "--shards-here 0-3 --of 8 go together: which shards this host holds, and of how many"
+        )
+    if not settings.shards_here:
+        return
+    settings.own_shards  # noqa: B018 - raises if malformed
+    if not settings.log_url:
+        raise SettingError("--shards-here needs --log nats://…: the hosts share a log")
+    if settings.shard_addresses:
+        raise SettingError("--shards-here and --shard exclude each other")
+    if settings.coordinators > 1:
+        raise SettingError("--shards-here takes one coordinator: start without --coordinators")
+    host = settings.rpc_listen.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    if not host:
+        raise SettingError(
+            "--shards-here needs --rpc-listen HOST:PORT, at which other hosts read the shards of "
+            "this one, for example 10.0.0.1:3001"
+        )
+    if host in ("0.0.0.0", "::") and not settings.rpc_advertise:
+        raise SettingError(
+            f"rpc_listen {settings.rpc_listen} is no address for others: name one in rpc_advertise"
+        )
+    tls = (settings.rpc_tls_cert, settings.rpc_tls_key, settings.rpc_tls_ca)
+    if any(tls) and not all(tls):
+        raise SettingError("rpc_tls_cert, rpc_tls_key and rpc_tls_ca go together")
+    if not any(tls) and host not in ("127.0.0.1", "::1", "localhost") and not settings.insecure:
+        raise SettingError(
+            f"rpc_listen {settings.rpc_listen} is beyond loopback: name rpc_tls_cert, rpc_tls_key "
+            "and rpc_tls_ca, or start with --insecure (anyone on the network may then read along)"
+        )
 
 
 def _check_networks(texts: Sequence[str]) -> None:

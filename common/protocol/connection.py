@@ -38,6 +38,7 @@ import asyncio
 import hmac
 import secrets
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -236,10 +237,10 @@ class RpcServer:
         self._idle: list[asyncio.Future[None]] = []
         self._server: asyncio.Server | None = None
 
-    async def listen(self, host: str, port: int = 0) -> int:
+    async def listen(self, host: str, port: int = 0, tls: ssl.SSLContext | None = None) -> int:
         """Accept connections; returns the port (chosen by the system if `port` is 0)."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: ServerConnection(self), host, port)
+        self._server = await loop.create_server(lambda: ServerConnection(self), host, port, ssl=tls)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self, grace_seconds: float = 0.0) -> None:
@@ -603,18 +604,29 @@ class RpcClient(asyncio.Protocol):
         *,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         on_close: Callable[[str], None] | None = None,
+        name: str = "",
+        tls: ssl.SSLContext | None = None,
     ) -> tuple[RpcClient, Welcome]:
         """Open a connection and shake hands.
+
+        Args:
+            host: where the peer listens.
+            port: where the peer listens.
+            hello: with the secret itself, which is not sent.
+            timeout_ms: for all of it.
+            on_close: called once with the reason when the connection ends.
+            name: of the peer, for messages; empty: "shard 1".
+            tls: encrypts the connection; None: nothing does.
 
         Raises:
             Unavailable: no peer responds there, or not in time.
             ServiceError: the peer refused the handshake.
         """
         loop = asyncio.get_running_loop()
-        client = cls(f"shard {hello.shard}", on_close)
+        client = cls(name or f"shard {hello.shard}", on_close)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await loop.create_connection(lambda: client, host, port)
+                await loop.create_connection(lambda: client, host, port, ssl=tls)
         except (OSError, TimeoutError) as error:
             raise Unavailable(f"{client.name} does not answer at {host}:{port}") from error
         try:

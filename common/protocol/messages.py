@@ -743,6 +743,38 @@ class OutcomesResponse(Message, frozen=True, array_like=True):
     """uint8 per operation: `Outcome`; empty: the group was not applied, and never will be."""
 
 
+class GroupOutcomesRequest(Message, frozen=True, array_like=True):
+    """Ask another host for the outcomes of a group of the log on one of its shards."""
+
+    index: int
+    seq: int
+    shard: int
+
+
+class HostProgress(Message, frozen=True, array_like=True):
+    """Tells another host how far this one is, and asks it the same."""
+
+    address: str
+    """Of the host that asks."""
+    held: int
+    """The oldest state that requests there still use, or may begin to use; -1: none, as that host
+    does not serve yet."""
+    applied: int
+    """What the host that asks knows; the answer may wait until there is more."""
+    prepared: int
+
+
+class OtherProgress(Message, frozen=True, array_like=True):
+    """How far a host is."""
+
+    applied: int
+    """Entry of the log up to which it has applied everything on all its shards."""
+    prepared: int
+    """Newest change of the catalog that it could put in force at once."""
+    kept_from: dict[int, int]
+    """By shard that serves there: the oldest state that it surely has."""
+
+
 class PositionsRequest(Message, frozen=True, array_like=True):
     """Ask how far the sources of changes of an index have come."""
 

@@ -12,6 +12,7 @@ import click
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError
+from coordinator.cluster.placed_shards import shown_shards
 
 LAG_MS_MAX: Final = 10_000
 """A host that lags by more is not well."""
@@ -76,6 +77,22 @@ def _print(state: dict[str, Any]) -> None:
         [_host_row(one) for one in state["hosts"]],
         right=("seq", "lag", "compared at", "equal", "shards"),
     )
+    placement = state.get("placement")
+    if placement is not None:
+        click.echo()
+        print_table(
+            ("shard", "placed on", "served by", "read here from"),
+            [
+                (
+                    str(one["shard"]),
+                    ", ".join(one["placed"]) or "-",
+                    ", ".join(one["serving"]) or "NOBODY",
+                    one["read_from"] or "-",
+                )
+                for one in placement["shards"]
+            ],
+            right=("shard",),
+        )
 
 
 def _server_row(one: dict[str, Any]) -> tuple[str, ...]:
@@ -127,6 +144,17 @@ def problems_of(state: dict[str, Any]) -> list[str]:
             problems.append(
                 f"at entry {one['compared_seq']} others differed from {one['name']}: "
                 f"{one['difference']}"
+            )
+    placement = state.get("placement")
+    if placement is None:
+        return problems
+    for one in placement["shards"]:
+        if not one["serving"]:
+            problems.append(f"shard {one['shard']} is served by nobody: searches and writes fail")
+        elif len(one["serving"]) < placement["replicas"]:
+            problems.append(
+                f"shard {one['shard']} is served by {len(one['serving'])} of "
+                f"{placement['replicas']} hosts"
             )
     return problems
 
@@ -199,13 +227,27 @@ def steps_to_add(state: dict[str, Any], host: str, *, has_server: bool) -> list[
         ]
     steps += [
         "# with an empty data directory; it takes its data from another host:",
-        f"facetd serve --log {','.join(addresses)}"
+        f"facetd serve --log {','.join(addresses)}{_placing(state, host)}"
         + ("" if log["stream"] == "facetd" else f"  # and log_stream = {log['stream']}"),
         f"# it has everything when http://{host}:3000/_ready answers 200, and when",
         "facetd cluster status   # shows it with a small lag",
         "facetd cluster compare  # says that all hosts are equal",
     ]
     return steps
+
+
+def _placing(state: dict[str, Any], host: str) -> str:
+    """Return the options of a new host that holds some shards; empty if it holds all."""
+    placement = state.get("placement")
+    if placement is None:
+        return ""
+    rare = sorted(placement["shards"], key=lambda one: len(one["serving"]))
+    per_host = max(len(one["shards"]) for one in placement["hosts"])
+    chosen = shown_shards([one["shard"] for one in rare[:per_host]])
+    return (
+        f" --shards-here {chosen} --of {len(rare)} --replicas {placement['replicas']}"
+        f" --rpc-listen {host}:3001 --rpc-tls-cert … --rpc-tls-key … --rpc-tls-ca …"
+    )
 
 
 @cluster.command()
@@ -224,18 +266,26 @@ def remove(name: str, service: ServiceOptions) -> None:
 
 
 @cluster.command()
-@click.argument("name", metavar="HOST")
-@click.argument("to", metavar="TO")
+@click.argument("words", metavar="[SHARD] HOST TO", nargs=-1, required=True)
 @click.option("--server/--no-server", default=False, help="They run a server of the log too.")
 @with_service
-def move(name: str, to: str, server: bool, service: ServiceOptions) -> None:
-    """Print how to move a host to another machine: add the new one, then remove the old one.
+def move(words: tuple[str, ...], server: bool, service: ServiceOptions) -> None:
+    """Print how to move a host to another machine, or a shard to another host.
 
-    HOST is its name in facetd cluster status, TO the new machine. Every host has everything, so
-    nothing else moves.
+    HOST is its name in facetd cluster status, TO the new machine: add it, then remove the old one.
+
+    With a SHARD, where each host holds some: TO is the name of the host that shall hold it instead
+    of HOST. It is started with the shard among its own; it takes a copy, then follows the log.
     """
     client = service.client()
     state = _state(client)
+    if len(words) == 3:
+        for line in steps_to_move_shard(state, *words):
+            click.echo(line)
+        return
+    if len(words) != 2:
+        raise click.UsageError("name HOST and TO, or SHARD, HOST and TO")
+    name, to = words
     names = [one["name"] for one in state["hosts"]]
     if name not in names:
         raise ClientError(f"there is no host {name!r}; there are {', '.join(names)}")
@@ -246,3 +296,47 @@ def move(name: str, to: str, server: bool, service: ServiceOptions) -> None:
     if server:
         click.echo("# and stop its nats-server, then")
         click.echo("nats server cluster peer-remove NAME   # needs a system account")
+
+
+def steps_to_move_shard(state: dict[str, Any], shard: str, name: str, to: str) -> list[str]:
+    """Return the steps to have another host hold a shard.
+
+    Args:
+        state: of the log and its hosts.
+        shard: ordinal.
+        name: of the host that holds it now.
+        to: name of the host that shall.
+
+    Raises:
+        ClientError: there is no such shard or host, or it holds the shard already, or not.
+    """
+    placement = state.get("placement")
+    if placement is None:
+        raise ClientError("every host has all shards here; move HOST TO moves a whole host")
+    held = {one["name"]: set(one["shards"]) for one in placement["hosts"]}
+    for one in (name, to):
+        if one not in held:
+            raise ClientError(f"there is no host {one!r}; there are {', '.join(sorted(held))}")
+    if not shard.isdigit() or int(shard) not in held[name]:
+        raise ClientError(f"{name} holds shards {shown_shards(sorted(held[name]))}, not {shard}")
+    if int(shard) in held[to]:
+        raise ClientError(f"{to} holds shard {shard} already")
+    number, num_shards = int(shard), len(placement["shards"])
+    kept = held[name] - {number}
+    lines = [
+        f"# on {to}: start facetd again; it takes shard {number} from a host that has it",
+        f"--shards-here {shown_shards(sorted(held[to] | {number}))} --of {num_shards}",
+        f"facetd cluster status   # until shard {number} is served by {to}",
+    ]
+    if not kept:
+        return [
+            *lines,
+            f"# then stop facetd on {name}, wait ten seconds, and",
+            f"facetd cluster remove {name}",
+        ]
+    return [
+        *lines,
+        f"# then on {name}: start facetd again",
+        f"--shards-here {shown_shards(sorted(kept))} --of {num_shards}",
+        f"# its folder shard-{number} stays; remove it once all is well",
+    ]

@@ -15,7 +15,12 @@ from coordinator.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_FLAGS: Final = {"shard_addresses": "shard", "log_url": "log"}
+_FLAGS: Final = {
+    "shard_addresses": "shard",
+    "log_url": "log",
+    "shards_of": "of",
+    "shard_replicas": "replicas",
+}
 """Options that are not called like their settings."""
 
 

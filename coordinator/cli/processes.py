@@ -31,6 +31,14 @@ SERVICE_SETTINGS: Final = (
     "log_url",
     "log_create",
     "log_unsafe",
+    "shards_here",
+    "shards_of",
+    "shard_replicas",
+    "rpc_listen",
+    "rpc_advertise",
+    "rpc_tls_cert",
+    "rpc_tls_key",
+    "rpc_tls_ca",
 )
 
 

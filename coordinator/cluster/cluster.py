@@ -23,22 +23,27 @@ can still name.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from common import data_directory
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import Welcome
-from common.protocol.methods import CATALOG
+from common.protocol.methods import CATALOG, Method
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog, CatalogState
+from coordinator.cluster.placed_shards import PlacedShard, PlacedShards
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
 from coordinator.cluster.shared_state import SharedState
 from coordinator.cluster.starting import Starting
 from coordinator.settings import Settings
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 _log = Log("cluster")
 
@@ -66,13 +71,13 @@ class Reading:
 
     __slots__ = ("_horizon", "_seq")
 
-    def __init__(self, horizon: StatesInUse) -> None:
+    def __init__(self, horizon: StatesInUse, seq: int | None = None) -> None:
         self._horizon = horizon
-        self._seq = 0
+        self._seq = horizon.seq if seq is None else seq
 
     def __enter__(self) -> int:
         horizon = self._horizon
-        seq = self._seq = horizon.seq
+        seq = self._seq
         horizon.readers[seq] = horizon.readers.get(seq, 0) + 1
         return seq
 
@@ -85,22 +90,67 @@ class Reading:
         self._horizon.release(self._seq)
 
 
+class _OwnHost:
+    """This host, as one that has copies of shards (`ShardHost`).
+
+    Attributes:
+        is_stopped: whether its data are not those of other hosts, so that nobody must read them.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.name = "this host"
+        self.applied = -1
+        self.prepared = -1
+        self.moved_at = time.monotonic()
+        self.is_stopped = False
+        self._cluster = cluster
+
+    def kept_from(self, shard: int) -> int | None:
+        """Return the oldest state that a shard surely has; None if it does not serve here."""
+        cluster = self._cluster
+        client = cluster.here.get(shard)
+        if self.is_stopped or client is None or client.state is not ShardState.SERVING:
+            return None
+        return max(cluster.released, cluster.begun_at[shard])
+
+    def epoch(self, shard: int) -> int:
+        """Return the number of the connection: a shard that was away may lack older states."""
+        return self._cluster.here[shard].epoch
+
+    def call(
+        self, shard: int, method: Method[P, R], params: P, timeout_ms: int
+    ) -> asyncio.Future[R]:
+        """Call a method; see `ShardClient.call`."""
+        return self._cluster.here[shard].call(method, params, timeout_ms)
+
+    def num_in_flight(self, shard: int) -> int:
+        """Calls of a shard that await a response."""
+        return self._cluster.here[shard].num_in_flight
+
+
 class Cluster:
     """All shards of the service.
 
     Args:
         catalog: sent to the shards.
-        locators: one per shard; finds where it listens.
+        locators: one per shard of this host; finds where it listens.
         secret: proves to the shards that we may talk to them.
         shard_timeout_ms: for a shard's response to a read.
         configure_timeout_ms: for a shard to open all indexes.
         silent_shard_seconds: after which a silent shard is killed.
+        ordinals: of the shards of this host, where shards are placed over hosts; None: all.
+        num_shards: of all hosts together, where shards are placed over hosts.
 
     Attributes:
-        shards: by ordinal.
+        shards: by ordinal; what requests read from.
+        here: the shards of this host, by ordinal; all of them unless they are placed over hosts.
+        placed: which host has which shard; None where each host has all.
         num_shards: number of shards.
         seq: the newest write sequence number assigned.
         starting: progress of the start.
+        begun_at: by shard of this host: newest group that it had when it came last; older states
+            may be gone.
+        released: states before it may be gone; only where shards are placed over hosts.
     """
 
     def __init__(
@@ -112,24 +162,39 @@ class Cluster:
         shard_timeout_ms: int = 5_000,
         configure_timeout_ms: int = 3_600_000,
         silent_shard_seconds: float = 10.0,
+        ordinals: tuple[int, ...] | None = None,
+        num_shards: int = 0,
     ) -> None:
         self.catalog = catalog
         self.shard_timeout_ms = shard_timeout_ms
         self.configure_timeout_ms = configure_timeout_ms
-        self.shards = tuple(
-            ShardClient(
+        self.num_shards = num_shards or len(locators)
+        self.here = {
+            shard: ShardClient(
                 shard,
-                len(locators),
+                self.num_shards,
                 secret,
                 locate,
                 self._bring_up_to_date,
                 silent_seconds=silent_shard_seconds,
                 on_state=self._note_state,
             )
-            for shard, locate in enumerate(locators)
+            for shard, locate in zip(
+                range(len(locators)) if ordinals is None else ordinals, locators, strict=True
+            )
+        }
+        self.own_host = _OwnHost(self)
+        self.placed = (
+            None
+            if ordinals is None
+            else PlacedShards(self.num_shards, self.own_host, self._oldest_in_use)
         )
-        self.num_shards = len(self.shards)
-        self.starting = Starting(self.shards)
+        self.shards: tuple[ShardClient | PlacedShard, ...] = (
+            tuple(self.here.values()) if self.placed is None else self.placed.shards
+        )
+        self.begun_at = dict.fromkeys(self.here, 0)
+        self.released = 0
+        self.starting = Starting(tuple(self.here.values()))
         self._watching: asyncio.Task[None] | None = None
         self.seq = 0
         self._floor = 0
@@ -156,7 +221,7 @@ class Cluster:
         if settings.shard_addresses:
             locators = tuple(locate_at(*parse_address(text)) for text in settings.shard_addresses)
         else:
-            locators = tuple(locate_in(data, shard) for shard in range(settings.shards))
+            locators = tuple(locate_in(data, shard) for shard in settings.own_shards)
         return cls(
             catalog,
             locators,
@@ -164,13 +229,15 @@ class Cluster:
             shard_timeout_ms=settings.shard_timeout_ms,
             configure_timeout_ms=settings.configure_timeout_ms,
             silent_shard_seconds=settings.silent_shard_seconds,
+            ordinals=settings.own_shards if settings.has_placed_shards else None,
+            num_shards=settings.all_shards if settings.has_placed_shards else 0,
         )
 
     # --- life
 
     def start(self) -> None:
         """Start to connect."""
-        for shard in self.shards:
+        for shard in self.here.values():
             shard.start()
         self._watching = asyncio.create_task(self.starting.watch(self._ready))
 
@@ -179,7 +246,7 @@ class Cluster:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
-        await asyncio.gather(*(shard.stop() for shard in self.shards))
+        await asyncio.gather(*(shard.stop() for shard in self.here.values()))
 
     @property
     def has_started(self) -> bool:
@@ -189,10 +256,15 @@ class Cluster:
     @property
     def is_ready(self) -> bool:
         """Whether all shards are serving."""
+        return self._ready.is_set() and (self.placed is None or not self.failed_shards())
+
+    @property
+    def is_ready_here(self) -> bool:
+        """Whether all shards of this host are serving."""
         return self._ready.is_set()
 
     async def wait_ready(self) -> None:
-        """Return once all shards are serving."""
+        """Return once all shards of this host are serving."""
         await self._ready.wait()
 
     def failed_shards(self) -> list[int]:
@@ -335,8 +407,32 @@ class Cluster:
     def oldest_horizon(self, index: int) -> int:
         """Return the oldest horizon of an index that any request still uses."""
         horizon = self._horizon(index)
-        oldest = min(horizon.readers, default=horizon.seq)
-        return oldest if self._shared is None else self._shared.oldest_in_use(index, oldest)
+        if self.placed is None:
+            oldest = min(horizon.readers, default=horizon.seq)
+            return oldest if self._shared is None else self._shared.oldest_in_use(index, oldest)
+        held = self.placed.oldest_held
+        oldest = min(horizon.readers, default=self._floor)
+        oldest = min(oldest, self.placed.oldest_needed, self._floor if held is None else held)
+        self.released = max(self.released, oldest)
+        return oldest
+
+    def _oldest_in_use(self) -> int | None:
+        """Return the oldest horizon of any index that a request here uses; None: none does."""
+        used = [min(one.readers) for one in self._horizons.values() if one.readers]
+        return min(used, default=None)
+
+    def reading_here(self, index: int) -> Reading:
+        """Hold what the shards of this host have, for the body of a `with` statement.
+
+        Where shards are placed over hosts, that may be more than what searches see.
+
+        Raises:
+            Unavailable: `starting`.
+        """
+        if self.placed is None:
+            return self.reading(index)
+        self._check_started()
+        return Reading(self._horizon(index), self.own_host.applied)
 
     @property
     def num_states_in_use(self) -> int:
@@ -365,7 +461,7 @@ class Cluster:
         meanwhile, gets it with its next handshake, before any other call.
         """
         async with self._push_lock:
-            serving = [shard for shard in self.shards if shard.state is ShardState.SERVING]
+            serving = [one for one in self.here.values() if one.state is ShardState.SERVING]
             await asyncio.gather(*(self._push_to(shard) for shard in serving))
 
     async def _push_to(self, shard: ShardClient) -> None:
@@ -382,6 +478,7 @@ class Cluster:
     async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
         """Bring a newly connected shard in line with the catalog."""
         self.seq = max(self.seq, welcome.seq_max)
+        self.begun_at[shard.shard] = welcome.seq_max
         self._resolve_doubts(shard.shard, welcome.seq_max)
         while True:
             state = self.catalog.state
@@ -394,16 +491,18 @@ class Cluster:
 
     def _note_state(self, shard: ShardClient) -> None:
         """Update readiness when a shard changes state."""
-        if all(one.state is ShardState.SERVING for one in self.shards):
+        if all(one.state is ShardState.SERVING for one in self.here.values()):
             if not self._has_started:  # all that was on disk at startup becomes visible
                 self._has_started = True
-                self._base_seq = self.seq
+                self._base_seq = self.seq if self.placed is None else 0
                 for horizon in self._horizons.values():
                     horizon.seq = max(horizon.seq, self._base_seq)
                 self._publish_serving()
             self._ready.set()
         else:
             self._ready.clear()
+        if self.placed is not None:
+            self.placed.update()
         for listener in self._listeners:
             listener(shard)
 

@@ -76,7 +76,7 @@ class ReaderCluster(Cluster):
         """Create the cluster of a reader."""
         cluster = cls.from_settings(settings, catalog)
         cluster.shared = shared
-        for shard in cluster.shards:
+        for shard in cluster.here.values():
             shard.be_reader()
         return cluster
 

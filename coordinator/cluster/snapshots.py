@@ -139,6 +139,7 @@ async def make_snapshot(
     catalog: Catalog,
     settings: Settings,
     only: Index | None = None,
+    shards: Sequence[int] | None = None,
 ) -> ServiceSnapshot:
     """Make a snapshot; no index may be created, configured or deleted meanwhile.
 
@@ -148,6 +149,7 @@ async def make_snapshot(
         catalog: of its indexes.
         settings: of the service.
         only: the index to copy; None for all.
+        shards: those to copy; None for all of this host.
 
     Raises:
         InvalidRequest: `invalid_snapshot`: the name is taken, or there are too many.
@@ -161,7 +163,7 @@ async def make_snapshot(
         content = catalog.content()
         indexes = tuple(
             SnapshotIndex(
-                index.number, index.name, reading.enter_context(cluster.reading(index.number))
+                index.number, index.name, reading.enter_context(cluster.reading_here(index.number))
             )
             for index in (catalog.indexes.values() if only is None else (only,))
         )
@@ -169,9 +171,18 @@ async def make_snapshot(
             await asyncio.to_thread(_begin, folder, name, partial, settings.limits)
             try:
                 number = None if only is None else only.number
-                await _copy_shards(partial, indexes, number, cluster, settings.configure_timeout_ms)
+                chosen = tuple(cluster.here) if shards is None else tuple(shards)
+                timeout_ms = settings.configure_timeout_ms
+                await _copy_shards(partial, indexes, number, chosen, cluster, timeout_ms)
                 snapshot = await asyncio.to_thread(
-                    _finish, partial, folder / name, content, indexes, cluster.num_shards, settings
+                    _finish,
+                    partial,
+                    folder / name,
+                    content,
+                    indexes,
+                    chosen,
+                    cluster.num_shards,
+                    settings,
                 )
             except BaseException:
                 await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
@@ -216,6 +227,7 @@ async def _copy_shards(
     partial: Path,
     indexes: tuple[SnapshotIndex, ...],
     only: int | None,
+    shards: tuple[int, ...],
     cluster: Cluster,
     timeout_ms: int,
 ) -> None:
@@ -225,9 +237,9 @@ async def _copy_shards(
     async def copy(shard: int) -> None:
         directory = data_directory.shard_folder(partial, shard)
         request = BackupRequest(str(directory), horizons, only)
-        await cluster.shards[shard].call(BACKUP, request, timeout_ms)
+        await cluster.here[shard].call(BACKUP, request, timeout_ms)
 
-    copies = (copy(shard) for shard in range(cluster.num_shards))
+    copies = (copy(shard) for shard in shards)
     for result in await asyncio.gather(*copies, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
@@ -238,6 +250,7 @@ def _finish(
     final: Path,
     catalog: bytes,
     indexes: tuple[SnapshotIndex, ...],
+    shards: tuple[int, ...],
     num_shards: int,
     settings: Settings,
 ) -> ServiceSnapshot:
@@ -247,7 +260,7 @@ def _finish(
     manifest = data_directory.manifest_path(settings.data_dir).read_bytes()
     write_atomically(data_directory.manifest_path(partial), manifest)
     paths = ["MANIFEST.json", "catalog.json"]
-    for shard in range(num_shards):
+    for shard in shards:
         paths.append(f"shard-{shard}/shard.json")
         paths += [f"shard-{shard}/index-{index.number}/data.mdb" for index in indexes]
     missing = [path for path in paths if not (partial / path).is_file()]

@@ -12,7 +12,7 @@ senders never take the slots of fast ones.
 from __future__ import annotations
 
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs
@@ -40,6 +40,8 @@ from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.raw import query_parameters
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from common.limits import Limits
     from coordinator.http.request import Request
     from coordinator.http.services import Services
@@ -103,6 +105,7 @@ class Middleware:
         self._guard = services.guard
         self._metrics = services.metrics
         self._catalog = services.catalog
+        self._placed = services.cluster.placed
         self._budget = ByteBudget(self._limits.bytes_in_flight_max)
         self._metrics.body_bytes = lambda: self._budget.bytes_used
         settings = services.settings
@@ -248,14 +251,21 @@ class Middleware:
             begun = time.perf_counter()
             for _ in range(SWITCH_TRIES_MAX):
                 try:
-                    return await route.handler(self._services, request)
+                    return await self._run(route, request)
                 except Switched:
                     await self._wait_switched(route, request)
                 request.waited_ms = int((time.perf_counter() - begun) * 1000)
-            return await route.handler(self._services, request)
+            return await self._run(route, request)
         finally:
             metrics.requests_in_flight -= num_admitted
             self._budget.give_back(num_taken)
+
+    def _run(self, route: ServedRoute, request: Request) -> Awaitable[Response]:
+        """Run a route; once more if a host that it reads from is lost meanwhile."""
+        run = partial(route.handler, self._services, request)
+        if self._placed is None:
+            return run()
+        return self._placed.read(run, may_repeat=not route.is_change)
 
     async def _wait_switched(self, route: ServedRoute, request: Request) -> None:
         """Wait for a route's index that is switching configuration, and look it up again.

@@ -107,7 +107,7 @@ async def _run(
     else:
         os.set_inheritable(lock, False)
     raise_descriptor_limit()
-    num_shards = len(settings.shard_addresses) or settings.shards
+    num_shards = len(settings.shard_addresses) or settings.all_shards
     with data_directory.start_explained(data):
         catalog = Catalog.open(data, num_shards)
         cluster = Cluster.from_settings(settings, catalog)
@@ -173,6 +173,11 @@ def make_shared_log(settings: Settings, catalog: Catalog, cluster: Cluster) -> R
         from coordinator.replication.replica import Replica
 
         return Replica(settings, catalog, cluster)
+    if data_directory.placement_path(settings.data_dir).exists():
+        raise DataDirectoryError(
+            f"{settings.data_dir} has some of the shards that several hosts hold together: start "
+            "with --log, --shards-here and --of"
+        )
     if data_directory.replica_path(settings.data_dir).exists():
         raise DataDirectoryError(
             f"{settings.data_dir} follows the log of several hosts: start with --log, or, to go on "

@@ -8,6 +8,11 @@
     of another log        any            refused
     with data of its own  none           log_create: the log begins with them; else refused
 
+Where each host holds some shards, the same holds for each of them: an empty host takes its shards
+from hosts that have them, and so does a host that has been given another shard. What was taken at
+different moments is followed from the earliest of them; applying an entry again changes nothing. A
+log of such hosts begins empty.
+
 A log that is away does not keep a host from starting that has data: reads go on without it.
 """
 
@@ -18,12 +23,15 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.process.logs import Log
 from common.settings import SettingError
+from coordinator.cluster.placed_shards import shown_shards
 from coordinator.cluster.snapshots import SnapshotError
 from coordinator.process import maintenance
 from coordinator.replication.position import (
@@ -40,7 +48,7 @@ from coordinator.replication.safety import (
     refusal,
 )
 from coordinator.replication.stream import LogAway, LogStream, Position, StreamInfo
-from coordinator.replication.transfer import find_offer, take_snapshot
+from coordinator.replication.transfer import Offer, find_offer, find_offers, take_snapshot
 from coordinator.settings import Settings
 
 CONNECT_SECONDS_MAX: Final = 30.0
@@ -79,6 +87,8 @@ async def _join(settings: Settings) -> None:
         except LogAway as error:
             if replica is None:
                 raise CannotJoin(f"{error}; an empty host cannot start without the log") from error
+            if missing_shards(replica, settings):
+                raise CannotJoin(f"{error}; a host cannot get new shards without it") from error
             _log.warning("starting without the log", reason=str(error))
             return
         await _check_safe(stream, info, settings)
@@ -86,11 +96,15 @@ async def _join(settings: Settings) -> None:
             _check_may_create(settings, replica, has_data)
         elif replica is not None:
             _check_fits(info, replica, data)
+            if settings.has_placed_shards:
+                await _fit_shards(stream, info, replica, settings)
         elif has_data:
             raise CannotJoin(
                 f"{data} has data of its own, and the log has others: empty the directory, and "
                 "this host takes its data from another one"
             )
+        elif settings.has_placed_shards:
+            await _fill_shards(stream, info, settings)
         else:
             await _fill(stream, info, settings)
     finally:
@@ -140,6 +154,11 @@ def _check_may_create(settings: Settings, replica: ReplicaFile | None, has_data:
             f"the log has no stream {settings.log_stream!r}, though {settings.data_dir} followed "
             "it: bring its servers back with their data; the guide says what to do if these are "
             "lost"
+        )
+    if settings.has_placed_shards and has_data:
+        raise CannotJoin(
+            f"{settings.data_dir} has data of its own: a log of hosts that hold some shards each "
+            "begins empty; export the items, start with an empty directory, and load them"
         )
     if not settings.log_create:
         what = "the data here" if has_data else "nothing"
@@ -211,3 +230,162 @@ def _put_in_place(taken: Path, work: Path, num_shards: int) -> None:
     snapshot = maintenance.restore(taken, work)
     if snapshot.shards != num_shards and maintenance.reshard(work, num_shards) != 0:
         raise CannotJoin(f"the data taken cannot be spread over {num_shards} shards")
+
+
+# --- shards placed over hosts
+
+
+def missing_shards(replica: ReplicaFile, settings: Settings) -> tuple[int, ...]:
+    """Return the shards that a host shall hold and does not have."""
+    if not settings.has_placed_shards:
+        return ()
+    return tuple(one for one in settings.own_shards if one not in replica.shards)
+
+
+class _Taken(NamedTuple):
+    """Shards that were taken from another host."""
+
+    position: Position
+    """All entries up to it are in them."""
+    folder: Path
+    """A data directory with these shards alone."""
+    shards: tuple[int, ...]
+
+
+async def _fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) -> None:
+    """Fill an empty directory with the shards of this host; empty if the log has everything."""
+    data = settings.data_dir.absolute()
+    maintenance.check_vacant(data)
+    has_everything = info.origin == 1 and info.first_seq <= 1
+    work = data.with_name(f"{data.name}.joining")
+    position = Position(0, 0)
+    try:
+        taken = await _take_shards(stream, data, settings.own_shards, is_needed=not has_everything)
+        shutil.rmtree(work, ignore_errors=True)
+        if taken:
+            # With the oldest catalog, every change since is applied again, to all shards.
+            first = min(taken, key=lambda one: one.position.seq)
+            first.folder.rename(work)
+            for one in taken:
+                if one is not first:
+                    _move_shards(one, work)
+            position = first.position
+        else:
+            data_directory.make_folder(work)
+        replica = ReplicaFile(
+            REPLICA_FORMAT,
+            info.cluster,
+            new_host(),
+            position.seq,
+            position.stored_at,
+            shards=settings.own_shards,
+        )
+        write_replica(work, replica)
+        work.rename(data)
+        data_directory.sync_folder(data.parent)
+    finally:
+        _remove_taken(data)
+
+
+async def _fit_shards(
+    stream: LogStream, info: StreamInfo, replica: ReplicaFile, settings: Settings
+) -> None:
+    """Give a host the shards that it lacks; note which ones it holds no more."""
+    data = settings.data_dir.absolute()
+    own = settings.own_shards
+    left = {**replica.left, **{one: replica.seq for one in replica.shards if one not in own}}
+    for shard in left.keys() - replica.left.keys():
+        _log.info("a shard is no longer of this host; its folder stays", shard=shard)
+    missing = missing_shards(replica, settings)
+    followed = [one for one in missing if left.get(one, -1) + 1 >= info.first_seq]
+    position = Position(replica.seq, replica.stored_at)
+    for one in followed:
+        if left[one] < position.seq:
+            position = Position(left[one], 0)
+    try:
+        wanted = tuple(one for one in missing if one not in followed)
+        for taken in await _take_shards(stream, data, wanted, is_needed=True):
+            _move_shards(taken, data)
+            position = min(position, taken.position)
+    finally:
+        _remove_taken(data)
+    fitted = msgspec.structs.replace(
+        replica,
+        seq=position.seq,
+        stored_at=position.stored_at,
+        shards=own,
+        left={shard: seq for shard, seq in left.items() if shard not in own},
+    )
+    if fitted != replica:
+        write_replica(data, fitted)
+
+
+async def _take_shards(
+    stream: LogStream, data: Path, wanted: tuple[int, ...], *, is_needed: bool
+) -> list[_Taken]:
+    """Take shards from hosts that have them, each into a folder beside the directory.
+
+    Args:
+        stream: the connection to the log.
+        data: the directory.
+        wanted: the shards.
+        is_needed: whether to wait for hosts that have them; else nothing is taken if some do not
+            have one that serves.
+
+    Raises:
+        CannotJoin: no host gives them.
+    """
+    if not wanted:
+        return []
+    give_up_at = time.monotonic() + CONNECT_SECONDS_MAX
+    while True:
+        _remove_taken(data)
+        try:
+            offers = await find_offers(stream)
+            missing = set(wanted)
+            chosen: list[tuple[Offer, tuple[int, ...]]] = []
+            while missing:
+                best = max(offers, key=lambda one: len(missing & set(one.shards)), default=None)
+                given = missing & set(best.shards) if best is not None else set()
+                if best is None or not given:
+                    raise LogAway(f"no host that serves has shards {shown_shards(sorted(missing))}")
+                chosen.append((best, tuple(sorted(given))))
+                missing -= given
+            return [await _take(stream, data, offer, shards) for offer, shards in chosen]
+        except LogAway as error:
+            reason = str(error)
+        if not is_needed:
+            return []
+        if time.monotonic() >= give_up_at:
+            raise CannotJoin(
+                f"this host must take shards {shown_shards(wanted)} from others: {reason}; start a "
+                "host that has them"
+            )
+        await asyncio.sleep(0.5)
+
+
+async def _take(stream: LogStream, data: Path, offer: Offer, shards: tuple[int, ...]) -> _Taken:
+    """Take shards of one host."""
+    _log.info("taking shards", host=offer.host, shards=shown_shards(shards), seq=offer.seq)
+    taken = data.with_name(f"{data.name}.taken")
+    shutil.rmtree(taken, ignore_errors=True)
+    data_directory.make_folder(taken)
+    position = await take_snapshot(stream, offer, taken, shards)
+    work = data.with_name(f"{data.name}.taken-{shards[0]}")
+    await asyncio.to_thread(maintenance.restore, taken, work)
+    return _Taken(position, work, shards)
+
+
+def _move_shards(taken: _Taken, data: Path) -> None:
+    """Move the folders of shards into a data directory."""
+    for shard in taken.shards:
+        target = data_directory.shard_folder(data, shard)
+        shutil.rmtree(target, ignore_errors=True)
+        data_directory.shard_folder(taken.folder, shard).rename(target)
+    data_directory.sync_folder(data)
+
+
+def _remove_taken(data: Path) -> None:
+    for folder in data.parent.glob(f"{data.name}.taken*"):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(data.with_name(f"{data.name}.joining"), ignore_errors=True)

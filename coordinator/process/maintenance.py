@@ -46,6 +46,7 @@ from coordinator.cluster.snapshots import (
     sync_folders,
     verify,
 )
+from coordinator.replication.position import read_replica
 
 SHARD_FILE: Final = "shard.json"
 """Exists in a shard's folder once the shard has created anything."""
@@ -123,9 +124,10 @@ def _check_layout(ours: OwnedData) -> list[str]:
     catalog = Catalog.open(ours.folder, ours.manifest.shards)
     if not catalog.indexes:
         return []
-    folders = [
-        data_directory.shard_folder(ours.folder, shard) for shard in range(ours.manifest.shards)
-    ]
+    replica = read_replica(ours.folder)
+    placed = () if replica is None else replica.shards
+    shards = placed or range(ours.manifest.shards)
+    folders = [data_directory.shard_folder(ours.folder, shard) for shard in shards]
     return [
         f"{folder.name}/{SHARD_FILE} is missing; restore the directory from a backup"
         for folder in folders

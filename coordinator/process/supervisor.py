@@ -304,10 +304,10 @@ class Supervisor:
         try:
             data_directory.create(settings.data_dir)
             lock = data_directory.acquire_lock(settings.data_dir)
-            data_directory.check_manifest(settings.data_dir, settings.shards)
+            data_directory.check_manifest(settings.data_dir, settings.all_shards)
             with data_directory.start_explained(settings.data_dir):
                 data_directory.read_or_create_secret(settings.data_dir)
-                data_directory.forget_endpoints(settings.data_dir, settings.shards)
+                data_directory.forget_endpoints(settings.data_dir, settings.all_shards)
         except DataDirectoryError as error:
             print(f"facetd: {error}", file=sys.stderr)
             return 1
@@ -340,7 +340,7 @@ class Supervisor:
                     f"shard {shard}",
                     partial(fork_server.make, shard_arguments(settings, shard, pipe)),
                 )
-                for shard in range(settings.shards)
+                for shard in settings.own_shards
             ),
             Child("coordinator", partial(self._start_coordinator, pipe, lock, places)),
             *(
@@ -511,7 +511,7 @@ class Supervisor:
             timer.cancel()
         if self._places is not None:
             self._places.stop_listening()
-        num_shards = self._settings.shards
+        num_shards = len(self._settings.own_shards)
         shards, coordinators = self._children[:num_shards], self._children[num_shards:]
         await self._stop_group(coordinators, self._settings.stop_grace_seconds)
         await self._stop_group(shards, SHARD_STOP_SECONDS)
@@ -545,7 +545,7 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
     """Return the arguments of a shard process; settings are passed in the environment."""
     return [
         *("--shard-id", str(shard)),
-        *("--shards", str(settings.shards)),
+        *("--shards", str(settings.all_shards)),
         *("--data-dir", str(settings.data_dir)),
         *("--port", "0"),
         *("--parent-pipe", str(pipe)),

@@ -70,16 +70,26 @@ class Applier:
         Raises:
             ReplicaStopped: it never can be applied.
         """
+        answers = await self.apply_parts(seq, group, parts)
+        return joined(group.num_operations, parts, list(answers.values()))
+
+    async def apply_parts(
+        self, seq: int, group: WriteGroup, parts: Parts
+    ) -> dict[int, ApplyResponse]:
+        """Apply some parts of a group; return the answers by shard.
+
+        Raises:
+            ReplicaStopped: it never can be applied.
+        """
         answers = await asyncio.gather(
             *(self._apply_part(seq, group, shard, parts[shard]) for shard in parts)
         )
-        outcomes, text_ids = _joined(group.num_operations, parts, answers)
-        if (outcomes == Outcome.CORRUPT).any():
+        if any(Outcome.CORRUPT in answer.outcomes for answer in answers):
             raise ReplicaStopped(
                 "a stored item that is changed is damaged on this host: empty its directory, "
                 "and it takes its data from another host"
             )
-        return outcomes, text_ids
+        return dict(zip(parts, answers, strict=True))
 
     async def _apply_part(
         self, seq: int, group: WriteGroup, shard: int, part: Part
@@ -102,7 +112,7 @@ class Applier:
             positions=group.sources,
             is_repeat=True,
         )
-        client = self._cluster.shards[shard]
+        client = self._cluster.here[shard]
         last_reason = ""
         while True:
             epoch = client.epoch
@@ -155,7 +165,7 @@ class Applier:
             await asyncio.sleep(_CATALOG_PAUSE_SECONDS)
 
 
-def _joined(
+def joined(
     num_operations: int, parts: Parts, answers: Sequence[ApplyResponse]
 ) -> tuple[NDArray[np.uint8], frozenset[int]]:
     """Return the outcomes of a group by position, and the positions of `text_ids`."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
@@ -53,6 +53,8 @@ class Verdict(NamedTuple):
     num_equal: int
     difference: str
     is_outlier: bool
+    num_against: int = 0
+    """Hosts that agree with each other, and not with this one."""
 
 
 class Comparison(NamedTuple):
@@ -78,6 +80,8 @@ def judge(own: HostReport, others: Mapping[str, HostReport], names: Mapping[int,
         others: of the other hosts that have reported.
         names: of indexes, by number.
     """
+    if own.parts:
+        return _judge_parts(own, others, names)
     found = {_contents(own): [own.name]}
     for one in others.values():
         found.setdefault(_contents(one), []).append(one.name)
@@ -88,10 +92,56 @@ def judge(own: HostReport, others: Mapping[str, HostReport], names: Mapping[int,
     is_outlier = most > max(1, len(equal))
     differing = [one for one in others.values() if _contents(one) != _contents(own)]
     texts = [f"{one.name}: {_difference(own, one, names)}" for one in differing]
-    return Verdict(len(equal), "; ".join(sorted(texts)), is_outlier)
+    return Verdict(len(equal), "; ".join(sorted(texts)), is_outlier, most)
+
+
+def _judge_parts(
+    own: HostReport, others: Mapping[str, HostReport], names: Mapping[int, str]
+) -> Verdict:
+    """Compare the reports of hosts that hold some shards each: what two of them hold."""
+    held = {host: _held(one) for host, one in others.items()}
+    differences: dict[str, list[str]] = {}
+    num_against = num_with = 0
+    for key, value in _held(own).items():
+        found = Counter(theirs[key] for theirs in held.values() if key in theirs)
+        if found.keys() <= {value}:
+            continue
+        against = max(count for other, count in found.items() if other != value)
+        if against > num_against:
+            num_against, num_with = against, 1 + found[value]
+        for host, theirs in held.items():
+            if theirs.get(key, value) != value:
+                differences.setdefault(others[host].name, []).append(_named(key, names))
+    texts = [f"{name}: {', '.join(parts)}" for name, parts in differences.items()]
+    is_outlier = num_against > max(1, num_with)
+    num_equal = 1 + len(others) - len(differences)
+    return Verdict(num_equal, "; ".join(sorted(texts)), is_outlier, num_against)
+
+
+_CATALOG_KEY: Final = (-1, -1)
+
+
+def _held(report: HostReport) -> dict[tuple[int, int], bytes]:
+    """Return what a host holds, by index and shard."""
+    held = {
+        (number, shard): _encode(fingerprint)
+        for number, shards in report.parts.items()
+        for shard, fingerprint in shards.items()
+    }
+    return {**held, _CATALOG_KEY: _encode(report.catalog)}
+
+
+def _named(key: tuple[int, int], names: Mapping[int, str]) -> str:
+    if key == _CATALOG_KEY:
+        return "configurations, aliases or keys differ"
+    number, shard = key
+    return f"items of index {names.get(number, str(number))!r} on shard {shard} differ"
 
 
 def _contents(report: HostReport) -> bytes:
+    parts = [(number, sorted(shards.items())) for number, shards in sorted(report.parts.items())]
+    if parts:
+        return _encode((report.catalog, parts))
     return _encode((report.catalog, sorted(report.indexes.items())))
 
 
@@ -124,6 +174,16 @@ def _difference(own: HostReport, other: HostReport, names: Mapping[int, str]) ->
 def digest_of_catalog(state: CatalogState) -> int:
     """Return a number that follows from the catalog."""
     return xxhash.xxh3_64_intdigest(_encode(state))
+
+
+def _summed(shards: Iterable[IndexFingerprint]) -> IndexFingerprint:
+    """Return what identifies the items of all shards."""
+    found = list(shards)
+    return IndexFingerprint(
+        sum(one.num_items for one in found),
+        sum(one.num_damaged for one in found),
+        sum(one.fingerprint for one in found) % 2**64,
+    )
 
 
 class Comparer:
@@ -169,7 +229,7 @@ class Comparer:
         held = ExitStack()
         try:
             horizons = {
-                index.number: held.enter_context(self._cluster.reading(index.number))
+                index.number: held.enter_context(self._cluster.reading_here(index.number))
                 for index in catalog.indexes
             }
         except ServiceError as error:  # this host does not serve yet
@@ -193,7 +253,11 @@ class Comparer:
         try:
             with held:
                 for number, horizon in horizons.items():
-                    report.indexes[number] = await self._hash_index(number, horizon)
+                    shards = await self._hash_index(number, horizon)
+                    if self._cluster.placed is None:
+                        report.indexes[number] = _summed(shards.values())
+                    else:
+                        report.parts[number] = shards
             self._own[report.mark] = (report, names)
             await self._publish(report)
         except (ServiceError, LogAway) as error:
@@ -202,21 +266,21 @@ class Comparer:
         except Exception as error:
             _log.error("comparing failed", cause=error)
 
-    async def _hash_index(self, number: int, horizon: int) -> IndexFingerprint:
+    async def _hash_index(self, number: int, horizon: int) -> dict[int, IndexFingerprint]:
+        """Return what identifies the items of an index, by shard of this host."""
         request = FingerprintRequest(number, horizon)
         calls: list[asyncio.Future[FingerprintResponse]] = []
         try:
-            for shard in self._cluster.shards:
+            for shard in self._cluster.here.values():
                 # Not a comprehension: after a failure, the calls already made must be awaited.
                 calls.append(shard.call(FINGERPRINT, request, HASHING_MS))  # noqa: PERF401
             answers = [await call for call in calls]
         finally:
             await asyncio.gather(*calls, return_exceptions=True)
-        return IndexFingerprint(
-            sum(answer.num_items for answer in answers),
-            sum(answer.num_damaged for answer in answers),
-            sum(answer.fingerprint for answer in answers) % 2**64,
-        )
+        return {
+            shard: IndexFingerprint(answer.num_items, answer.num_damaged, answer.fingerprint)
+            for shard, answer in zip(self._cluster.here, answers, strict=True)
+        }
 
     def take(self, report: HostReport) -> None:
         """Take the report of a host, perhaps our own, when its turn in the log has come."""
@@ -239,8 +303,8 @@ class Comparer:
             return
         _log.error("hosts differ", seq=report.mark, difference=verdict.difference)
         if verdict.is_outlier:
-            agreeing = Counter(_contents(one) for one in others.values()).most_common(1)[0][1]
             self._stop(
-                f"at entry {report.mark} it had other contents than {agreeing} hosts that agree "
+                f"at entry {report.mark} it had other contents than {verdict.num_against} hosts "
+                "that agree "
                 f"({verdict.difference})"
             )

@@ -291,7 +291,9 @@ class HostReport(Struct, frozen=True, array_like=True):
     catalog: int
     """xxh3_64 of the catalog."""
     indexes: dict[int, IndexFingerprint]
-    """By number."""
+    """By number; empty where each host holds some of the shards."""
+    parts: dict[int, dict[int, IndexFingerprint]] = {}
+    """By number and shard, of the shards of this host, where each holds some of them."""
 
 
 Content = WriteGroup | CatalogChange | ComparisonMark | HostReport

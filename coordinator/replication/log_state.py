@@ -11,7 +11,7 @@ class LogState(NamedTuple):
     cluster: str
     host: str
     seq: int
-    """Applied here."""
+    """Applied here, and seen by searches."""
     last_seq: int | None
     """Of the log; None while it is away."""
     lag_ms: int

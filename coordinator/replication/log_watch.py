@@ -81,7 +81,7 @@ class LogWatch:
                     self.is_up = self.is_up and asked_at - self.heard_at < AWAY_SECONDS
                 else:
                     self._take(info, asked_at)
-                    if self._log.position.seq < info.last_seq:
+                    if self._log.shown_seq < info.last_seq:
                         notes.create_task(self._note_caught_up(info.last_seq, asked_at))
                     if self._elections is not None:
                         self._group = await self._stream.group(info)
@@ -100,7 +100,7 @@ class LogWatch:
         )
         if self.is_up:
             self.heard_at = asked_at
-        if self._log.position.seq >= info.last_seq:
+        if self._log.shown_seq >= info.last_seq:
             self.caught_up_at = asked_at
 
     async def _note_caught_up(self, seq: int, asked_at: float) -> None:

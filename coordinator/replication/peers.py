@@ -106,7 +106,7 @@ class Peers:
             host=state.host,
             name=state.name,
             version=program_version(),
-            shards=self._settings.shards,
+            shards=len(self._settings.own_shards),
             seq=state.seq,
             lag_ms=state.lag_ms,
             is_serving=self._log.is_serving,

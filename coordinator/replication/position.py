@@ -34,6 +34,10 @@ class ReplicaFile(Struct, frozen=True):
     """When the log stored that entry, in nanoseconds since 1970; 0: not known."""
     stopped: str = ""
     """Why this copy must not be used any more; empty: it may."""
+    shards: tuple[int, ...] = ()
+    """Those that this host holds, where each host holds some; empty: all."""
+    left: dict[int, int] = {}
+    """By shard that was taken from this host: the entry up to which its folder has everything."""
 
 
 _decode = msgspec.json.Decoder(ReplicaFile).decode

@@ -2,6 +2,7 @@
 
 Replica ─┬─ LogStream    the connection to JetStream
          ├─ SharedLog    publishes and applies
+         ├─ Placement    who has which shard, where each host holds some
          └─ Donor        gives new hosts their data
 """
 
@@ -13,6 +14,7 @@ from functools import partial
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshots import make_snapshot
+from coordinator.replication.placement import Placement
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.stream import LogStream
 from coordinator.replication.transfer import Donor, maker
@@ -39,10 +41,17 @@ class Replica:
         self._stream = LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
         self.log = SharedLog(cluster, catalog, settings, self._stream)
         self._giving: asyncio.Task[None] | None = None
+        self._placement: Placement | None = None
+        if cluster.placed is not None:
+            self._placement = self.log.placement = Placement(
+                settings, cluster, catalog, self._stream, self.log, cluster.placed
+            )
 
     def start(self, administration: IndexAdministration) -> None:
         """Begin to follow the log, and to answer other hosts."""
         self.log.start()
+        if self._placement is not None:
+            self._placement.start()
         make = partial(
             make_snapshot, cluster=self._cluster, catalog=self._catalog, settings=self._settings
         )
@@ -56,4 +65,6 @@ class Replica:
         if self._giving is not None:
             self._giving.cancel()
             await asyncio.gather(self._giving, return_exceptions=True)
+        if self._placement is not None:
+            await self._placement.stop()
         await self.log.stop()

@@ -26,6 +26,7 @@ from coordinator.replication.stream import (
     FORMAT_KEY,
     LIMITS_KEY,
     ORIGIN_KEY,
+    SHARDS_KEY,
     StreamInfo,
 )
 from coordinator.settings import Settings
@@ -51,13 +52,15 @@ def deciding_limits(limits: Limits) -> str:
     return " ".join(f"{name}={getattr(limits, name)}" for name in _DECIDING)
 
 
-def metadata_of(limits: Limits, origin: int) -> dict[str, str]:
+def metadata_of(limits: Limits, origin: int, num_placed_shards: int = 0) -> dict[str, str]:
     """Return what is written into a new stream."""
+    placed = {SHARDS_KEY: str(num_placed_shards)} if num_placed_shards else {}
     return {
         FORMAT_KEY: str(FORMAT),
         CLUSTER_KEY: secrets.token_hex(8),
         ORIGIN_KEY: str(origin),
         LIMITS_KEY: deciding_limits(limits),
+        **placed,
     }
 
 
@@ -78,6 +81,15 @@ def refusal(info: StreamInfo, settings: Settings) -> str | None:
             f"all hosts must have the limits that the log was made with: {theirs}; this one has "
             f"{ours}"
         )
+    num_shards = int(info.metadata.get(SHARDS_KEY, "0"))
+    if num_shards != settings.shards_of:
+        made_for = (
+            f"hosts that hold some of {num_shards} shards each: start with --shards-here ORDINALS "
+            f"--of {num_shards}"
+            if num_shards
+            else "hosts that hold all data each: start without --shards-here and --of"
+        )
+        return f"stream {name!r} was made for {made_for}, or name another stream (log_stream)"
     return None
 
 

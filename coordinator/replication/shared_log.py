@@ -29,16 +29,16 @@ import socket
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from common.deadline import Deadline
+from common.deadline import NEVER, Deadline
 from common.errors import (
     Conflict,
     DeadlineExceeded,
@@ -49,11 +49,13 @@ from common.errors import (
     Unavailable,
 )
 from common.process.logs import Log
-from common.protocol.messages import IndexEntry
+from common.protocol.messages import ApplyResponse, IndexEntry, OutcomesRequest
+from common.protocol.methods import OUTCOMES
 from common.protocol.operations import Operation
 from coordinator.cluster.catalog import Catalog, CatalogState, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.replication.applying import Applier, ReplicaStopped
+from coordinator.cluster.placed_shards import PlacedShards
+from coordinator.replication.applying import Applier, ReplicaStopped, joined
 from coordinator.replication.comparison import Comparer
 from coordinator.replication.elections import elections_of
 from coordinator.replication.entries import (
@@ -103,6 +105,9 @@ from coordinator.write.write_queue import (
     unconfirmed,
 )
 
+if TYPE_CHECKING:
+    from coordinator.replication.placement import Placement
+
 PAUSE_SECONDS: Final = 0.1
 """Before something that failed is tried again."""
 THREAD_BYTES: Final = 64 * 1024
@@ -117,6 +122,9 @@ TRIM_SECONDS: Final = 1_200.0
 TRIM_AGE_SECONDS: Final = 86_400.0
 """A host that was away for less than this follows from where it was."""
 TRIM_ENTRIES_MIN: Final = 1_000
+RECENT_BYTES_MAX: Final = 16 << 20
+RECENT_OVERHEAD: Final = 200
+"""Outcomes of groups that are kept for the host that published them, and bytes of each beside."""
 JOIN_TRIES: Final = 30
 """Pauses that a start waits for the log, before it serves what is here."""
 
@@ -184,6 +192,9 @@ class SharedLog(WriteLog):
         self._chains: dict[int, asyncio.Task[None]] = {}
         self._progress = asyncio.Event()
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._recent: OrderedDict[tuple[int, int], ApplyResponse] = OrderedDict()
+        self._recent_bytes = 0
         self._adopting = asyncio.Lock()
         self._proposing = asyncio.Lock()
         self._saving = asyncio.Lock()
@@ -194,6 +205,10 @@ class SharedLog(WriteLog):
         self.peers = Peers(self, stream, settings)
         self._target = 0
         catalog.propose = self.change
+        self._placed = cluster.placed
+        self.placement: Placement | None = None
+        if self._placed is not None:
+            self._placed.on_floor = self._show
         cluster.withheld = Unavailable("this host catches up with the log", code="starting")
 
     # --- life
@@ -262,7 +277,9 @@ class SharedLog(WriteLog):
             try:
                 info = await self._stream.info()
                 if info is None:
-                    metadata = metadata_of(self._settings.limits, seq_max + 1)
+                    metadata = metadata_of(
+                        self._settings.limits, seq_max + 1, self._settings.shards_of
+                    )
                     replicas = self._settings.log_replicas
                     await self._stream.create(replicas, seq_max + 1, metadata)
                     info = await self._stream.info()
@@ -279,7 +296,10 @@ class SharedLog(WriteLog):
             )
         self._watch.info = info
         async with self._saving:
-            self._replica = ReplicaFile(REPLICA_FORMAT, info.cluster, new_host(), seq_max, 0)
+            shards = self._settings.own_shards if self._placed is not None else ()
+            self._replica = ReplicaFile(
+                REPLICA_FORMAT, info.cluster, new_host(), seq_max, 0, shards=shards
+            )
             self._position = Position(seq_max, 0)
             await asyncio.to_thread(write_replica, self._settings.data_dir, self._replica)
             self._saved = self._replica
@@ -292,7 +312,10 @@ class SharedLog(WriteLog):
         _log.error("this host stops serving", reason=reason, seq=self._position.seq)
         error = self._why_stopped()
         self._cluster.withheld = error
-        for _, waiting in self._waiters:
+        if self._placed is not None:
+            self._cluster.own_host.is_stopped = True
+            self._placed.update()
+        for _, waiting in (*self._waiters, *self._applied_waiters):
             if not waiting.done():
                 waiting.set_exception(self._why_stopped())
         for queue in self._queues.values():
@@ -327,6 +350,11 @@ class SharedLog(WriteLog):
         return self._position
 
     @property
+    def shown_seq(self) -> int:
+        """How far searches on this host see; less than its position while other hosts lag."""
+        return self._position.seq if self._placed is None else self._placed.floor
+
+    @property
     def info(self) -> StreamInfo | None:
         """What the log's leader said last."""
         return self._watch.info
@@ -342,6 +370,11 @@ class SharedLog(WriteLog):
         return self._cluster.withheld is None and self._cluster.is_ready
 
     @property
+    def can_give_data(self) -> bool:
+        """Whether another host may take its data from this one."""
+        return self._cluster.withheld is None and self._cluster.is_ready_here
+
+    @property
     def state(self) -> LogState:
         """How this host and the log are."""
         info = self._watch.info
@@ -352,7 +385,7 @@ class SharedLog(WriteLog):
         return LogState(
             cluster=self.cluster_name,
             host=self.host,
-            seq=self._position.seq,
+            seq=max(self.shown_seq, 0),
             last_seq=info.last_seq if info is not None and self._watch.is_up else None,
             lag_ms=self._watch.lag_ms,
             is_log_up=self._watch.is_up,
@@ -397,21 +430,38 @@ class SharedLog(WriteLog):
             DeadlineExceeded: it was not in time.
             Unavailable: `replica_stopped`; it never will be.
         """
-        if self._position.seq >= seq:
+        if self.shown_seq >= seq:
             return
+        await self._wait(self._waiters, seq, deadline)
+
+    async def wait_applied(self, seq: int, deadline: Deadline) -> None:
+        """Return once everything up to an entry is applied on the shards of this host.
+
+        Where each host has some of the shards, searches may see it later: see `wait_for`.
+
+        Raises:
+            DeadlineExceeded: it was not in time.
+            Unavailable: `replica_stopped`; it never will be.
+        """
+        if self._position.seq < seq:
+            await self._wait(self._applied_waiters, seq, deadline)
+
+    async def _wait(
+        self, waiters: list[tuple[int, asyncio.Future[None]]], seq: int, deadline: Deadline
+    ) -> None:
         if self._stopped:
             raise self._why_stopped()
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((seq, waiting))
+        waiters.append((seq, waiting))
         try:
             async with asyncio.timeout(deadline.remaining_seconds):
                 await waiting
         except TimeoutError:
             raise DeadlineExceeded(
-                f"this host has applied the log up to {self._position.seq}, not to {seq}"
+                f"this host has applied the log up to {self.shown_seq}, not to {seq}"
             ) from None
         finally:
-            self._waiters = [one for one in self._waiters if one[1] is not waiting]
+            waiters[:] = [one for one in waiters if one[1] is not waiting]
 
     def check_lag(self, lag_ms_max: int) -> None:
         """Refuse a request if this host may have lacked something for too long.
@@ -487,11 +537,21 @@ class SharedLog(WriteLog):
             self._finish(step)
         else:
             await self._all_applied()
-            is_adopted = await self._adopt(content)
+            is_adopted = await self._adopt(step.seq, content)
             own = self._own.pop(entry.id, None)
-            if own is not None and not own.applied.done():
-                own.applied.set_result(is_adopted)
             self._finish(step)
+            if own is not None:
+                if self._placed is not None:
+                    self._spawn(self._answer_when_shown(step.seq, own, is_adopted))
+                elif not own.applied.done():
+                    own.applied.set_result(is_adopted)
+
+    async def _answer_when_shown(self, seq: int, own: _Own, is_adopted: bool) -> None:
+        """Answer a change of the catalog once searches see it."""
+        with suppress(DeadlineExceeded, Unavailable):
+            await self.wait_for(seq, Deadline.after_ms(self._settings.configure_timeout_ms))
+        if not own.applied.done():
+            own.applied.set_result(is_adopted)
 
     def _keep_piece(self, seq: int, content: bytes) -> None:
         self._pieces[seq] = content
@@ -527,6 +587,9 @@ class SharedLog(WriteLog):
             if own is not None:
                 for batch in own.batches:
                     fail(batch, no_index(str(group.index)))
+        elif self._placed is not None:
+            await self._apply_placed(step, id, group, parts, own)
+            return
         else:
             outcomes, text_ids = await self._applier.apply(step.seq, group, parts)
             self._cluster.advance(group.index, step.seq)
@@ -536,6 +599,104 @@ class SharedLog(WriteLog):
         if own is not None and not own.applied.done():
             own.applied.set_result(True)
         self._finish(step)
+
+    # --- shards placed over hosts
+
+    def _tell_position(self) -> None:
+        """Tell who looks at this host how far it is."""
+        assert self._placed is not None
+        own = self._cluster.own_host
+        own.applied = self._position.seq
+        own.moved_at = time.monotonic()
+        for wanted, waiting in self._applied_waiters:
+            if wanted <= own.applied and not waiting.done():
+                waiting.set_result(None)
+        self._placed.update()
+
+    async def _apply_placed(
+        self, step: _Step, id: str, group: WriteGroup, parts: Parts, own: _Own | None
+    ) -> None:
+        """Apply the parts of the shards that this host holds; answer our own requests later."""
+        assert self._placed is not None
+        here = {shard: part for shard, part in parts.items() if shard in self._cluster.here}
+        if own is not None:
+            self._placed.pending.add(step.seq)
+        answers = await self._applier.apply_parts(step.seq, group, here)
+        for shard, answer in answers.items():
+            self._remember(step.seq, shard, answer)
+        if own is not None:
+            self._spawn(self._settle_placed(step.seq, id, group, parts, answers, own))
+        self._finish(step)
+
+    async def _settle_placed(
+        self,
+        seq: int,
+        id: str,
+        group: WriteGroup,
+        parts: Parts,
+        answers: dict[int, ApplyResponse],
+        own: _Own,
+    ) -> None:
+        """Answer the requests of a group once it is applied by a copy of every shard concerned."""
+        assert self._placed is not None
+        placement = self.placement
+        assert placement is not None
+        if not own.applied.done():
+            own.applied.set_result(True)  # it is in the log
+        elsewhere = [shard for shard in parts if shard not in answers]
+        asking = asyncio.gather(
+            *(placement.outcomes(group.index, seq, shard) for shard in elsewhere)
+        )
+        waiting = asyncio.ensure_future(asyncio.wait([batch.future for batch in own.batches]))
+        try:
+            # Requests that are past their deadline have been told that nothing is known.
+            await asyncio.wait((asking, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                answers = {**answers, **dict(zip(elsewhere, asking.result(), strict=True))}
+                ordered = [answers[shard] for shard in parts]
+                outcomes, text_ids = joined(group.num_operations, parts, ordered)
+                showing = asyncio.ensure_future(self.wait_for(seq, NEVER))
+                try:
+                    await asyncio.wait((showing, waiting), return_when=asyncio.FIRST_COMPLETED)
+                    if showing.done() and showing.exception() is None:
+                        _settle(own.batches, seq, outcomes, text_ids)
+                finally:
+                    showing.cancel()
+                    await asyncio.gather(showing, return_exceptions=True)
+        finally:
+            self._placed.pending.discard(seq)
+            self._own.pop(id, None)
+            asking.cancel()
+            waiting.cancel()
+            await asyncio.gather(asking, waiting, return_exceptions=True)
+
+    def _remember(self, seq: int, shard: int, answer: ApplyResponse) -> None:
+        """Keep outcomes for a while: the host that published the group will ask for them."""
+        self._recent[seq, shard] = answer
+        self._recent_bytes += len(answer.outcomes) + RECENT_OVERHEAD
+        while self._recent_bytes > RECENT_BYTES_MAX:
+            _, oldest = self._recent.popitem(last=False)
+            self._recent_bytes -= len(oldest.outcomes) + RECENT_OVERHEAD
+
+    async def outcomes_here(self, index: int, seq: int, shard: int) -> ApplyResponse:
+        """Return the outcomes of a group that is applied on a shard of this host.
+
+        Raises:
+            Unavailable: they are not known any more, or the shard does not serve.
+        """
+        if self._stopped:
+            raise self._why_stopped()
+        found = self._recent.get((seq, shard))
+        if found is not None and found.outcomes:
+            return found
+        timeout_ms = self._settings.write_timeout_ms
+        client = self._cluster.here.get(shard)
+        if client is None:
+            raise Unavailable(f"shard {shard} is not on this host")
+        answer = await client.call(OUTCOMES, OutcomesRequest(index, seq), timeout_ms)
+        if not answer.is_known or not answer.outcomes:
+            raise Unavailable(f"the outcomes of group {seq} are not known any more")
+        return ApplyResponse(answer.outcomes)
 
     def _chain_ended(self, index: int, task: asyncio.Task[None]) -> None:
         if self._chains.get(index) is task:
@@ -564,11 +725,19 @@ class SharedLog(WriteLog):
     def _advance_to(self, position: Position) -> None:
         """Let searches see everything up to a position; serve once that is enough."""
         self._position = position
-        seq = position.seq
+        if self._placed is None:
+            self._show(position.seq)
+        else:
+            self._tell_position()
+
+    def _show(self, seq: int) -> None:
+        """Let searches see everything up to an entry; serve once that is enough."""
         self._cluster.floor = seq
         withheld = self._cluster.withheld
         if withheld is not None and seq >= self._target and not self._stopped:
             self._cluster.withheld = None
+            if self._placed is not None:
+                self._placed.begin_serving()
             _log.info("this host serves", seq=seq)
         for wanted, waiting in self._waiters:
             if wanted <= seq and not waiting.done():
@@ -585,7 +754,7 @@ class SharedLog(WriteLog):
 
     # --- the catalog
 
-    async def _adopt(self, change: CatalogChange) -> bool:
+    async def _adopt(self, seq: int, change: CatalogChange) -> bool:
         """Put a change of the catalog in force, however often that fails.
 
         Returns:
@@ -596,6 +765,11 @@ class SharedLog(WriteLog):
                 return False
             for index in change.put:
                 await self._applier.surely(partial(self.prepare, index.entry))
+            if self._placed is not None:
+                # All hosts switch together: a request reads some shards here and others there.
+                self._cluster.own_host.prepared = seq
+                self._tell_position()
+                await self._placed.all_prepared(seq)
             await self._applier.surely(
                 lambda: self._catalog.change_here(change.applied_to, is_active=False)
             )
@@ -754,11 +928,25 @@ class SharedLog(WriteLog):
         Raises:
             LogAway: the log is.
         """
+        if self._placed is not None:
+            await self._trim_placed(self._placed, age_seconds)
+            return
         info = await self._stream.info()
         others = [offer for offer in await find_offers(self._stream) if offer.host != self.host]
         if info is None or not others or self._cluster.withheld is not None:
             return
         newest = min(self._position.seq, max(offer.seq for offer in others))
+        before = min(await self._stream.first_seq_since(time.time() - age_seconds), newest)
+        if before - info.first_seq >= TRIM_ENTRIES_MIN:
+            await self._stream.trim(before)
+            _log.info("log trimmed", first_seq=before)
+
+    async def _trim_placed(self, placed: PlacedShards, age_seconds: float) -> None:
+        """Remove entries that are old, and that two hosts have applied, for every shard."""
+        info = await self._stream.info()
+        newest = placed.applied_by(2)
+        if info is None or not newest or self._cluster.withheld is not None:
+            return
         before = min(await self._stream.first_seq_since(time.time() - age_seconds), newest)
         if before - info.first_seq >= TRIM_ENTRIES_MIN:
             await self._stream.trim(before)

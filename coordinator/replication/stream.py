@@ -55,6 +55,8 @@ ORIGIN_KEY: Final = "facetd-origin"
 CLUSTER_KEY: Final = "facetd-cluster"
 FORMAT_KEY: Final = "facetd-format"
 LIMITS_KEY: Final = "facetd-limits"
+SHARDS_KEY: Final = "facetd-shards"
+"""Number of shards of all hosts together, where each host holds some."""
 
 _log = Log("log")
 

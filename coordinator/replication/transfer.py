@@ -54,6 +54,8 @@ class Offer(Struct, frozen=True):
 
     host: str
     seq: int
+    shards: tuple[int, ...] = ()
+    """Those that it can give, where each host holds some; empty: all."""
 
 
 class CopiedFile(Struct, frozen=True):
@@ -84,6 +86,7 @@ class ReadRequest(Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 _decode_offer = msgspec.json.Decoder(Offer).decode
 _decode_copied = msgspec.json.Decoder(Copied).decode
+_decode_shards = msgspec.json.Decoder(tuple[int, ...]).decode
 _decode_read = msgspec.json.Decoder(ReadRequest).decode
 
 
@@ -94,7 +97,7 @@ class Donor:
         log: of this host.
         stream: the connection.
         settings: of this host.
-        make: makes a snapshot under a name.
+        make: makes a snapshot under a name, of some shards or of all.
     """
 
     def __init__(
@@ -102,11 +105,12 @@ class Donor:
         log: SharedLog,
         stream: LogStream,
         settings: Settings,
-        make: Callable[[str], Awaitable[Any]],
+        make: Callable[[str, tuple[int, ...] | None], Awaitable[Any]],
     ) -> None:
         self._log = log
         self._stream = stream
         self._folder = settings.snapshot_folder
+        self._shards = settings.own_shards if settings.has_placed_shards else ()
         self._make = make
         self._used_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -132,8 +136,9 @@ class Donor:
                 await self._remove(old)
 
     async def _offer(self, message: Msg) -> None:
-        if self._log.is_serving:
-            await message.respond(_encode(Offer(self._log.state.host, self._log.state.seq)))
+        if self._log.can_give_data:
+            offer = Offer(self._log.state.host, self._log.state.seq, self._shards)
+            await message.respond(_encode(offer))
 
     async def _begin_copy(self, message: Msg) -> None:
         task = asyncio.create_task(self._copy(message))
@@ -143,10 +148,11 @@ class Donor:
     async def _copy(self, message: Msg) -> None:
         name = _PREFIX + new_host()
         try:
+            wanted = _decode_shards(message.data) if message.data else None
             position = self._log.position
-            snapshot = await self._make(name)
-        except ServiceError as error:
-            await message.respond(_encode(Copied(error=error.message)))
+            snapshot = await self._make(name, wanted)
+        except (ServiceError, msgspec.MsgspecError, KeyError) as error:
+            await message.respond(_encode(Copied(error=str(error))))
             return
         self._used_at[name] = time.monotonic()
         last = self._folder / name / SNAPSHOT_FILE
@@ -213,8 +219,16 @@ async def find_offer(stream: LogStream) -> Offer | None:
     return _decode_offer(answer.data)
 
 
-async def take_snapshot(stream: LogStream, offer: Offer, folder: Path) -> Position:
+async def take_snapshot(
+    stream: LogStream, offer: Offer, folder: Path, shards: tuple[int, ...] = ()
+) -> Position:
     """Copy a snapshot of another host into a new folder.
+
+    Args:
+        stream: the connection to the log.
+        offer: of the other host.
+        folder: new and empty.
+        shards: those to copy; empty: all that it has.
 
     Returns:
         From where on to follow the log.
@@ -224,7 +238,9 @@ async def take_snapshot(stream: LogStream, offer: Offer, folder: Path) -> Positi
         OSError: no room.
     """
     peer = f"{stream.name}.peers.{offer.host}"
-    copied = _decode_copied((await stream.ask(f"{peer}.copy", seconds=COPY_SECONDS)).data)
+    wanted = _encode(shards) if shards else b""
+    answer = await stream.ask(f"{peer}.copy", wanted, COPY_SECONDS)
+    copied = _decode_copied(answer.data)
     if copied.error:
         raise LogAway(f"the other host cannot give its data: {copied.error}")
     for file in copied.files:
@@ -241,8 +257,8 @@ async def take_snapshot(stream: LogStream, offer: Offer, folder: Path) -> Positi
                     )
                     for offset in offsets[first : first + READS_UNDER_WAY]
                 ]
-                for answer in await asyncio.gather(*asked):
-                    await asyncio.to_thread(target.write, answer.data)
+                for part in await asyncio.gather(*asked):
+                    await asyncio.to_thread(target.write, part.data)
     await stream.client().publish(f"{peer}.done", copied.name.encode())
     return Position(copied.seq, copied.stored_at)
 
@@ -250,11 +266,11 @@ async def take_snapshot(stream: LogStream, offer: Offer, folder: Path) -> Positi
 def maker(
     while_unchanged: Callable[[Callable[[], Any], Deadline], Awaitable[Any]],
     make_snapshot: Callable[..., Any],
-) -> Callable[[str], Awaitable[Any]]:
+) -> Callable[[str, tuple[int, ...] | None], Awaitable[Any]]:
     """Return what makes a snapshot under a name while no index changes."""
 
-    async def make(name: str) -> Any:
+    async def make(name: str, shards: tuple[int, ...] | None) -> Any:
         deadline = Deadline.after_ms(int(COPY_SECONDS * 1000))
-        return await while_unchanged(partial(make_snapshot, name), deadline)
+        return await while_unchanged(partial(make_snapshot, name, shards=shards), deadline)
 
     return make

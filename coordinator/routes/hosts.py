@@ -62,7 +62,10 @@ async def cluster(services: Services, request: Request) -> Response:
         "servers": [] if info is None else [server._asdict() for server in info.servers],
         "addresses": log.addresses,
     }
-    return json_response({"log": shown, "hosts": log.peers.shown()})
+    document: dict[str, Any] = {"log": shown, "hosts": log.peers.shown()}
+    if log.placement is not None:
+        document["placement"] = log.placement.shown
+    return json_response(document)
 
 
 @ROUTES.add(
@@ -108,6 +111,9 @@ async def remove_host(services: Services, request: Request) -> Response:
     try:
         for one in away:
             await log.peers.forget(one["host"])
+        if log.placement is not None:
+            gone = {name for one in away for name in (one["host"], one["name"])}
+            await log.placement.forget(frozenset(gone))
     except LogAway as error:
         raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
     return json_response({"removed": [one["host"] for one in away]})

@@ -16,6 +16,7 @@ from common.protocol.messages import (
 )
 from common.protocol.methods import INDEX_STATISTICS, PROCESS_STATISTICS
 from coordinator.cluster.fan_out import gather_partial
+from coordinator.cluster.placed_shards import PlacedShard
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.cluster.snapshots import copied_index
 from coordinator.http.middleware import check_index_name
@@ -400,7 +401,7 @@ async def process_statistics(services: Services) -> list[ProcessStatistics | Non
     """Return the statistics of every shard process; None for a shard that is down."""
     timeout_ms = services.settings.limits.request_timeout_ms
 
-    async def ask(shard: ShardClient) -> ProcessStatistics | None:
+    async def ask(shard: ShardClient | PlacedShard) -> ProcessStatistics | None:
         try:
             return await shard.call(PROCESS_STATISTICS, None, timeout_ms)
         except ServiceError:

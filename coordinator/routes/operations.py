@@ -228,6 +228,12 @@ async def create_snapshot(services: Services, request: Request) -> Response:
     refuse_unknown(document, ("name",))
     name = snapshots.check_name(document.get("name"))
     settings = services.settings
+    if settings.has_placed_shards:
+        raise Conflict(
+            "each host holds some of the shards, so no host can make a snapshot of all data: "
+            "export the items (facetd export)",
+            code="not_with_placed_shards",
+        )
     make = partial(
         snapshots.make_snapshot,
         name,

@@ -215,7 +215,7 @@ async def prepare_on_shards(cluster: Cluster, entry: IndexEntry, timeout_ms: int
     params = PrepareConfiguration(entry, cluster.oldest_horizon(entry.number))
     calls: list[asyncio.Future[None]] = []
     try:
-        for shard in cluster.shards:
+        for shard in cluster.here.values():
             # Not a comprehension: after a failure, the calls already made must be awaited.
             calls.append(shard.call(PREPARE, params, timeout_ms))  # noqa: PERF401
         for call in calls:

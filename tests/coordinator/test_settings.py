@@ -154,3 +154,46 @@ def test_every_setting_has_unit_and_meaning() -> None:
         assert unit, name
         assert doc, name
         assert doc[0].islower(), name
+
+
+PLACED = {
+    "log_url": "nats://a",
+    "shards_here": "0-1,3",
+    "shards_of": "4",
+    "rpc_listen": "127.0.0.1:3001",
+}
+
+
+def test_shards_of_a_host_are_ordinals_and_ranges() -> None:
+    settings, _ = load(PLACED, {})
+    assert settings.has_placed_shards
+    assert settings.own_shards == (0, 1, 3)
+    assert settings.all_shards == 4
+    settings, _ = load({"shards": "2"}, {})
+    assert not settings.has_placed_shards
+    assert settings.own_shards == (0, 1)
+    assert settings.all_shards == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"shards_of": None}, "--shards-here 0-3 --of 8 go together"),
+        ({"shards_here": None}, "--shards-here 0-3 --of 8 go together"),
+        ({"shards_here": "0-4"}, "shards_here names shards from 0 to 3 (--of 4), not '0-4'"),
+        ({"shards_here": "3-1"}, "shards_here names shards from 0 to 3"),
+        ({"shards_here": "0;1"}, "such as 0-3 or 0,2, not '0;1'"),
+        ({"log_url": None}, "--shards-here needs --log nats://…"),
+        ({"rpc_listen": None}, "--shards-here needs --rpc-listen HOST:PORT"),
+        ({"rpc_listen": "0.0.0.0:3001"}, "name one in rpc_advertise"),
+        ({"rpc_listen": "10.0.0.1:3001"}, "is beyond loopback: name rpc_tls_cert"),
+        ({"rpc_tls_cert": "cert.pem"}, "rpc_tls_cert, rpc_tls_key and rpc_tls_ca go together"),
+        ({"coordinators": "2"}, "--shards-here takes one coordinator"),
+        ({"shard_addresses": ("127.0.0.1:1",)}, "--shards-here and --shard exclude each other"),
+    ],
+)
+def test_settings_of_placed_shards_must_fit_each_other(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingError, match=re.escape(message)):
+        load({**PLACED, **changes}, {})

@@ -12,7 +12,7 @@ import urllib.request
 from importlib.metadata import files
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tests.replication.proxies import Proxies
 from tests.service import Reply, Service, free_port
@@ -142,7 +142,13 @@ def is_healthy(server: LogServer) -> bool:
 
 
 class Hosts:
-    """Several hosts of facetd on one log."""
+    """Several hosts of facetd on one log.
+
+    Attributes:
+        is_together: whether no host serves before all are there.
+    """
+
+    is_together: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -169,7 +175,7 @@ class Hosts:
 
     def __enter__(self) -> Self:
         try:
-            self.services[0].start()
+            self.services[0].start(wait=not self.is_together)
             for service in self.services[1:]:
                 service.start(wait=False)
             for service in self.services:
@@ -214,6 +220,37 @@ class Hosts:
         state = replica_state(self.services[chosen[0]])
         assert state is not None
         return int(state["seq"])
+
+
+class PlacedHosts(Hosts):
+    """Several hosts, each of which holds some shards.
+
+    Args:
+        folder: for their data.
+        log: that they share.
+        placed: the shards of each host, such as "0-1".
+        num_shards: of all hosts together.
+        settings: more of these, for each.
+    """
+
+    is_together: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        folder: Path,
+        log: SharedLogServers,
+        placed: tuple[str, ...],
+        num_shards: int,
+        **settings: str,
+    ) -> None:
+        super().__init__(folder, log, (num_shards,) * len(placed), **settings)
+        for service, shards in zip(self.services, placed, strict=True):
+            service.environment |= {
+                "FACETD_LOG_CREATE": "yes",  # the fastest makes it
+                "FACETD_SHARDS_HERE": shards,
+                "FACETD_SHARDS_OF": str(num_shards),
+                "FACETD_RPC_LISTEN": f"127.0.0.1:{free_port()}",
+            }
 
 
 def replica_state(service: Service) -> dict[str, Any] | None:

@@ -29,7 +29,8 @@ def report(name: str, fingerprint: int = 5, *, items: int = 3, catalog: int = 1)
 
 
 def judged(own: HostReport, *others: HostReport) -> tuple[int, str, bool]:
-    return tuple(judge(own, {one.host: one for one in others}, NAMES))  # type: ignore[return-value]
+    verdict = judge(own, {one.host: one for one in others}, NAMES)
+    return verdict.num_equal, verdict.difference, verdict.is_outlier
 
 
 def test_equal_hosts_are_counted() -> None:
@@ -70,6 +71,23 @@ def test_two_that_differ_do_not_know_who_is_wrong() -> None:
 )
 def test_a_difference_is_named(other: HostReport, told: str) -> None:
     assert judged(report("a"), other)[1] == told
+
+
+def parts(name: str, *values: tuple[int, int]) -> HostReport:
+    """Return the report of a host that holds some shards, each with a fingerprint."""
+    shards = {shard: IndexFingerprint(3, 0, value) for shard, value in values}
+    return HostReport(name, name, 9, 1, {}, {1: shards})
+
+
+def test_hosts_that_hold_some_shards_compare_those_that_they_share() -> None:
+    a, b, c = parts("a", (0, 5), (1, 6)), parts("b", (1, 6), (2, 7)), parts("c", (2, 7), (0, 5))
+    assert judged(a, b, c) == (3, "", False)
+    wrong = parts("c", (2, 7), (0, 4))
+    told = "items of index 'films' on shard 0 differ"
+    assert judged(a, b, wrong) == (2, f"c: {told}", False)
+    assert judged(b, a, wrong) == (3, "", False)  # it holds no copy of that shard
+    assert judged(wrong, a, b) == (2, f"a: {told}", False)
+    assert judged(wrong, a, parts("d", (0, 5))) == (1, f"a: {told}; d: {told}", True)
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,13 @@ def test_code_that_crosses_the_rpc_keeps_its_status() -> None:
         *("host_not_allowed", "origin_not_allowed"),
         *("alias_not_found", "analytics_off", "key_not_found", "snapshot_not_found"),
         *("index_exists", "shards_differ", "snapshot_in_use"),
-        *("not_with_several_hosts", "not_with_one_host", "host_not_found", "host_in_use"),
+        *(
+            "not_with_placed_shards",
+            "not_with_several_hosts",
+            "not_with_one_host",
+            "host_not_found",
+            "host_in_use",
+        ),
         *("log_unavailable", "replica_lags", "replica_stopped"),
     }
     for row in ERROR_CODES.values():

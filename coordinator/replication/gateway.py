@@ -1,0 +1,192 @@
+"""What other hosts call here: reads of the shards that this host holds, and how far it is.
+
+    host b ──TLS, hello──▶ gateway ──▶ shard 0, 1, 2, 3 of this host
+
+A read names its shard in the method: `search/3`. Only reads pass: what changes data comes from the
+log. A read of a state that this host has not applied yet waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Awaitable
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from common.deadline import CALL_DEADLINE, NEVER, Deadline
+from common.errors import Switched, Unavailable
+from common.protocol.connection import DEFAULT_TIMEOUT_MS, Handler, RpcServer, authenticator
+from common.protocol.messages import (
+    ApplyResponse,
+    GroupOutcomesRequest,
+    HostProgress,
+    OtherProgress,
+    Welcome,
+)
+from common.protocol.methods import (
+    FACET_VALUES,
+    FETCH,
+    FIELD_NAMES,
+    GET,
+    GROUP_OUTCOMES,
+    INDEX_STATISTICS,
+    PING,
+    POSITIONS,
+    PROCESS_STATISTICS,
+    PROGRESS,
+    SEARCH,
+    STATISTICS,
+    TERMS,
+    Method,
+)
+
+if TYPE_CHECKING:
+    from coordinator.cluster.catalog import Catalog
+    from coordinator.cluster.cluster import Cluster
+    from coordinator.cluster.placed_shards import PlacedShards
+    from coordinator.replication.shared_log import SharedLog
+
+GATEWAY: Final = -1
+"""Instead of a shard's ordinal in `hello`: a whole host is meant."""
+ANSWER_SECONDS: Final = 0.2
+"""Within which a host says how far it is, also if it has come no further."""
+PAUSE_SECONDS: Final = 0.01
+"""Between two answers: how often a host that applies all the time says so."""
+WAIT_MS: Final = 2_000
+"""For which a read waits for a state that is not there yet."""
+
+READS: Final[tuple[Method[Any, Any], ...]] = (
+    PING,
+    STATISTICS,
+    TERMS,
+    SEARCH,
+    FETCH,
+    GET,
+    FIELD_NAMES,
+    FACET_VALUES,
+    POSITIONS,
+    INDEX_STATISTICS,
+    PROCESS_STATISTICS,
+)
+
+
+@cache
+def method_of(method: Method[Any, Any], shard: int) -> Method[Any, Any]:
+    """Return a method of one shard, as it is called on the host that holds it."""
+    return Method(f"{method.name}/{shard}", method.params, method.result)
+
+
+class Gateway:
+    """Serves the shards of this host to others.
+
+    Args:
+        cluster: the shards.
+        placed: which host has which.
+        catalog: of this host.
+        log: knows what is applied.
+    """
+
+    def __init__(
+        self, cluster: Cluster, placed: PlacedShards, catalog: Catalog, log: SharedLog
+    ) -> None:
+        self._cluster = cluster
+        self._placed = placed
+        self._catalog = catalog
+        self._log = log
+        self._numbers: frozenset[int] = frozenset()
+        self._server: RpcServer | None = None
+        catalog.on_change(self._note_indexes)
+        self._note_indexes()
+
+    def _note_indexes(self) -> None:
+        self._numbers = frozenset(index.number for index in self._catalog.indexes.values())
+
+    async def start(self, secret: str, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listen; return the port.
+
+        Args:
+            secret: that all hosts know.
+            host: to listen on.
+            port: to listen on; 0 takes a free one.
+            tls: encrypts; None: nothing does.
+
+        Raises:
+            OSError: cannot listen there.
+        """
+        cluster = self._cluster
+        handlers: list[Handler[Any, Any]] = [
+            Handler(PROGRESS, self._progress),
+            Handler(GROUP_OUTCOMES, self._outcomes),
+        ]
+        handlers += [
+            Handler(method_of(method, shard), partial(self._read, shard, method))
+            for shard in cluster.here
+            for method in READS
+        ]
+        self._server = RpcServer(
+            handlers,
+            authenticator(
+                secret=secret,
+                shard=GATEWAY,
+                num_shards=cluster.num_shards,
+                welcome=lambda: Welcome(pid=os.getpid(), seq_max=self._log.position.seq),
+            ),
+        )
+        return await self._server.listen(host, port, tls)
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        if self._server is not None:
+            await self._server.close()
+
+    def _read(
+        self, shard: int, method: Method[Any, Any], params: Any
+    ) -> asyncio.Future[Any] | Awaitable[Any]:
+        """Pass a read on to a shard of this host."""
+        if self._cluster.own_host.is_stopped:
+            raise Unavailable("the host that holds a shard has stopped: its data differ")
+        index = getattr(params, "index", None)
+        if index is not None and index not in self._numbers:
+            raise Switched("the host that holds a shard has no such index yet, or any more")
+        horizon = getattr(params, "horizon", None)
+        if horizon is not None:
+            kept_from = self._cluster.own_host.kept_from(shard)
+            if kept_from is None or horizon < kept_from:
+                raise Unavailable(f"shard {shard} no longer has the state {horizon} on this host")
+        if horizon is not None and horizon > self._log.position.seq:
+            return self._read_later(shard, method, params)
+        return self._cluster.here[shard].call(method, params, _remaining_ms())
+
+    async def _read_later(self, shard: int, method: Method[Any, Any], params: Any) -> Any:
+        deadline = Deadline.after_ms(min(WAIT_MS, _remaining_ms()))
+        await self._log.wait_applied(params.horizon, deadline)
+        return await self._cluster.here[shard].call(method, params, _remaining_ms())
+
+    async def _outcomes(self, request: GroupOutcomesRequest) -> ApplyResponse:
+        """Return the outcomes of a group on a shard, once all up to it is applied here."""
+        await self._log.wait_applied(request.seq, Deadline.after_ms(_remaining_ms()))
+        return await self._log.outcomes_here(request.index, request.seq, request.shard)
+
+    async def _progress(self, request: HostProgress) -> OtherProgress:
+        """Keep what the other host needs; say how far this one is, once it has come further."""
+        if request.held >= 0:
+            self._placed.hold(request.address, request.held)
+        known = (request.applied, request.prepared)
+        own = self._cluster.own_host
+        await asyncio.sleep(PAUSE_SECONDS)
+        if (own.applied, own.prepared) == known:
+            await self._placed.changed_within(ANSWER_SECONDS)
+        serving = {
+            shard: kept_from
+            for shard in self._cluster.here
+            if (kept_from := own.kept_from(shard)) is not None
+        }
+        return OtherProgress(own.applied, own.prepared, serving)
+
+
+def _remaining_ms() -> int:
+    """Return how long the caller still waits."""
+    deadline = CALL_DEADLINE.get()
+    return DEFAULT_TIMEOUT_MS if deadline is NEVER else max(1, deadline.remaining_ms)

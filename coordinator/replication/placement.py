@@ -1,0 +1,288 @@
+"""Shards placed over hosts: this host's row in the table, its gateway, and its connections.
+
+TableStore ──rows──▶ Placement ──▶ OtherHost b, OtherHost c …  ──▶ PlacedShards
+└───────▶ Gateway: other hosts read here
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from functools import partial
+from typing import Any, Final
+
+from common import data_directory
+from common.errors import ServiceError, Unavailable
+from common.process.logs import Log
+from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
+from common.settings import SettingError
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.cluster import Cluster, parse_address
+from coordinator.cluster.placed_shards import PlacedShards
+from coordinator.replication.gateway import Gateway
+from coordinator.replication.other_host import OtherHost
+from coordinator.replication.placement_table import PlacedHost, PlacementTable, TableStore
+from coordinator.replication.shared_log import SharedLog
+from coordinator.replication.stream import LogAway, LogStream
+from coordinator.settings import Settings
+
+READ_SECONDS: Final = 1.0
+"""Between two looks at the table."""
+LISTEN_SECONDS: Final = 0.5
+"""Before another try to listen where another process still does."""
+ASK_AGAIN_SECONDS: Final = 0.05
+OUTCOMES_MS: Final = 5_000
+
+_log = Log("placement")
+
+
+class Placement:
+    """Keeps this host among those that hold shards together.
+
+    Args:
+        settings: of this host.
+        cluster: its shards.
+        catalog: its copy of the catalog.
+        stream: the connection to the log.
+        log: of this host.
+        placed: which copy of which shard is read.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        catalog: Catalog,
+        stream: LogStream,
+        log: SharedLog,
+        placed: PlacedShards,
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._log = log
+        self._placed = placed
+        self._gateway = Gateway(cluster, placed, catalog, log)
+        self._store = TableStore(
+            stream,
+            settings.all_shards,
+            settings.log_replicas,
+            data_directory.placement_path(settings.data_dir),
+        )
+        self._others: dict[str, OtherHost] = {}
+        self._address = ""
+        self._task: asyncio.Task[None] | None = None
+        self._server_tls, self._client_tls = tls_contexts(settings)
+        listening_address(settings)
+        if settings.rpc_advertise:
+            parse_address(settings.rpc_advertise)
+        cluster.own_host.name = log.name
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._task = asyncio.create_task(self._run(), name="placement")
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*(other.stop() for other in self._others.values()))
+        await self._gateway.stop()
+
+    async def _run(self) -> None:
+        table = await self._first_table()
+        await self._listen(table.secret)
+        last_reason = ""
+        while True:
+            try:
+                table = await self._store.change(self._with_own_row)
+                last_reason = ""
+            except LogAway as error:
+                if str(error) != last_reason:
+                    last_reason = str(error)
+                    _log.warning("the table of shards cannot be read", reason=last_reason)
+            except Exception as error:
+                _log.error("reading the table of shards failed", cause=error)
+            await self._take(table)
+            self._placed.update()  # a copy may have come no further for too long
+            await asyncio.sleep(READ_SECONDS)
+
+    async def _first_table(self) -> PlacementTable:
+        """Return the table; its copy on disk if the log is away."""
+        while True:
+            try:
+                return await self._store.read()
+            except LogAway:
+                copied = await asyncio.to_thread(self._store.copied)
+                if copied is not None:
+                    return copied
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _listen(self, secret: str) -> None:
+        host, port = listening_address(self._settings)
+        last_reason = ""
+        while True:
+            try:
+                port = await self._gateway.start(secret, host, port, self._server_tls)
+                break
+            except OSError as error:
+                if str(error) != last_reason:
+                    last_reason = str(error)
+                    _log.error(
+                        "cannot listen for other hosts", host=host, port=port, reason=last_reason
+                    )
+            await asyncio.sleep(LISTEN_SECONDS)
+        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if self._settings.rpc_advertise:
+            self._address = self._settings.rpc_advertise
+        _log.info("other hosts may read here", address=self._address)
+
+    def _with_own_row(self, table: PlacementTable) -> PlacementTable:
+        """Return the table with this host as it is; a former address of it is dropped."""
+        row = PlacedHost(self._log.name, self._log.host, self._settings.own_shards)
+        if not row.host:
+            return table  # the log is being made
+        if table.hosts.get(self._address) == row:
+            return table
+        former = {
+            address
+            for address, one in table.hosts.items()
+            if address != self._address and (one.host == row.host or one.name == row.name)
+        }
+        return table.without_hosts(frozenset(former)).with_host(self._address, row)
+
+    async def _take(self, table: PlacementTable) -> None:
+        """Connect to the hosts of the table, and to no others."""
+        rows = {address: row for address, row in table.hosts.items() if address != self._address}
+        gone = [one for address, one in self._others.items() if rows.get(address) != one.row]
+        for other in gone:
+            del self._others[other.address]
+            await other.stop()
+        for address, row in rows.items():
+            if address not in self._others:
+                other = OtherHost(
+                    address,
+                    row,
+                    self._address,
+                    table.secret,
+                    self._placed,
+                    lambda: self._cluster.withheld is None,
+                    self._client_tls,
+                )
+                self._others[address] = other
+                other.start()
+        if gone or len(self._others) + 1 != len(self._placed.hosts):
+            self._placed.hosts = (self._placed.hosts[0], *self._others.values())
+
+    # --- what the log asks
+
+    async def outcomes(self, index: int, seq: int, shard: int) -> ApplyResponse:
+        """Return the outcomes of a group on a shard of another host, however long that takes."""
+        request = GroupOutcomesRequest(index, seq, shard)
+        failed: set[str] = set()
+        while True:
+            hosts = [one for one in self._others.values() if one.kept_from(shard) is not None]
+            chosen = self._placed.shards[shard].host
+            # The chosen copy first: searches wait for it anyway.
+            hosts.sort(key=lambda one: (one.address in failed, one is not chosen))
+            if hosts:
+                try:
+                    return await hosts[0].outcomes(request, OUTCOMES_MS)
+                except ServiceError as error:
+                    _log.debug("outcomes not known yet", seq=seq, shard=shard, reason=error.message)
+                failed = set() if hosts[0].address in failed else {*failed, hosts[0].address}
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def forget(self, names: frozenset[str]) -> None:
+        """Drop the rows of hosts, by their name or by that of their copy of the data.
+
+        Raises:
+            Unavailable: the log is away.
+        """
+
+        def change(table: PlacementTable) -> PlacementTable:
+            gone = {address for address, row in table.hosts.items() if names & {row.name, row.host}}
+            return table.without_hosts(frozenset(gone))
+
+        try:
+            await self._store.change(change)
+        except LogAway as error:
+            raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The table, for operators."""
+        own_host = self._cluster.own_host
+        own = {
+            "address": self._address,
+            "name": self._log.name,
+            "shards": list(self._settings.own_shards),
+            "serving": [one for one in self._cluster.here if own_host.kept_from(one) is not None],
+            "seq": self._log.position.seq,
+            "is_connected": True,
+        }
+        hosts = [own, *(other.shown for other in self._others.values())]
+        shards = [
+            {
+                "shard": shard.shard,
+                "read_from": None if shard.host is None else self._name_of(shard.host),
+                "serving": [one["name"] for one in hosts if shard.shard in one["serving"]],
+                "placed": [one["name"] for one in hosts if shard.shard in one["shards"]],
+            }
+            for shard in self._placed.shards
+        ]
+        return {
+            "shards": shards,
+            "replicas": self._settings.shard_replicas,
+            "seq": self._placed.floor,
+            "hosts": sorted(hosts, key=lambda one: str(one["name"])),
+        }
+
+    def _name_of(self, host: object) -> str:
+        return host.name if isinstance(host, OtherHost) else self._log.name
+
+
+def listening_address(settings: Settings) -> tuple[str, int]:
+    """Return where to listen for other hosts; port 0 takes a free one.
+
+    Raises:
+        SettingError: it is malformed.
+    """
+    host, _, port = settings.rpc_listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise SettingError(
+            f"rpc_listen is HOST:PORT, for example 10.0.0.1:3001, not {settings.rpc_listen}"
+        )
+    return host, int(port)
+
+
+def tls_contexts(
+    settings: Settings,
+) -> tuple[ssl.SSLContext | None, partial[ssl.SSLContext] | None]:
+    """Return the context for connections of other hosts, and what makes one for ours to them.
+
+    Raises:
+        SettingError: a file cannot be read.
+    """
+    if not settings.rpc_tls_cert:
+        return None, None
+    try:
+        server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=settings.rpc_tls_ca)
+        server.verify_mode = ssl.CERT_REQUIRED
+        for context in (server, _client_context(settings)):
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.load_cert_chain(settings.rpc_tls_cert, settings.rpc_tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingError(
+            f"rpc_tls_cert, rpc_tls_key or rpc_tls_ca cannot be used: {error}"
+        ) from error
+    return server, partial(_client_context, settings)
+
+
+def _client_context(settings: Settings) -> ssl.SSLContext:
+    """Return a context for a connection to another host."""
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=settings.rpc_tls_ca)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(settings.rpc_tls_cert, settings.rpc_tls_key)
+    return context

@@ -1,0 +1,169 @@
+"""Which host has which shards: a table in JetStream's key-value store, and a copy of it on disk.
+
+    bucket STREAM-placement, key `table`   {"shards": 8, "secret": "…", "hosts": {"a:3001": {…}, …}}
+
+A host writes its own row when it starts, compared and swapped, so that nobody overwrites another
+one's. Whether a host lives is not in the table: a connection to it tells. The copy (placement.json)
+serves a host that starts while the log is away.
+
+The secret is what hosts prove to each other that they know. Who can read the log can read all data
+anyway, so it is no more secret than these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from common.data_directory import write_atomically
+from common.process.logs import Log
+from coordinator.replication.stream import LogAway, LogStream
+
+if TYPE_CHECKING:
+    from nats.js.kv import KeyValue
+
+TABLE_FORMAT: Final = 1
+_KEY: Final = "table"
+_TRIES: Final = 20
+
+_log = Log("placement")
+
+
+class PlacedHost(Struct, frozen=True):
+    """A host's row."""
+
+    name: str
+    """For people."""
+    host: str
+    """Names its copy of the data."""
+    shards: tuple[int, ...]
+    """Ordinals of those that it holds."""
+
+
+class PlacementTable(Struct, frozen=True):
+    """The whole table."""
+
+    format: int
+    shards: int
+    """Of all hosts together."""
+    secret: str
+    hosts: dict[str, PlacedHost]
+    """By address, at which other hosts read from it."""
+
+    def with_host(self, address: str, row: PlacedHost) -> PlacementTable:
+        """Return the table with a row added or replaced."""
+        return msgspec.structs.replace(self, hosts={**self.hosts, address: row})
+
+    def without_hosts(self, addresses: frozenset[str]) -> PlacementTable:
+        """Return the table without some rows."""
+        kept = {address: row for address, row in self.hosts.items() if address not in addresses}
+        return msgspec.structs.replace(self, hosts=kept)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(PlacementTable).decode
+
+
+class TableStore:
+    """Reads and writes the table.
+
+    Args:
+        stream: the connection to the log.
+        num_shards: of all hosts together.
+        num_replicas: servers that store the table.
+        path: of the copy on disk.
+    """
+
+    def __init__(self, stream: LogStream, num_shards: int, num_replicas: int, path: Path) -> None:
+        self._stream = stream
+        self._num_shards = num_shards
+        self._num_replicas = num_replicas
+        self._path = path
+        self._copied = b""
+        self._store: KeyValue | None = None
+
+    async def read(self) -> PlacementTable:
+        """Return the table; make it if there is none.
+
+        Raises:
+            LogAway: the log is.
+        """
+        return await self.change(lambda table: table)
+
+    async def change(self, function: Callable[[PlacementTable], PlacementTable]) -> PlacementTable:
+        """Change the table; the function may be called several times.
+
+        Raises:
+            LogAway: the log is.
+        """
+        from nats.errors import Error
+        from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
+
+        for _ in range(_TRIES):
+            try:
+                store = await self._opened()
+                try:
+                    entry = await store.get(_KEY)
+                    before = _decode(entry.value or b"")
+                    after = function(before)
+                    if after != before:
+                        await store.update(_KEY, _encode(after), entry.revision)
+                except KeyNotFoundError:
+                    empty = PlacementTable(
+                        TABLE_FORMAT, self._num_shards, secrets.token_hex(32), {}
+                    )
+                    after = function(empty)
+                    await store.create(_KEY, _encode(after))
+            except KeyWrongLastSequenceError:
+                await asyncio.sleep(secrets.randbelow(50) / 1000)
+                continue
+            except (Error, OSError, TimeoutError) as error:
+                self._store = None
+                raise LogAway(
+                    f"the table of shards cannot be read ({type(error).__name__})"
+                ) from error
+            except msgspec.MsgspecError as error:
+                raise LogAway(f"the table of shards cannot be read ({error})") from error
+            await asyncio.to_thread(self._copy, after)
+            return after
+        raise LogAway("the table of shards is being changed by others all the time")
+
+    async def _opened(self) -> KeyValue:
+        """Return the bucket; make it if there is none."""
+        from nats.js.errors import BucketNotFoundError
+
+        client = self._stream.client()
+        if self._store is None:
+            jetstream = client.jetstream()
+            bucket = f"{self._stream.name}-placement"
+            try:
+                self._store = await jetstream.key_value(bucket)
+            except BucketNotFoundError:
+                self._store = await jetstream.create_key_value(
+                    bucket=bucket, history=1, replicas=self._num_replicas
+                )
+        return self._store
+
+    def copied(self) -> PlacementTable | None:
+        """Return the copy on disk; None if there is none that can be read."""
+        try:
+            return _decode(self._path.read_bytes())
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def _copy(self, table: PlacementTable) -> None:
+        content = _encode(table)
+        if content == self._copied:
+            return
+        try:
+            write_atomically(self._path, content + b"\n", mode=0o600)
+        except OSError as error:
+            _log.warning("placement.json cannot be written", reason=error.strerror)
+        else:
+            self._copied = content

@@ -1,0 +1,228 @@
+"""Which copy of a shard is read, how far searches see, and what happens when a copy is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from common.errors import Unavailable
+from common.protocol.messages import GetRequest
+from common.protocol.methods import GET, PING
+from coordinator.cluster import placed_shards
+from coordinator.cluster.placed_shards import PlacedShards, shown_shards
+from coordinator.cluster.shard_client import ShardState
+
+ITEM = GetRequest(1, 5, b"5")
+
+
+class FakeHost:
+    """A host whose shards answer with its name."""
+
+    def __init__(self, name: str, *shards: int, applied: int = 10, kept_from: int = 0) -> None:
+        self.name = name
+        self.applied = applied
+        self.prepared = applied
+        self.moved_at = 0.0
+        self.serving = dict.fromkeys(shards, kept_from)
+        self.connection = 1
+        self.fails = False
+
+    def kept_from(self, shard: int) -> int | None:
+        return self.serving.get(shard)
+
+    def epoch(self, shard: int) -> int:
+        return self.connection
+
+    def num_in_flight(self, shard: int) -> int:
+        return 0
+
+    def call(self, shard: int, method: Any, params: Any, timeout_ms: int) -> asyncio.Future[Any]:
+        call: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self.fails:
+            call.set_exception(Unavailable("it went away"))
+        else:
+            call.set_result(self.name)
+        return call
+
+    def lose(self, placed: PlacedShards) -> None:
+        """End the connection."""
+        self.serving, self.connection = {}, self.connection + 1
+        placed.update()
+
+
+def placing(
+    own: FakeHost, *others: FakeHost, num: int = 2, in_use: Callable[[], int | None] = lambda: None
+) -> PlacedShards:
+    placed = PlacedShards(num, own, in_use)
+    placed.hosts = (own, *others)
+    placed.update()
+    return placed
+
+
+def is_serving(placed: PlacedShards, shard: int) -> bool:
+    return placed.shards[shard].state is ShardState.SERVING
+
+
+def chosen(placed: PlacedShards) -> list[str | None]:
+    return [None if one.host is None else one.host.name for one in placed.shards]
+
+
+def test_searches_see_what_the_chosen_copies_have() -> None:
+    seen: list[int] = []
+    own, b, c = FakeHost("a", 0), FakeHost("b", 1, applied=8), FakeHost("c", 1, applied=7)
+    placed = PlacedShards(2, own, lambda: None)
+    placed.on_floor = seen.append
+    placed.update()
+    assert (placed.floor, chosen(placed)) == (-1, ["a", None])
+    placed.hosts = (own, b, c)
+    placed.update()
+    assert (placed.floor, chosen(placed)) == (8, ["a", "b"])
+    c.applied = 12
+    placed.update()
+    assert (placed.floor, chosen(placed)) == (8, ["a", "b"])
+    b.applied = 12
+    placed.update()
+    assert placed.floor == 10  # this host has no more
+    b.lose(placed)
+    assert (placed.floor, chosen(placed)) == (10, ["a", "c"])
+    assert seen == [8, 10]
+
+
+def test_a_copy_that_lacks_what_searches_see_is_not_read() -> None:
+    own, b, c = FakeHost("a", 0), FakeHost("b", 1), FakeHost("c", 1, applied=9)
+    placed = placing(own, b, c)
+    b.lose(placed)
+    assert not is_serving(placed, 1)
+    assert not placed.is_readable
+    c.applied = 10
+    placed.update()
+    assert is_serving(placed, 1)
+    c.serving = {1: 11}  # it was restarted with newer data: older states are gone
+    placed.update()
+    assert not is_serving(placed, 1)
+    own.applied = c.applied = 11
+    placed.update()
+    assert is_serving(placed, 1)
+
+
+def test_a_copy_that_comes_no_further_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    own, b, c = FakeHost("a", 0, applied=20), FakeHost("b", 1), FakeHost("c", 1, applied=9)
+    placed = placing(own, b, c)
+    now = 200.0
+    c.applied = 11  # the first write after a long rest arrives there first
+    placed.update()
+    assert chosen(placed) == ["a", "b"]
+    now += placed_shards.STALLED_SECONDS + 0.1
+    placed.update()
+    assert chosen(placed) == ["a", "c"]
+    assert placed.floor == 11
+
+
+async def test_a_request_reads_from_one_copy_and_runs_again_when_that_is_lost() -> None:
+    own, b, c = FakeHost("a", 0), FakeHost("b", 1), FakeHost("c", 1, applied=9)
+    placed = placing(own, b, c)
+    c.applied = 10
+    runs: list[list[str]] = []
+
+    async def request() -> list[str]:
+        read: list[str] = []
+        runs.append(read)
+        shard = placed.shards[1]
+        answer = await shard.call(GET, ITEM)
+        read.append(str(answer))
+        if len(runs) == 1:
+            host = placed.shards[1].host
+            assert isinstance(host, FakeHost)
+            host.lose(placed)
+            host.serving = {1: 0}  # the same host again, perhaps with another copy
+            placed.update()
+        answer = await shard.call(GET, ITEM)
+        read.append(str(answer))
+        return read
+
+    again = await placed.read(request, may_repeat=True)
+    assert len(runs) == 2
+    assert runs[0] == ["b"]
+    assert len(set(again)) == 1
+
+    runs.clear()
+    with pytest.raises(Unavailable):
+        await placed.read(request, may_repeat=False)
+    assert len(runs) == 1
+
+
+async def test_a_copy_that_fails_is_not_left_out_of_a_partial_answer() -> None:
+    own, b, c = FakeHost("a", 0), FakeHost("b", 1), FakeHost("c", 1, applied=9)
+    placed = placing(own, b, c)
+    c.applied = 10
+    b.fails = True
+
+    async def request() -> Any:
+        try:
+            return await placed.shards[1].call(GET, ITEM)
+        except Unavailable:
+            return "left out"
+        finally:
+            b.lose(placed)
+
+    assert await placed.read(request, may_repeat=True) == "c"
+
+
+async def test_without_any_copy_requests_fail_and_not_too_late() -> None:
+    own, b = FakeHost("a", 0), FakeHost("b", 1)
+    placed = placing(own, b)
+    b.lose(placed)
+
+    async def request() -> Any:
+        return await placed.shards[1].call(PING, None)
+
+    placed_since = asyncio.get_running_loop().time()
+    placed._unreadable_since = -1e9  # for long
+    with pytest.raises(Unavailable, match="no host that has shard 1"):
+        await placed.read(request, may_repeat=True)
+    assert asyncio.get_running_loop().time() - placed_since < placed_shards.TAKE_OVER_SECONDS
+
+
+def test_states_that_others_need_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    placed = placing(FakeHost("a", 0), FakeHost("b", 1), in_use=lambda: 7)
+    assert placed.oldest_held is None
+    placed.hold("b", 5)
+    placed.hold("c", 6)
+    assert placed.oldest_held == 5
+    assert placed.oldest_needed == 7
+    placed.pending.add(6)
+    now += 1
+    assert placed.oldest_needed == 5
+    now += placed_shards.HELD_SECONDS
+    placed.hold("c", 6)
+    assert placed.oldest_held == 6
+    for _ in range(int(placed_shards.HELD_SECONDS_MAX)):
+        now += 1
+        placed.hold("c", 6)
+    assert placed.oldest_held is None  # it holds the same for too long
+    placed.hold("c", 8)
+    assert placed.oldest_held == 8
+
+
+def test_how_far_so_many_hosts_are() -> None:
+    hosts = (FakeHost("a", 0, 1), FakeHost("b", 1, applied=8), FakeHost("c", 0, applied=7))
+    placed = PlacedShards(2, hosts[0], lambda: None)
+    placed.hosts = hosts
+    assert placed.applied_by(1) == 10
+    assert placed.applied_by(2) == 7
+    assert placed.applied_by(3) == 0
+
+
+@pytest.mark.parametrize(
+    ("ordinals", "text"), [([0, 1, 2], "0-2"), ([5, 0, 1], "0-1,5"), ([3], "3"), ([], "")]
+)
+def test_ordinals_are_shown_as_ranges(ordinals: list[int], text: str) -> None:
+    assert shown_shards(ordinals) == text
