@@ -428,6 +428,20 @@ class Oracle:
         ]
 
     def matches(self, parameters: Json) -> list[Item]:
+        """Return the items that the query text and rules leave, in insertion order."""
+        pins, hidden = curation_of(parameters)
+        found = self.text_matches(parameters)
+        if "min_score" in parameters:
+            boosts, least = parameters["boost"], parameters["min_score"]
+            found = [item for item in found if factor_of(item, boosts) >= least]
+        kept = {id(item) for item in found}
+        return [
+            item
+            for key, item in self.items.items()
+            if key not in hidden and (id(item) in kept or key in pins)
+        ]
+
+    def text_matches(self, parameters: Json) -> list[Item]:
         """Return the items that the query text leaves, in insertion order."""
         items = list(self.items.values())
         options = {"match": "all", "prefix": "last", "typo": "auto"}
@@ -436,9 +450,11 @@ class Oracle:
         }
         options |= {name: parameters[name] for name in options if name in parameters}
         if options["match"] == "auto":
+            _, hidden = curation_of(parameters)
             for match in ("all", "last", "any"):
-                found = self.matches({**parameters, "match": match})
-                if self.narrowed(found, parameters):
+                found = self.text_matches({**parameters, "match": match})
+                visible = [item for item in found if str(item.get("id")) not in hidden]
+                if self.narrowed(visible, parameters):
                     break
             return found
         lengths = {"": self.configuration.get("typo_lengths", (5, 9))}
@@ -590,6 +606,9 @@ class Oracle:
         elif parameters.get("boost") and not wants_words(parameters.get("query", "")):
             boosts = parameters["boost"]
             hits = sorted(hits, key=lambda item: -factor_of(item, boosts))
+        pins, _ = curation_of(parameters)
+        if pins and not sort_field:
+            hits = with_pinned(hits, pins)
         all_hits = hits
         if "distinct" in parameters:
             hits = distinct_of(hits, **parameters["distinct"])
@@ -648,6 +667,41 @@ class Oracle:
             buckets = [one for one in buckets if clause.is_in([Text("", words_in(one[0]))])]
         start = (parameters.get("page", 1) - 1) * parameters.get("per_page", 10)
         return len(buckets), buckets[start : start + parameters.get("per_page", 10)]
+
+
+def curation_of(parameters: Json) -> tuple[dict[object, int], set[str]]:
+    """Return the positions of pinned items, by id, and the hidden items of a search's rules."""
+    words = words_in(parameters.get("query", ""))
+    pins: dict[object, int] = {}
+    hidden: set[str] = set()
+    for rule in parameters.get("rules", ()):
+        when = rule.get("when", {})
+        asked = when.get("query", {"contains": ""})
+        wanted = words_in(asked["contains"] if isinstance(asked, dict) else asked)
+        places = range(len(words) - len(wanted) + 1)
+        holds = any(words[at : at + len(wanted)] == wanted for at in places)
+        if not (holds if isinstance(asked, dict) else words == wanted) or "until" in when:
+            continue  # (it ended long ago)
+        hidden |= {str(one) for one in rule.get("hide", ())}
+        for place, pin in enumerate(rule.get("pin", ()), 1):
+            own = pin if isinstance(pin, dict) else {"id": pin, "position": place}
+            pins.setdefault(str(own["id"]), own["position"])
+    return pins, hidden
+
+
+def with_pinned(hits: list[Item], pins: dict[object, int]) -> list[Item]:
+    """Return hits with the pinned ones at their positions, or the next free ones."""
+    wanted = sorted((position, number, key) for number, (key, position) in enumerate(pins.items()))
+    by_id = {str(item["id"]): item for item in hits if "id" in item}
+    left = [(position, by_id[str(key)]) for position, _, key in wanted if key in by_id]
+    others = [item for item in hits if "id" not in item or str(item["id"]) not in pins]
+    placed: list[Item] = []
+    while left or others:
+        if left and (left[0][0] <= len(placed) + 1 or not others):
+            placed.append(left.pop(0)[1])
+        else:
+            placed.append(others.pop(0))
+    return placed
 
 
 FIELD_SETTINGS: Json = {"conjunction": False, "hide_zero_doc_count": True}

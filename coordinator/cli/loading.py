@@ -444,7 +444,9 @@ def offer_configuration(
     lines = [f"  facet   {_facet_line(field)}" for field in facets]
     if "searchable_fields" in document:
         lines.append(f"  search  {', '.join(document['searchable_fields'])}")
-    click.echo(f"facetd: proposed for {index}:\n" + "\n".join(lines), err=True)
+    is_sample = found["sampled"] < found["items"]
+    sample = f", from a sample of {found['sampled']:,} items" if is_sample else ""
+    click.echo("\n".join([f"facetd: proposed for {index}{sample}:", *lines]), err=True)
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if proposing == "ask" and not is_terminal and read_key is None:
         click.echo(

@@ -24,8 +24,8 @@ _FLAGS: Final = {
 """Options that are not called like their settings."""
 
 
-def with_settings(*names: str) -> Callable[[F], F]:
-    """Give a command one option per named setting."""
+def with_settings(*names: str, **defaults: str) -> Callable[[F], F]:
+    """Give a command one option per named setting; `defaults` are those of its own."""
 
     def add(command: F) -> F:
         described = {
@@ -34,7 +34,7 @@ def with_settings(*names: str) -> Callable[[F], F]:
         for name in reversed(names):
             default, unit, doc = described[name]
             flag = "--" + _FLAGS.get(name, name.replace("_", "-"))
-            known = f"{environment_name(name)}; default: {_shown(default)}"
+            known = f"{environment_name(name)}; default: {_shown(defaults.get(name, default))}"
             text = f"{doc[0].upper()}{doc[1:]}.  [{known}]"
             if isinstance(default, bool):
                 option = click.option(flag, name, is_flag=True, default=None, help=text)

@@ -14,6 +14,7 @@ from common.process import logs
 from common.process.python import let_processes_find_us, python_command
 from coordinator.cli.options import is_given, load_settings, with_settings
 
+DEMO_FOLDER: Final = "facetd-demo-data"
 SERVICE_SETTINGS: Final = (
     "host",
     "port",
@@ -112,7 +113,7 @@ def shard(arguments: tuple[str, ...]) -> None:
 
 
 @click.command()
-@with_settings("host", "port", "shards", "data_dir", "log_level")
+@with_settings("host", "port", "shards", "data_dir", "log_level", data_dir=DEMO_FOLDER)
 @click.pass_context
 def demo(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
     """Run the service with an index of films to play with.
@@ -123,7 +124,7 @@ def demo(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
     from coordinator.process.supervisor import Supervisor
 
     if not is_given(flags, "data_dir") and not os.environ.get("FACETD_DATA_DIR"):
-        flags["data_dir"] = "facetd-demo-data"
+        flags["data_dir"] = DEMO_FOLDER
     settings = load_settings(config_file, flags)
     logs.configure("supervisor", level=settings.log_level, style=settings.log_style)
     ctx.exit(Supervisor(settings, lambda: load_films(settings)).run())

@@ -154,10 +154,28 @@ facet_options = st.dictionaries(
 )
 
 
+pins = ids | st.fixed_dictionaries({"id": ids, "position": st.integers(1, 6)})
+rules = st.fixed_dictionaries(
+    {},
+    optional={
+        "pin": st.lists(
+            pins,
+            min_size=1,
+            max_size=3,
+            unique_by=lambda pin: str(pin["id"] if isinstance(pin, dict) else pin),
+        ),
+        "hide": st.lists(ids, min_size=1, max_size=2),
+        "when": st.sampled_from(
+            [{}, {"query": {"contains": "sea"}}, {"query": "film"}, {"until": "2020-01-01"}]
+        ),
+    },
+).filter(lambda rule: "pin" in rule or "hide" in rule)
+
+
 @st.composite
 def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
     filterable = st.sampled_from([*facets, "f", "g"])
-    return draw(
+    parameters: dict[str, Any] = draw(
         st.fixed_dictionaries(
             {"query": queries()},
             optional={
@@ -193,6 +211,11 @@ def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
             },
         )
     )
+    if "distinct" not in parameters and draw(st.booleans()):
+        parameters["rules"] = draw(st.lists(rules, max_size=2))
+    if parameters.get("boost") and not is_text(parameters["query"]) and draw(st.booleans()):
+        parameters["min_score"] = draw(st.sampled_from([1.2345, 2.3456]))
+    return parameters
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,11 @@ class TestWithoutService:
         assert b"--shard-id" in shown.stdout
 
 
+def test_the_demo_shows_its_own_folder() -> None:
+    shown = CliRunner().invoke(main, ["demo", "--help"]).output
+    assert "facetd-demo-data" in shown.partition("--data-dir FOLDER")[2]
+
+
 def test_analytics_are_shown(service: Service) -> None:
     client = service.client()
     client.post("/counted/configuration", {})
