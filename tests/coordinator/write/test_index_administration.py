@@ -31,7 +31,10 @@ class TestConfiguration:
         for shard in service.shards:
             assert (only(shard.prepared).entry,) == service.catalog.message().indexes
             assert shard.catalogs[-1].indexes == service.catalog.message().indexes
-        assert Catalog.open(service.data, 2).index("films") == index
+        stored = Catalog.open(service.data, 2).index("films")
+        assert (stored.number, stored.revision) == (index.number, index.revision)
+        assert stored.document == index.document
+        assert stored.configuration == index.configuration
 
     async def test_numbers_and_revisions_are_never_used_again(
         self, make_service: MakeService
