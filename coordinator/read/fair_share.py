@@ -16,6 +16,7 @@ each response before it sends the next request would otherwise find all places t
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -24,19 +25,24 @@ from typing import Final, TypeVar
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded
 
-RUNNING_MAX: Final = 3
-"""Of one index, where there are others: enough to keep shards and coordinator at work."""
+RUNNING_MAX: Final = max(3, (os.cpu_count() or 1) + 1)
+"""One more than there are cores, at least three: enough to keep shards and coordinator at work."""
 RECENT_SECONDS: Final = 0.25
 
 T = TypeVar("T")
 
 
 class FairShare:
-    """The searches under way, by index; used on the event loop only."""
+    """The searches under way, by index; used on the event loop only.
 
-    __slots__ = ("_recent", "_running", "_waiting")
+    Args:
+        running_max: searches of one index under way, where there are others.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_recent", "_running", "_running_max", "_waiting")
+
+    def __init__(self, running_max: int = RUNNING_MAX) -> None:
+        self._running_max = running_max
         self._running: dict[int, int] = {}
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
         self._recent: dict[int, float] = {}
@@ -77,7 +83,7 @@ class FairShare:
 
     def _has_its_share(self, index: int) -> bool:
         running = self._running
-        if running.get(index, 0) < RUNNING_MAX:
+        if running.get(index, 0) < self._running_max:
             return False
         if len(running) > 1:
             return True

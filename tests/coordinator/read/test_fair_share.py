@@ -10,14 +10,16 @@ import pytest
 from common.deadline import NEVER, Deadline
 from common.errors import DeadlineExceeded
 from coordinator.read import fair_share
-from coordinator.read.fair_share import RUNNING_MAX, FairShare
+from coordinator.read.fair_share import FairShare
+
+RUNNING_MAX = 3
 
 
 class Searches:
     """Searches that run until they are told to end."""
 
     def __init__(self) -> None:
-        self.share = FairShare()
+        self.share = FairShare(RUNNING_MAX)
         self.running: list[tuple[int, asyncio.Event]] = []
         self.tasks: list[asyncio.Task[str]] = []
 
