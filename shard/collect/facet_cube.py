@@ -43,7 +43,6 @@ from common.kernels.types import (
     int64,
     uint16,
     uint32,
-    uint64,
 )
 from common.protocol.messages import (
     CubeCounts,
@@ -71,7 +70,7 @@ from shard.collect.range_counts import (
 )
 from shard.collect.trees import nodes_of
 from shard.query.filters import resolve
-from shard.segment.doc_sets import count_docs, list_all_docs
+from shard.segment.doc_sets import count_docs, has_bit, list_all_docs
 from shard.segment.facet_columns import FacetColumn, count_codes, facet_column
 from shard.segment.number_columns import NumberColumn, number_column
 from shard.segment.sort_columns import text_column
@@ -280,8 +279,7 @@ def _count_bins(docs: U32Array, words: U64Array, bins: U16Array, counts: U32Arra
             counts[bins[doc]] += uint32(1)
         return
     for doc in docs:
-        is_in = (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1)
-        counts[bins[doc]] += uint32(is_in)
+        counts[bins[doc]] += uint32(has_bit(words, doc))
 
 
 @kernel(allocates=False)

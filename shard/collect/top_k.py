@@ -40,7 +40,6 @@ from common.kernels.types import (
     U32Array,
     U64Array,
     int64,
-    uint32,
     uint64,
 )
 from shard.caches.derived import derived
@@ -49,6 +48,7 @@ from shard.collect.random_order import NUMBER_BITS, random_numbers
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches
 from shard.segment.distance_columns import DistanceColumn
+from shard.segment.doc_sets import has_bit
 from shard.segment.number_columns import split_number
 from shard.segment.sort_columns import (
     MISSING_KEY,
@@ -152,7 +152,7 @@ def _walk(
             if num_steps >= steps_max or count == len(found):
                 return -1
             doc = docs[at]
-            if (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1):
+            if has_bit(words, doc):
                 found[count] = doc
                 count += 1
             num_steps += 1

@@ -41,7 +41,7 @@ import numpy as np
 from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
-from shard.query.bm25f import SCORE_UNIT, ScoredLists, Wanted, bm25_tf, clear_bits, mark_bits
+from shard.query.bm25f import SCORE_UNIT, ScoredLists, Wanted, bm25_tf
 from shard.query.bounds import (
     CODES,
     GROUP_SHIFT,
@@ -75,7 +75,7 @@ from shard.query.term_lists import (
     scan_scratch,
 )
 from shard.segment.bitset_postings import DenseLists, find_dense, find_members
-from shard.segment.doc_sets import count_docs, list_all_docs
+from shard.segment.doc_sets import add_docs, count_docs, has_bit, list_all_docs, reset_bitset
 from shard.segment.postings import BLOCK_ENTRIES, decode_docs, locate_block
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _best_of_term(
                 doc = int64(block_docs[i])
                 is_new = doc != current
                 if len(allowed) > 0:
-                    is_new &= allowed[doc >> 6] >> uint64(doc & 63) & _ONE != 0
+                    is_new &= has_bit(allowed, doc)
                 members[num_members] = doc
                 num_members += is_new
                 current = doc
@@ -177,7 +177,7 @@ def _best_of_term(
         # block.
         docs = np.empty(num_members + 1, np.uint32)
         scores = np.empty(num_members, np.int64)
-        mark_bits(bits, members)
+        add_docs(bits, members)
         found = scan(
             scored,
             checks_rows,
@@ -188,7 +188,7 @@ def _best_of_term(
             Matched(docs, scores),
             scratch,
         )
-        clear_bits(bits, members)
+        reset_bitset(bits, members)
         docs = docs[:found]
         scores = scores[:found]
         for position in range(found):

@@ -35,7 +35,7 @@ import math
 import threading
 import weakref
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -50,10 +50,10 @@ from common.kernels.types import (
     U32Array,
     U64Array,
     int64,
-    uint8,
     uint32,
     uint64,
 )
+from shard.segment.doc_sets import empty_bitset, has_bit, pick_positions, set_bit
 from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.segment.postings import (
     BLOCK_ENTRIES,
@@ -89,8 +89,6 @@ _TIER_SHIFT: Final = 60
 _TOTAL_MASK: Final = (1 << _TIER_SHIFT) - 1
 _CHOICE_STEPS: Final = 8
 """Weights within an eighth of a doubling share one set of bounds."""
-
-_ONE: Final = uint64(1)
 
 
 @arguments
@@ -273,9 +271,8 @@ class Scratch(threading.local):
         """Make room for a segment's documents."""
         if len(self.counts) < num_docs:
             size = max(num_docs, 2 * len(self.counts), 4096)
-            num_words = (size + 63) >> 6
-            self.cells = Cells(np.zeros(size, np.int64), np.zeros(num_words, np.uint64))
-            self.members = np.zeros(num_words, np.uint64)
+            self.cells = Cells(np.zeros(size, np.int64), empty_bitset(size))
+            self.members = empty_bitset(size)
             self.scores = np.zeros(size, np.int64)
             self.counts = np.zeros(size, np.uint16)
 
@@ -351,21 +348,6 @@ def bm25_tf(freq: int, weight: float, k1: float) -> int:
 
 
 @kernel(allocates=False)
-def pick_wanted(docs: U32Array, count: int, wanted: U64Array, picked: I64Array) -> int:
-    """Write which of the first `count` documents are in a bitset, by position; return how many.
-
-    `picked` has room for one more. There is no branch: on random data the CPU would mispredict
-    every other one.
-    """
-    num_picked: Any = 0
-    for i in range(count):
-        doc = docs[i]
-        picked[num_picked] = i
-        num_picked += int64(wanted[doc >> uint32(6)] >> uint64(doc & uint32(63)) & _ONE)
-    return num_picked
-
-
-@kernel(allocates=False)
 def _add_terms(
     scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells, scratch: BlockScratch
 ) -> None:
@@ -392,7 +374,7 @@ def _add_terms(
             packing = decode_docs(lists.postings, at, count, docs)
             num_picked = count
             if has_bits:
-                num_picked = pick_wanted(docs, count, wanted.bits, picked)
+                num_picked = pick_positions(docs, count, wanted.bits, picked)
             for p in range(num_picked):
                 i = picked[p] if has_bits else p
                 doc = int64(docs[i])
@@ -410,7 +392,7 @@ def _add_terms(
                 if cell == 0:
                     # First entry of the document: its cell takes this tier.
                     cell = rank << _TIER_SHIFT
-                    cells.touched[doc >> 6] |= _ONE << uint64(doc & 63)
+                    set_bit(cells.touched, doc)
                 cells.totals[doc] = cell + int64(freq * tf_norm * ratio + 0.5)
 
 
@@ -424,7 +406,7 @@ def add_entries(
     has_allowed = len(allowed) > 0
     for i in range(len(docs)):
         doc = int64(docs[i])
-        if has_allowed and not allowed[doc >> 6] >> uint64(doc & 63) & _ONE:
+        if has_allowed and not has_bit(allowed, doc):
             continue
         row = uint64(lengths.field_rows[fields[i]])
         tf_norm = scored.tf_norms[row, length_code(lengths, row, doc)]
@@ -433,7 +415,7 @@ def add_entries(
         cell = cells.totals[doc]
         if cell == 0:
             cell = int64(NUM_TIERS) << _TIER_SHIFT
-            cells.touched[doc >> 6] |= _ONE << uint64(doc & 63)
+            set_bit(cells.touched, doc)
         cells.totals[doc] = cell + int64(freqs[i] * tf_norm * ratio + 0.5)
 
 
@@ -462,25 +444,3 @@ def take_scores(
     for i in range(len(docs)):
         scores[i] = bm25_tf(scores[i], weights[tiers[i]], k1)
     return scores, tiers
-
-
-@kernel(allocates=False)
-def mark_bits(bits: U64Array, docs: U32Array) -> None:
-    """Set the bits of documents.
-
-    Bytewise, because the next document is often in the same 64-bit word: it would wait for the
-    store of the one before, which doubles the cost.
-    """
-    octets = bits.view(np.uint8)
-    for doc in docs:
-        octets[doc >> uint32(3)] |= uint8(1) << uint8(doc & uint32(7))
-
-
-@kernel(allocates=False)
-def clear_bits(bits: U64Array, docs: U32Array) -> None:
-    """Clear every word in which a document has its bit."""
-    if len(docs) > len(bits):
-        bits[:] = 0
-    else:
-        for doc in docs:
-            bits[doc >> 6] = 0

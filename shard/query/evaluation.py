@@ -23,7 +23,6 @@ from common.kernels.types import (
     U64Array,
     int64,
     uint16,
-    uint64,
 )
 from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
 from shard.caches.derived import derived
@@ -42,10 +41,8 @@ from shard.query.bm25f import (
     WeighedTerms,
     add_entries,
     add_terms,
-    clear_bits,
     is_best_of_tier,
     make_tf_norms,
-    mark_bits,
     ratios_of_kinds,
     take_scores,
     weights_of_tiers,
@@ -55,7 +52,16 @@ from shard.query.phrase import phrase_terms, search_phrase
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.query.proximity import Proximity, make_proximity, proximity_scores, rank_by_proximity
 from shard.query.term_lists import QueryTerms, TermLists
-from shard.segment.doc_sets import count_docs, list_all_docs, list_docs
+from shard.segment.doc_sets import (
+    add_docs,
+    count_docs,
+    empty_bitset,
+    has_bit,
+    list_all_docs,
+    list_docs,
+    reset_bitset,
+    set_bit,
+)
 from shard.segment.postings import Entries
 from shard.segment.text_index import TextIndex, text_index
 
@@ -143,7 +149,7 @@ def _add_clause(found: _Scored, leading: int, cells: _ClauseCells) -> None:
             continue
         cells.scores[doc] += found.scores[i]
         cells.counts[doc] += uint16(1)
-        cells.touched[doc >> 6] |= uint64(1) << uint64(doc & 63)
+        set_bit(cells.touched, doc)
 
 
 @kernel
@@ -173,8 +179,7 @@ def _is_outside(docs: U32Array, bits: U64Array) -> BoolArray:
     """Return, by document, whether it is absent from a bitset."""
     outside = np.empty(len(docs), np.bool_)
     for i in range(len(docs)):
-        doc = int64(docs[i])
-        outside[i] = bits[doc >> 6] >> uint64(doc & 63) & uint64(1) == 0
+        outside[i] = not has_bit(bits, docs[i])
     return outside
 
 
@@ -348,12 +353,12 @@ class Evaluation:
             add_entries(self.fields.lists, found, ratio, NO_BITS, scratch.cells)
         # `add_terms` tests membership in a bitset: make one of the candidates.
         if candidates is not None:
-            mark_bits(scratch.members, candidates)
+            add_docs(scratch.members, candidates)
             allowed = scratch.members
         weighed = WeighedTerms(terms, _TIERS[kinds], ratios[kinds], masks)
         add_terms(self.fields.lists, weighed, Wanted.of(allowed, candidates), scratch.cells)
         if candidates is not None:
-            clear_bits(scratch.members, candidates)
+            reset_bitset(scratch.members, candidates)
         docs = self._listed(scratch.cells.touched)
         scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells)
         return _Scored(docs, scores, tiers)
@@ -444,7 +449,7 @@ class Evaluation:
             wanted: bitset of the wanted documents; empty: all.
             candidates: the same as a list, if they are few.
         """
-        marked = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
+        marked = empty_bitset(self.index.num_docs)
         clause = scored.clause
         if isinstance(clause, Word):
             expansion = self.reading(clause)
@@ -458,7 +463,7 @@ class Evaluation:
                 )
                 return marked
         found = self.score(clause, scored.weights, wanted, candidates)
-        mark_bits(marked, found.docs)
+        add_docs(marked, found.docs)
         return marked
 
     def match_anything(self, allowed: NDArray[np.uint64]) -> _Scored:
@@ -473,7 +478,7 @@ class Evaluation:
         """Return the documents that enough clauses match, and how many clauses each matches."""
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
-        touched = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
+        touched = empty_bitset(self.index.num_docs)
         cells = _ClauseCells(scratch.scores, scratch.counts, touched)
         for i, scored in enumerate(self.query.clauses):
             found = self.score(scored.clause, scored.weights, allowed, None)
@@ -487,7 +492,7 @@ class Evaluation:
             return None
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
-        bits = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
+        bits = empty_bitset(self.index.num_docs)
         # The query's tiers come from its other clauses; an excluded word may match in any tier.
         evaluation = Evaluation(self.segment, self.prepared, NUM_TIERS - 1)
         for clause in self.query.excluded:
@@ -495,7 +500,7 @@ class Evaluation:
             found = evaluation.score(
                 clause, [[1.0] * NUM_MATCH_KINDS] * words, NO_BITS, result.docs
             )
-            mark_bits(bits, found.docs)
+            add_docs(bits, found.docs)
         outside: NDArray[np.bool_] = _is_outside(result.docs, bits)
         return outside
 

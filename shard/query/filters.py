@@ -34,7 +34,7 @@ import numpy as np
 
 from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import kernel
-from common.kernels.types import U32Array, U64Array, uint32, uint64
+from common.kernels.types import U32Array, U64Array, uint64
 from common.placement import hash_id
 from common.query import (
     AllOf,
@@ -69,6 +69,7 @@ from shard.segment.doc_sets import (
     empty_bitset,
     full_bitset,
     list_docs,
+    set_bit,
 )
 from shard.segment.elements import ElementSegment, element_segment
 from shard.segment.external_ids import find_live, is_item_of
@@ -250,7 +251,7 @@ def _add_owners(elements: U64Array, owners: U32Array, words: U64Array) -> None:
         base = position << 6
         while word != 0:
             doc = owners[base + trailing_zeros(word)]
-            words[doc >> uint32(6)] |= uint64(1) << uint64(doc & uint32(63))
+            set_bit(words, doc)
             word &= word - uint64(1)
 
 

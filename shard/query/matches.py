@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from common.kernels.decorator import kernel
-from common.kernels.types import U64, U32Array, U64Array, uint32, uint64
+from common.kernels.types import U64, U32Array, U64Array, uint64
 from shard.segment.doc_sets import (
     bitset_of,
     complement,
     count_docs,
     full_bitset,
+    has_bit,
     list_all_docs,
     list_docs,
 )
@@ -141,8 +142,7 @@ class Matches:
 def _note_failures(words: U64Array, docs: U32Array, bit: U64, failures: U64Array) -> None:
     """Set a bit in `failures` for every document that is not in a bitset."""
     for i in range(len(docs)):
-        doc = docs[i]
-        if not (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1):
+        if not has_bit(words, docs[i]):
             failures[i] |= bit
 
 

@@ -27,13 +27,13 @@ from common.kernels.byte_words import count_ones
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
-from common.kernels.types import I64Array, U32Array, U64Array, int64, uint32, uint64
+from common.kernels.types import I64Array, U32Array, U64Array, int64
 from common.protocol.messages import TermsResponse
 from shard.query.filter_matches import narrow
 from shard.query.spacings import docs_with_all_of
 from shard.query.statistics import count_listed, deleted_docs
 from shard.segment.bitset_postings import DenseLists, find_dense
-from shard.segment.doc_sets import bitset_of, count_docs, list_all_docs, pick_docs
+from shard.segment.doc_sets import bitset_of, count_docs, has_bit, list_all_docs, pick_docs
 from shard.segment.postings import (
     BLOCK_ENTRIES,
     PostingLists,
@@ -80,16 +80,14 @@ class _Candidates(NamedTuple):
 @kernel(allocates=False)
 def _count_dense(dense: DenseLists, place: int, listed: U32Array, bits: U64Array) -> int:
     """Return how many listed documents a dense list has; `bits` are the same documents."""
-    start = place * len(bits)
-    members = dense.dense_bits
+    members = dense.dense_bits[place * len(bits) : (place + 1) * len(bits)]
     total = int64(0)
     if len(listed) > len(bits):
         for word in range(len(bits)):
-            total += count_ones(members[start + word] & bits[word])
+            total += count_ones(members[word] & bits[word])
     else:
         for doc in listed:
-            word = members[start + int64(doc >> uint32(6))]
-            total += int64(word >> uint64(doc & uint32(63)) & uint64(1))
+            total += has_bit(members, doc)
     return total
 
 
@@ -121,8 +119,7 @@ def _count_entries(
         # A document has an entry per field, but counts once.
         for i in range(count):
             doc = int64(docs[i])
-            is_listed = bits[doc >> 6] >> uint64(doc & 63) & uint64(doc != previous)
-            total += int64(is_listed)
+            total += has_bit(bits, doc) & (doc != previous)
             previous = doc
 
 

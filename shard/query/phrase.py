@@ -28,9 +28,9 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U16Array, U32Array, U64Array, int64, uint8
-from shard.query.bm25f import NO_BITS, NO_DOCS, NO_FIELDS, pick_wanted
+from shard.query.bm25f import NO_BITS, NO_DOCS, NO_FIELDS
 from shard.query.frequent_pairs import find_pair
-from shard.segment.doc_sets import bitset_of
+from shard.segment.doc_sets import bitset_of, pick_positions
 from shard.segment.positions import Positions, are_bytes, decode_varint, skip_varints
 from shard.segment.postings import (
     BLOCK_ENTRIES,
@@ -142,7 +142,7 @@ def _pick_entries(
     """
     at, count = locate_block(lists, term, block)
     packing = decode_docs(lists.postings, at, count, scratch.docs)
-    num_picked = pick_wanted(scratch.docs, count, wanted, scratch.picked)
+    num_picked = pick_positions(scratch.docs, count, wanted, scratch.picked)
     are_plain = False
     if num_picked > 0:
         sum_freqs_before(lists.postings, packing, count, scratch.befores)
@@ -523,7 +523,7 @@ def _narrow(
         allowed = bitset_of(candidates, lists.index.num_docs)
     num_entries = len(entries.docs)
     picked = np.empty(num_entries + 1, np.int64)
-    at = picked[: pick_wanted(entries.docs, num_entries, allowed, picked)]
+    at = picked[: pick_positions(entries.docs, num_entries, allowed, picked)]
     return Entries(entries.docs[at], entries.fields[at], entries.freqs[at])
 
 

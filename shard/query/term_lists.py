@@ -39,10 +39,7 @@ from shard.query.bm25f import (
     ScoredLists,
     Wanted,
     bm25_tf,
-    clear_bits,
     length_place,
-    mark_bits,
-    pick_wanted,
 )
 from shard.query.expansion import ALL_LANGUAGES
 from shard.segment.bitset_postings import (
@@ -51,9 +48,17 @@ from shard.segment.bitset_postings import (
     find_dense,
     find_entries,
     find_members,
-    pick_members,
+    member_words,
 )
-from shard.segment.doc_sets import count_docs, list_all_docs
+from shard.segment.doc_sets import (
+    add_docs,
+    count_docs,
+    has_bit,
+    list_all_docs,
+    pick_docs,
+    pick_positions,
+    reset_bitset,
+)
 from shard.segment.postings import (
     BLOCK_ENTRIES,
     Packing,
@@ -76,7 +81,6 @@ if TYPE_CHECKING:
 
 _PIECE_DOCS: Final = 512
 
-_ONE: Final = uint64(1)
 _ALL_LANGUAGES: Final = uint64(ALL_LANGUAGES)
 
 
@@ -288,7 +292,7 @@ def scan(
                 doc = int64(docs[i])
                 is_new = doc != current
                 if has_bits:
-                    is_new &= wanted.bits[doc >> 6] >> uint64(doc & 63) & _ONE != 0
+                    is_new &= has_bit(wanted.bits, doc)
                 out_docs[found] = doc
                 found += is_new
                 current = doc
@@ -296,7 +300,7 @@ def scan(
         # Fields and frequencies are needed: first narrow the block to the wanted entries.
         num_picked = count
         if has_bits:
-            num_picked = pick_wanted(docs, count, wanted.bits, picked)
+            num_picked = pick_positions(docs, count, wanted.bits, picked)
         else:
             for i in range(count):
                 picked[i] = i
@@ -437,7 +441,8 @@ def _intersect(
         docs = docs.copy()
         for place in places:
             if place >= 0:
-                count = pick_members(dense, place, num_docs, docs, count)
+                start, end = member_words(place, num_docs)
+                count = pick_docs(docs[:count], dense.dense_bits[start:end], docs)
     elif has_dense:
         # Otherwise AND the bitsets; without any list to read, that is the result.
         allowed = find_members(dense, places, allowed, num_docs)
@@ -455,7 +460,7 @@ def _intersect(
         if is_scored_now:
             totals = np.empty(size, np.int64)
         if is_narrowed:
-            mark_bits(bits, docs[:count])
+            add_docs(bits, docs[:count])
         num_more = scan(
             scored,
             checks_rows,
@@ -467,7 +472,7 @@ def _intersect(
             scratch,
         )
         if is_narrowed:
-            clear_bits(bits, docs[:count])
+            reset_bitset(bits, docs[:count])
         docs = more
         count = num_more
         is_narrowed = True
@@ -529,13 +534,13 @@ def match_terms(
     if last > 0 and count_dense(places[:last]) < last:
         scratch = scan_scratch()
         matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
-        mark_bits(bits, docs)
+        add_docs(bits, docs)
         found = Wanted(bits, docs, True)
         for i in range(last):
             if places[i] < 0:
                 scan(scored, checks_rows, terms[i], languages[i], found, True, matched, scratch)
                 _add_bm25_tf(matched.totals, weights[i], k1, scores)
-        clear_bits(bits, docs)
+        reset_bitset(bits, docs)
     return docs, scores
 
 
@@ -594,11 +599,12 @@ def _mark_terms(
         elif wanted.is_listed:
             count = len(wanted.docs)
             docs[:count] = wanted.docs
-            count = pick_members(dense, place, num_docs, docs, count)
+            start, end = member_words(place, num_docs)
+            count = pick_docs(docs[:count], dense.dense_bits[start:end], docs)
         else:
             add_members(dense, place, num_docs, wanted.bits, marked)
             continue
-        mark_bits(marked, docs[:count])
+        add_docs(marked, docs[:count])
 
 
 class TermLists:

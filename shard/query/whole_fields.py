@@ -31,6 +31,7 @@ from shard.query.bm25f import ScoredLists, length_code
 from shard.query.phrase import find_phrase
 from shard.query.statistics import deleted_docs
 from shard.query.term_lists import docs_with_all_terms
+from shard.segment.doc_sets import has_bit, num_words
 from shard.segment.field_lengths import NUM_EXACT_LENGTHS, FieldLengths
 from shard.segment.postings import (
     Entries,
@@ -62,7 +63,7 @@ _ARRAYS_BYTES: Final = 700
 def _mark_length(lengths: FieldLengths, code: U8, num_docs: int) -> U64Array:
     """Return the bitset of the documents with a field whose length has a code."""
     _, length_starts, codes, length_doc_starts, length_docs = lengths
-    bits = np.zeros((num_docs + 63) >> 6, np.uint64)
+    bits = np.zeros(num_words(num_docs), np.uint64)
     for row in range(len(length_doc_starts)):
         start = length_starts[row]
         sparse = length_doc_starts[row]
@@ -165,7 +166,7 @@ def _searched(scored: ScoredLists, docs: U32Array, fields: U16Array, allowed: U6
         row = int64(scored.lengths.field_rows[fields[i]])
         if doc == previous or scored.tf_norms[row, 1] == 0.0:
             continue
-        if len(allowed) and not allowed[doc >> 6] >> uint64(doc & 63) & uint64(1):
+        if len(allowed) and not has_bit(allowed, doc):
             continue
         found[num_found] = doc
         num_found += 1

@@ -47,6 +47,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
+from shard.segment.doc_sets import num_words, set_bit
 from shard.segment.postings import BLOCK_ENTRIES, PostingLists, decode_docs, locate_block
 from shard.segment.room import MEMORY, Room
 
@@ -88,15 +89,21 @@ _NONE: Final = DenseLists(
 
 
 @kernel(inline=True, allocates=False)
-def _num_words(num_docs: int) -> int:
-    """Return the number of words in a bitset."""
-    return (num_docs + 63) >> 6
-
-
-@kernel(inline=True, allocates=False)
 def _num_groups(num_docs: int) -> int:
     """Return the number of groups of documents."""
     return (num_docs + _GROUP_MASK) >> _GROUP_SHIFT
+
+
+@kernel(inline=True, allocates=False)
+def member_words(place: int, num_docs: int) -> tuple[int, int]:
+    """Return where in `dense_bits` the bitset of a list begins, and where it ends.
+
+    Args:
+        place: rank of the list among the dense ones.
+        num_docs: of the segment.
+    """
+    size = num_words(num_docs)
+    return place * size, (place + 1) * size
 
 
 @kernel(allocates=False)
@@ -109,10 +116,11 @@ def _fill(
     docs: U32Array,
 ) -> int:
     """Write the bits, starts and extras of one list; return the number of extras then."""
-    terms, all_bits, all_starts, all_extra_starts, extras = dense
+    terms, _, all_starts, all_extra_starts, extras = dense
     term = int64(terms[place])
     num_groups = _num_groups(num_docs)
-    first_word = place * _num_words(num_docs)
+    start, end = member_words(place, num_docs)
+    members = dense.dense_bits[start:end]
     first_group = place * num_groups
     next_group = int64(0)
     previous = int64(-1)
@@ -133,7 +141,7 @@ def _fill(
                 extras[num_extras] = doc & _GROUP_MASK
                 num_extras += 1
             else:
-                all_bits[first_word + (doc >> 6)] |= _ONE << uint64(doc & 63)
+                set_bit(members, doc)
             previous = doc
     # Groups after the last document.
     for group in range(first_group + next_group, first_group + num_groups):
@@ -172,7 +180,7 @@ def make_dense_lists(
     num_groups = _num_groups(num_docs)
     dense = DenseLists(
         terms,
-        room.zeros(len(terms) * _num_words(num_docs) + DENSE_PADDING, np.uint64),
+        room.zeros(len(terms) * num_words(num_docs) + DENSE_PADDING, np.uint64),
         room.empty(len(terms) * num_groups, np.uint32),
         room.zeros(len(terms) * num_groups + 1, np.uint32),
         room.empty(num_entries - int(doc_freqs[terms].sum(dtype=np.int64)), np.uint8),
@@ -211,23 +219,23 @@ def find_members(dense: DenseLists, places: I64Array, allowed: U64Array, num_doc
     Returns:
         The bitset; do not change it, as it may be a list's own.
     """
-    bits = dense.dense_bits
-    num_words = _num_words(num_docs)
-    words = allowed[:num_words]
+    size = num_words(num_docs)
+    words = allowed[:size]
     is_own = False
     for place in places:
         if place < 0:
             continue
-        members = bits[place * num_words : (place + 1) * num_words]
+        start, end = member_words(place, num_docs)
+        members = dense.dense_bits[start:end]
         if len(words) == 0:
             words = members
         elif is_own:
-            for word in range(num_words):
+            for word in range(size):
                 words[word] &= members[word]
         else:
             # The first AND needs a new array; the next ones go into it.
-            both = np.empty(num_words, np.uint64)
-            for word in range(num_words):
+            both = np.empty(size, np.uint64)
+            for word in range(size):
                 both[word] = words[word] & members[word]
             words = both
             is_own = True
@@ -239,29 +247,14 @@ def add_members(
     dense: DenseLists, place: int, num_docs: int, allowed: U64Array, marked: U64Array
 ) -> None:
     """Set the bits of a list's documents: the allowed ones, or all, as in `find_members`."""
-    bits = dense.dense_bits
-    num_words = _num_words(num_docs)
-    start = place * num_words
+    start, end = member_words(place, num_docs)
+    members = dense.dense_bits[start:end]
     if len(allowed) == 0:
-        for word in range(num_words):
-            marked[word] |= bits[start + word]
+        for word in range(len(members)):
+            marked[word] |= members[word]
     else:
-        for word in range(num_words):
-            marked[word] |= bits[start + word] & allowed[word]
-
-
-@kernel(allocates=False)
-def pick_members(dense: DenseLists, place: int, num_docs: int, docs: U32Array, count: int) -> int:
-    """Move those of the first `count` documents that a list has to the front; return how many."""
-    bits = dense.dense_bits
-    start = place * _num_words(num_docs)
-    found: Any = int64(0)
-    for i in range(count):
-        doc = docs[i]
-        docs[found] = doc
-        word = bits[start + int64(doc >> uint32(6))]
-        found += int64(word >> uint64(doc & uint32(63)) & _ONE)
-    return found
+        for word in range(len(members)):
+            marked[word] |= members[word] & allowed[word]
 
 
 @kernel(allocates=False)
@@ -280,7 +273,7 @@ def find_entries(
     """
     expect_ascending(docs)
     _, bits, starts, extra_starts, extras = dense
-    first_word = place * _num_words(num_docs)
+    first_word = place * num_words(num_docs)
     first_group = place * _num_groups(num_docs)
     # With few documents among many, every read is a cache miss. These loops have no branch that
     # depends on what is read, so many misses overlap.

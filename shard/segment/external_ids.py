@@ -26,8 +26,9 @@ import msgspec
 import numpy as np
 
 from common.kernels.decorator import kernel
-from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
+from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64
 from common.placement import canonical_id, xxh64
+from shard.segment.doc_sets import has_bit
 from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
@@ -93,9 +94,7 @@ def _find_live(
         while position < len(hashes) and hashes[position] == wanted[query]:
             doc = docs[position]
             position += 1
-            if len(live) > 0 and not (live[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(
-                1
-            ):
+            if len(live) > 0 and not has_bit(live, doc):
                 continue
             if count < len(found):
                 queries[count] = query

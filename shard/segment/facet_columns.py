@@ -44,7 +44,6 @@ from common.kernels.types import (
     U64Array,
     int64,
     uint32,
-    uint64,
 )
 from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import (
@@ -54,6 +53,7 @@ from shard.segment.doc_sets import (
     count_intersections,
     list_stored_set,
     measure_stored,
+    set_bit,
     write_sets,
 )
 from shard.segment.extraction import canonical_keys
@@ -272,7 +272,7 @@ def _scan_codes(codes: Codes, starts: U32Array, wanted: U32Array, words: U64Arra
                 else:
                     high = middle
             if low < len(wanted) and wanted[low] == code:
-                words[doc >> 6] |= uint64(1) << uint64(doc & 63)
+                set_bit(words, doc)
                 break
 
 

@@ -40,6 +40,7 @@ from common.analysis.tokenizer import TERM_BYTES_MAX
 from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
+from shard.segment.doc_sets import set_bit
 from shard.segment.postings import (
     BLOCK_ENTRIES,
     BLOCK_HEADER_BYTES,
@@ -191,7 +192,7 @@ def _sort_by_doc(
     for i in range(num_read):
         doc = docs[i]
         ends[doc] += uint32(1)
-        touched[doc >> uint32(6)] |= _ONE << uint64(doc & uint32(63))
+        set_bit(touched, doc)
     total = uint32(0)
     # Counts become starts; only touched documents are visited.
     for word in range(len(touched)):

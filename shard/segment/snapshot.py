@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap, FrozenBitMap
 
-from common.kernels.decorator import kernel
-from common.kernels.types import U32Array, U64Array, uint32, uint64
+from shard.segment.doc_sets import full_bitset, remove_docs
 from shard.segment.segment import Segment
 
 if TYPE_CHECKING:
@@ -42,20 +41,6 @@ class DocumentReader(Protocol):
     def read_some(self, records: Sequence[int], bytes_max: int) -> list[bytes | None]:
         """Return the first of them, up to `bytes_max`; None for a damaged one."""
         ...
-
-
-@kernel
-def _clear_bits(mask: U64Array, ordinals: U32Array) -> None:
-    for ordinal in ordinals:
-        mask[ordinal >> uint32(6)] &= ~(uint64(1) << uint64(ordinal & uint32(63)))
-
-
-def full_mask(num_docs: int) -> NDArray[np.uint64]:
-    """Return a bitset with the bits [0, num_docs) set: bit d & 63 of word d >> 6 is document d."""
-    mask = np.full((num_docs + 63) >> 6, ~np.uint64(0))
-    if num_docs & 63:
-        mask[-1] = np.uint64((1 << (num_docs & 63)) - 1)
-    return mask
 
 
 def _ordinals(bitmap: BitMap | FrozenBitMap) -> NDArray[np.uint32]:
@@ -97,8 +82,8 @@ class SegmentView:
         if self.deleted is None:
             return None
         if self._live_mask is None:
-            mask = full_mask(self.segment.num_docs)
-            _clear_bits(mask, _ordinals(self.deleted))
+            mask = full_bitset(self.segment.num_docs)
+            remove_docs(mask, _ordinals(self.deleted))
             self._live_mask = mask
         return self._live_mask
 
@@ -113,7 +98,7 @@ class SegmentView:
         mask = self._live_mask
         if mask is not None:
             mask = mask.copy()
-            _clear_bits(mask, _ordinals(added))
+            remove_docs(mask, _ordinals(added))
         return SegmentView(self.segment, deleted, live_mask=mask)
 
     def only(self, ordinals: Sequence[int]) -> SegmentView:

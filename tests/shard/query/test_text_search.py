@@ -27,9 +27,10 @@ from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_search import match_text
 from shard.segment import bitset_postings as dense_lists
 from shard.segment import prefix_lists
+from shard.segment.doc_sets import full_bitset
 from shard.segment.field_lengths import DECODED_LENGTHS, encode_length
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.snapshot import SegmentView, full_mask
+from shard.segment.snapshot import SegmentView
 from tests.shard.text_model import Lists, list_places, make_segment, osa_distance, scores_of
 
 K1 = 0.9
@@ -464,7 +465,7 @@ def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_nar
     view = SegmentView(make_segment(items, registry, lists))
     query = make_query(shape, [view], [registry], len(items))
     everything = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
-    allowed = full_mask(max(len(items), 1)) & np.uint64(mask)
+    allowed = full_bitset(max(len(items), 1)) & np.uint64(mask)
     some = match_text(view, PreparedQuery(query, registry, ENGLISH), allowed, num_ranked)
 
     scores = dict(zip(everything.found.docs.tolist(), scores_of(everything), strict=True))

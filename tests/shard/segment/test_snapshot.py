@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from shard.segment.doc_sets import full_bitset
 from shard.segment.segment import Segment
-from shard.segment.snapshot import SegmentView, full_mask
+from shard.segment.snapshot import SegmentView
 
 
 def _bits(mask: NDArray[np.uint64], num_docs: int) -> list[int]:
@@ -22,8 +23,8 @@ def test_view_without_deletions_has_no_mask() -> None:
 
 
 @given(st.integers(0, 200))
-def test_full_mask_has_one_bit_a_document(num_docs: int) -> None:
-    assert _bits(full_mask(num_docs), num_docs) == list(range(num_docs))
+def test_full_bitset_has_one_bit_a_document(num_docs: int) -> None:
+    assert _bits(full_bitset(num_docs), num_docs) == list(range(num_docs))
 
 
 @given(st.integers(1, 300), st.data())
