@@ -231,7 +231,20 @@ def _row_of(tables: _Tables, point: int) -> int:
 def _make_keys(
     text: U8Array, offsets: I64Array, tables: _Tables, out: U8Array, out_offsets: I64Array
 ) -> None:
-    """Write the keys of texts; `out` has room for the longest that can be."""
+    """Write the sort keys of texts: bytes that compare as the collation orders the texts.
+
+    A key is the primary weights (letters), two bytes each, then the secondary (accents) and the
+    tertiary ones (case), a byte each, every level with a 0 after it; then the text itself, so that
+    only equal texts have equal keys.
+
+    Args:
+        text: the texts, in UTF-8, one after the other.
+        offsets: where each begins, with a sentinel.
+        tables: of the collation.
+        out: output, with room for the longest keys that there can be.
+        out_offsets: output: where each key begins, with a sentinel.
+    """
+    # A code point expands to a bounded number of collation elements: room for the longest text.
     longest = 0
     for i in range(len(offsets) - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
@@ -251,6 +264,7 @@ def _make_keys(
             point, length = _decode_point(text, at, end)
             cell = _row_of(tables, point)
             row = cell & 0x7FFFFFFF
+            # A contraction may begin here ("ch" in Spanish): the longest one that fits.
             if cell >> 31:
                 state = _next_state(tables, 0, point)
                 ahead = at + length
@@ -262,6 +276,8 @@ def _make_keys(
                         row = int64(tables.accepted[state - 1])
                         length = ahead - at
             at += length
+            # Numeric order: a number is the weight of a digit, its length, its digits; leading
+            # zeros do not count, so a longer number is a greater one.
             digit = _digit(tables, row) if is_numeric else -1
             if digit >= 0:
                 if number_at < 0:
@@ -294,6 +310,7 @@ def _make_keys(
                     _append_elements(tables, row, jamo, primaries, secondaries, tertiaries, counts)
                 continue
             _append_elements(tables, row, point, primaries, secondaries, tertiaries, counts)
+        # Primary weights, the high byte first, so that bytes compare as numbers do.
         for k in range(counts[0]):
             out[cursor] = primaries[k] >> 8
             out[cursor + 1] = primaries[k] & 255
@@ -301,6 +318,8 @@ def _make_keys(
         out[cursor] = 0
         out[cursor + 1] = 0
         cursor += 2
+        # Secondary weights, where the last accent decides (Canadian French) backwards. Common ones
+        # at the end say nothing.
         num = counts[1]
         if tables.flags[0] & 2:
             for k in range(num):
@@ -313,6 +332,7 @@ def _make_keys(
         cursor += num
         out[cursor] = 0
         cursor += 1
+        # Tertiary weights, without the common ones at the end.
         num = counts[2]
         while num > 0 and tertiaries[num - 1] == tables.commons[1]:
             num -= 1
@@ -321,6 +341,7 @@ def _make_keys(
         cursor += num
         out[cursor] = 0
         cursor += 1
+        # The text decides among equal weights.
         for k in range(offsets[i], end):
             out[cursor] = text[k]
             cursor += 1

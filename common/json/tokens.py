@@ -136,12 +136,14 @@ def unescape(payload: U8Array, start: int, end: int, out: U8Array, out_start: in
     position = start
     target = out_start
     while position < end:
+        # Most bytes stand for themselves, those of UTF-8 sequences among them.
         byte = payload[position]
         if byte != 0x5C:
             out[target] = byte
             position += 1
             target += 1
             continue
+        # A backslash and a letter: b, f, n, r, t are control characters, the others themselves.
         byte = payload[position + 1]
         position += 2
         if byte != 0x75:
@@ -158,11 +160,13 @@ def unescape(payload: U8Array, start: int, end: int, out: U8Array, out_start: in
             out[target] = byte
             target += 1
             continue
+        # \uXXXX: a UTF-16 unit; a high surrogate is followed by \uXXXX with the low one.
         point = hex4(payload, position)
         position += 4
         if 0xD800 <= point < 0xDC00:
             point = 0x10000 + ((point - 0xD800) << 10) + hex4(payload, position + 2) - 0xDC00
             position += 6
+        # The code point in UTF-8: never longer than its escape.
         if point < 0x80:
             out[target] = point
             target += 1

@@ -16,3 +16,11 @@ def expect_ascending(docs: U32Array) -> None:
     if IS_CHECKED:
         for i in range(1, len(docs)):
             assert docs[i - 1] < docs[i], "the documents are not in ascending order"
+
+
+@kernel(inline=True, allocates=False)
+def expect_sorted(docs: U32Array) -> None:
+    """Fail unless documents are in ascending order; some may be equal."""
+    if IS_CHECKED:
+        for i in range(1, len(docs)):
+            assert docs[i - 1] <= docs[i], "the documents are not in order"

@@ -41,7 +41,7 @@ import numpy as np
 from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
-from shard.query.bm25f import SCORE_UNIT, ScoredLists, Wanted, bm25_tf
+from shard.query.bm25f import SCORE_UNIT, ScoredLists, bm25_tf
 from shard.query.bounds import (
     CODES,
     GROUP_SHIFT,
@@ -76,7 +76,8 @@ from shard.query.term_lists import (
 )
 from shard.segment.bitset_postings import DenseLists, find_dense, find_members
 from shard.segment.doc_sets import add_docs, count_docs, has_bit, list_all_docs, reset_bitset
-from shard.segment.postings import BLOCK_ENTRIES, decode_docs, locate_block
+from shard.segment.postings import BLOCK_ENTRIES
+from shard.segment.postings_cursor import Wanted, at_block, decode_docs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -143,7 +144,7 @@ def _best_of_term(
     term, languages, weight, bounds, drift = bounded
     num_blocks = len(bounds)
     scratch = scan_scratch()
-    block_docs = scratch.docs
+    block_docs = scratch.block.docs
     # Round one: the blocks with the greatest bounds, ties included.
     num_wanted = min(k + _SURPLUS_BLOCKS, num_blocks)
     is_chosen = np.empty(num_blocks, np.bool_)
@@ -162,9 +163,9 @@ def _best_of_term(
         for block in range(num_blocks):
             if not is_chosen[block]:
                 continue
-            at, count = locate_block(lists, term, block)
-            decode_docs(lists.postings, at, count, block_docs)
-            for i in range(count):
+            cursor = at_block(lists, term, block, 0)
+            decode_docs(lists, cursor, block_docs)
+            for i in range(cursor.size):
                 doc = int64(block_docs[i])
                 is_new = doc != current
                 if len(allowed) > 0:

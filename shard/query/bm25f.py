@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     U8,
@@ -53,17 +54,16 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from shard.segment.doc_sets import empty_bitset, has_bit, pick_positions, set_bit
+from shard.segment.doc_sets import empty_bitset, has_bit, set_bit
 from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
-from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    Entries,
-    PostingLists,
-    count_blocks,
-    decode_docs,
-    decode_entry,
-    locate_block,
-    next_block,
+from shard.segment.postings import Entries, PostingLists, decode_entry
+from shard.segment.postings_cursor import (
+    BlockScratch,
+    Wanted,
+    advance_wanted,
+    block_scratch,
+    decode_wanted,
+    open_postings,
 )
 
 if TYPE_CHECKING:
@@ -110,26 +110,6 @@ class ScoredLists(NamedTuple):
 
 
 @arguments
-class Wanted(NamedTuple):
-    """The documents to look at.
-
-    Attributes:
-        bits: their bitset; empty: all documents.
-        docs: the same, ascending, if `is_listed`: blocks that hold none of them are skipped.
-        is_listed: whether they are few enough to be worth it.
-    """
-
-    bits: NDArray[np.uint64]
-    docs: NDArray[np.uint32]
-    is_listed: bool
-
-    @classmethod
-    def of(cls, bits: NDArray[np.uint64], candidates: NDArray[np.uint32] | None) -> Wanted:
-        """Return the documents of a bitset; if there are candidates, it must be their bitset."""
-        return cls(bits, NO_DOCS if candidates is None else candidates, candidates is not None)
-
-
-@arguments
 class WeighedTerms(NamedTuple):
     """The terms that match a word.
 
@@ -158,19 +138,6 @@ class Cells(NamedTuple):
 
     totals: NDArray[np.int64]
     touched: NDArray[np.uint64]
-
-
-@arguments
-class BlockScratch(NamedTuple):
-    """Scratch space to read a block.
-
-    Attributes:
-        docs: its documents.
-        picked: positions among these, with room for one more.
-    """
-
-    docs: NDArray[np.uint32]
-    picked: NDArray[np.int64]
 
 
 class FieldTfNorms:
@@ -283,12 +250,6 @@ NO_BITS: Final = np.zeros(0, np.uint64)
 NO_FIELDS: Final = np.zeros(0, np.uint16)
 
 
-@kernel
-def block_scratch() -> BlockScratch:
-    """Return scratch space to read a block."""
-    return BlockScratch(np.empty(BLOCK_ENTRIES, np.uint32), np.empty(BLOCK_ENTRIES + 1, np.int64))
-
-
 def weights_of_tiers(weights: Sequence[float]) -> list[float]:
     """Return the weight of each tier: the greatest of its kinds.
 
@@ -354,29 +315,19 @@ def _add_terms(
     """Do the work of `add_terms`, given scratch space for a block."""
     lists, lengths, tf_norms, row_languages = scored
     docs, picked = scratch
-    has_bits = len(wanted.bits) > 0
+    expect_ascending(wanted.docs)
     for i_term in range(len(weighed.terms)):
-        term = int64(weighed.terms[i_term])
         rank = int64(NUM_TIERS) - int64(weighed.tiers[i_term])
         ratio = weighed.ratios[i_term]
         languages = weighed.languages[i_term]
-        num_blocks = count_blocks(lists, term)
-        candidate = int64(0)
-        block = int64(0)
+        cursor = open_postings(weighed.terms[i_term])
         while True:
-            if wanted.is_listed:
-                # Skip the blocks that hold no candidate.
-                block, candidate = next_block(lists, term, block, wanted.docs, candidate)
-            if block == num_blocks:
+            cursor = advance_wanted(lists, cursor, wanted)
+            if cursor.size == 0:
                 break
-            at, count = locate_block(lists, term, block)
-            block += 1
-            packing = decode_docs(lists.postings, at, count, docs)
-            num_picked = count
-            if has_bits:
-                num_picked = pick_positions(docs, count, wanted.bits, picked)
+            num_picked, packing = decode_wanted(lists, cursor, wanted.bits, scratch)
             for p in range(num_picked):
-                i = picked[p] if has_bits else p
+                i = picked[p]
                 doc = int64(docs[i])
                 # Terms come best tier first: a document that has a better tier ignores this term.
                 cell = cells.totals[doc]

@@ -42,7 +42,8 @@ from shard.query.bm25f import NO_BITS, SCRATCH, FieldTfNorms, ScoredLists, lengt
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.bitset_postings import find_dense
-from shard.segment.postings import BLOCK_ENTRIES, decode_docs, decode_entry, locate_block
+from shard.segment.postings import BLOCK_ENTRIES, decode_entry
+from shard.segment.postings_cursor import decode_docs, next_block, open_postings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,17 +97,20 @@ def _bound_blocks(
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     current = int64(-1)
     total = int64(0)
-    owner = 0
-    for block in range(len(bounds)):
-        bounds[block] = 0
-        at, count = locate_block(lists, term, block)
-        packing = decode_docs(postings, at, count, docs)
-        for i in range(count):
+    owner = int64(0)
+    cursor = open_postings(term)
+    while True:
+        cursor = next_block(lists, cursor)
+        if cursor.size == 0:
+            break
+        bounds[cursor.block] = 0
+        packing = decode_docs(lists, cursor, docs)
+        for i in range(cursor.size):
             doc = int64(docs[i])
             if doc != current:
                 # Entries of a document may run into the next block: its t counts where it begins.
                 current = doc
-                owner = block
+                owner = cursor.block
                 total = int64(0)
             field, freq = decode_entry(postings, packing, i)
             row = uint64(field_rows[field])

@@ -37,7 +37,6 @@ from shard.query.bm25f import (
     SCRATCH,
     TIER_OF_KIND,
     FieldTfNorms,
-    Wanted,
     WeighedTerms,
     add_entries,
     add_terms,
@@ -63,6 +62,7 @@ from shard.segment.doc_sets import (
     set_bit,
 )
 from shard.segment.postings import Entries
+from shard.segment.postings_cursor import Wanted
 from shard.segment.text_index import TextIndex, text_index
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from common.kernels.decorator import kernel
-from common.kernels.types import Rows, U32Array, int64
+from common.kernels.types import Rows, U32Array
 from common.query import Phrase, Word
 from shard.query.bm25f import (
     FREQ_UNIT,
@@ -38,14 +38,8 @@ from shard.query.prepared import PreparedQuery
 from shard.query.whole_fields import whole_docs
 from shard.segment.doc_sets import bitset_of
 from shard.segment.field_lengths import DECODED_LENGTHS
-from shard.segment.postings import (
-    PostingLists,
-    count_blocks,
-    decode_block,
-    locate_block,
-    new_block,
-    next_block,
-)
+from shard.segment.postings import PostingLists, decode_entry
+from shard.segment.postings_cursor import advance_entry, open_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,32 +70,23 @@ _TIER_NAMES: Final = ("typed", "prefix", "infix", "typo", "two typos")
 @kernel
 def _list_entries(lists: PostingLists, terms: U32Array, wanted: U32Array) -> Rows[np.int64]:
     """Return one document's entries of the terms: rows (position in `terms`, field, frequency)."""
-    entries = new_block()
-    docs, fields, freqs = entries
     found = np.empty((16, 3), np.int64)
     num_found = 0
     for i_term in range(len(terms)):
-        term = int64(terms[i_term])
-        num_blocks = count_blocks(lists, term)
-        block = int64(0)
+        cursor = open_entries(terms[i_term])
         while True:
-            block, _ = next_block(lists, term, block, wanted, 0)
-            if block == num_blocks:
+            cursor = advance_entry(lists, cursor, wanted)
+            if cursor.size == 0:
                 break
-            at, count = locate_block(lists, term, block)
-            block += 1
-            decode_block(lists.postings, at, count, entries)
-            for i in range(count):
-                if docs[i] != wanted[0]:
-                    continue
-                if num_found == len(found):
-                    longer = np.empty((2 * num_found, 3), np.int64)
-                    longer[:num_found] = found
-                    found = longer
-                found[num_found, 0] = i_term
-                found[num_found, 1] = fields[i]
-                found[num_found, 2] = freqs[i]
-                num_found += 1
+            if num_found == len(found):
+                longer = np.empty((2 * num_found, 3), np.int64)
+                longer[:num_found] = found
+                found = longer
+            field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
+            found[num_found, 0] = i_term
+            found[num_found, 1] = field
+            found[num_found, 2] = freq
+            num_found += 1
     return found[:num_found]
 
 

@@ -43,12 +43,17 @@ from shard.segment.postings import (
     Entries,
     PostingLists,
     add_block,
-    block_offset,
-    count_blocks,
-    decode_block,
-    locate_block,
     new_block,
     trim_lists,
+)
+from shard.segment.postings_cursor import (
+    BlockCursor,
+    at_block,
+    block_positions,
+    decode_entries,
+    gallop,
+    next_block,
+    open_postings,
 )
 from shard.segment.text_index import text_index
 
@@ -120,31 +125,25 @@ def _decode_list(lists: PostingLists, term: int) -> tuple[U32Array, U16Array, U3
     docs = np.empty(size, np.uint32)
     fields = np.empty(size, np.uint16)
     freqs = np.empty(size, np.uint32)
-    for first in range(0, size, BLOCK_ENTRIES):
-        at, count = locate_block(lists, term, first // BLOCK_ENTRIES)
-        end = first + count
-        decode_block(
-            lists.postings,
-            at,
-            count,
-            Entries(docs[first:end], fields[first:end], freqs[first:end]),
-        )
+    cursor = open_postings(term)
+    while True:
+        cursor = next_block(lists, cursor)
+        if cursor.size == 0:
+            break
+        first = cursor.block * BLOCK_ENTRIES
+        end = first + cursor.size
+        entries = Entries(docs[first:end], fields[first:end], freqs[first:end])
+        decode_entries(lists, cursor, entries)
     return docs, fields, freqs
 
 
 @kernel(inline=True, allocates=False)
-def _first_block(lists: PostingLists, term: int, doc: int) -> int:
-    """Return the first block of a list that can hold a document or a later one."""
+def _before(lists: PostingLists, term: int, doc: int) -> BlockCursor:
+    """Return a cursor before the first block of a list that can hold a document or a later one."""
     row = int64(lists.skip_starts[term])
-    low = int64(0)
-    high = int64(lists.skip_starts[term + 1]) - row
-    while low < high:
-        middle = (low + high) >> 1
-        if int64(lists.skip_docs[row + middle]) < doc:
-            low = middle + 1
-        else:
-            high = middle
-    return max(low - 1, int64(0))
+    first_docs = lists.skip_docs[row : int64(lists.skip_starts[term + 1])]
+    block = max(gallop(first_docs, 0, doc) - 1, int64(0))
+    return at_block(lists, term, block - 1, 0)
 
 
 @kernel(allocates=False)
@@ -162,12 +161,15 @@ def _count_slots(
     """
     num_docs = len(starts) - 1
     for term in terms:
-        for number in range(_first_block(lists, term, first_doc), count_blocks(lists, term)):
-            at, count = locate_block(lists, term, number)
-            decode_block(lists.postings, at, count, block)
+        cursor = _before(lists, term, first_doc)
+        while True:
+            cursor = next_block(lists, cursor)
+            if cursor.size == 0:
+                break
+            decode_entries(lists, cursor, block)
             if int64(block.docs[0]) >= first_doc + num_docs:
                 break
-            for i in range(count):
+            for i in range(cursor.size):
                 doc = int64(block.docs[i]) - first_doc
                 if 0 <= doc < num_docs:
                     starts[doc + 1] += int64(block.freqs[i])
@@ -189,27 +191,30 @@ def _fill_slots(
 
     `ends` is by document where the next one goes; then where they end.
     """
-    positions, position_starts, skip_positions = word_positions
+    positions = word_positions.positions
     num_docs = len(ends)
     for word in range(len(terms)):
         term = terms[word]
-        for number in range(_first_block(lists, term, first_doc), count_blocks(lists, term)):
-            at, count = locate_block(lists, term, number)
-            decode_block(lists.postings, at, count, block)
+        cursor = _before(lists, term, first_doc)
+        while True:
+            cursor = next_block(lists, cursor)
+            if cursor.size == 0:
+                break
+            decode_entries(lists, cursor, block)
             if int64(block.docs[0]) >= first_doc + num_docs:
                 break
-            cursor = position_starts[term] + block_offset(lists, skip_positions, term, number)
-            for i in range(count):
+            offset = block_positions(lists, word_positions, term, cursor.block)
+            for i in range(cursor.size):
                 doc = int64(block.docs[i]) - first_doc
                 freq = int64(block.freqs[i])
                 if not 0 <= doc < num_docs:
-                    cursor = skip_varints(positions, cursor, freq)
+                    offset = skip_varints(positions, offset, freq)
                     continue
                 entry = int64(block.fields[i]) << _PLACE_BITS | word
                 end = ends[doc]
                 position = int64(0)
                 for _ in range(freq):
-                    delta, cursor = decode_varint(positions, cursor)
+                    delta, offset = decode_varint(positions, offset)
                     position += delta
                     slots[end] = entry | position << _WORD_BITS
                     end += 1

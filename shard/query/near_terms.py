@@ -31,17 +31,11 @@ from common.kernels.types import I64Array, U32Array, U64Array, int64
 from common.protocol.messages import TermsResponse
 from shard.query.filter_matches import narrow
 from shard.query.spacings import docs_with_all_of
-from shard.query.statistics import count_listed, deleted_docs
+from shard.query.statistics import count_docs_of, count_listed, deleted_docs
 from shard.segment.bitset_postings import DenseLists, find_dense
 from shard.segment.doc_sets import bitset_of, count_docs, has_bit, list_all_docs, pick_docs
-from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    PostingLists,
-    count_blocks,
-    decode_docs,
-    locate_block,
-    next_block,
-)
+from shard.segment.postings import BLOCK_ENTRIES, PostingLists
+from shard.segment.postings_cursor import Wanted
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
@@ -91,38 +85,6 @@ def _count_dense(dense: DenseLists, place: int, listed: U32Array, bits: U64Array
     return total
 
 
-@kernel(allocates=False)
-def _count_entries(
-    lists: PostingLists, term: int, listed: U32Array, bits: U64Array, docs: U32Array
-) -> int:
-    """Return how many listed documents a list has, block by block.
-
-    Args:
-        lists: of a segment.
-        term: ordinal.
-        listed: ascending documents.
-        bits: the same ones.
-        docs: scratch space for a block.
-    """
-    num_blocks = count_blocks(lists, term)
-    total = int64(0)
-    previous = int64(-1)
-    place = int64(0)
-    block = int64(0)
-    while True:
-        block, place = next_block(lists, term, block, listed, place)
-        if block == num_blocks:
-            return total
-        at, count = locate_block(lists, term, block)
-        block += 1
-        decode_docs(lists.postings, at, count, docs)
-        # A document has an entry per field, but counts once.
-        for i in range(count):
-            doc = int64(docs[i])
-            total += has_bit(bits, doc) & (doc != previous)
-            previous = doc
-
-
 @kernel
 def _count_most(
     lists: PostingLists,
@@ -150,6 +112,7 @@ def _count_most(
     expect_ascending(listed)
     counts = np.empty(len(terms), np.int64)
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    wanted = Wanted(bits, listed, True)
     size = len(greatest)
     end = int64(0)
     while end < len(terms) and limits[end] > greatest[0]:
@@ -158,7 +121,7 @@ def _count_most(
         if place >= 0:
             count = _count_dense(dense, place, listed, bits)
         else:
-            count = _count_entries(lists, term, listed, bits, docs)
+            count = count_docs_of(lists, term, wanted, docs)
         counts[end] = count
         if count > greatest[0]:
             replace_least(greatest, size, count)
@@ -391,12 +354,12 @@ def _count_terms(
     index = text_index(view.segment)
     counts: NDArray[np.int64]
     if listed is not None:
-        counts = count_listed(index.lists, terms, listed)
+        counts = count_listed(index.lists, terms, listed, index.num_docs)
         return counts
     counts = index.doc_freqs[terms].astype(np.int64)
     deleted = deleted_docs(view)
     if deleted is not None:
-        counts -= count_listed(index.lists, terms, deleted)
+        counts -= count_listed(index.lists, terms, deleted, index.num_docs)
     return counts
 
 

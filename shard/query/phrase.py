@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from common.kernels.contracts import expect_ascending, expect_sorted
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U16Array, U32Array, U64Array, int64, uint8
 from shard.query.bm25f import NO_BITS, NO_DOCS, NO_FIELDS
@@ -37,17 +38,22 @@ from shard.segment.postings import (
     Entries,
     Packing,
     PostingLists,
-    block_offset,
-    count_blocks,
-    decode_docs,
     decode_entry,
-    gallop,
-    locate_block,
-    next_block,
-    open_block,
-    skip_to,
-    sum_freqs,
     sum_freqs_before,
+)
+from shard.segment.postings_cursor import (
+    BlockCursor,
+    BlockScratch,
+    advance_entry,
+    after_entry,
+    block_positions,
+    block_scratch,
+    decode_wanted,
+    next_block,
+    open_entries,
+    open_positions,
+    open_postings,
+    seek_positions,
 )
 
 if TYPE_CHECKING:
@@ -84,27 +90,21 @@ class _Seeds(NamedTuple):
 
 
 @arguments
-class _BlockScratch(NamedTuple):
+class _PhraseScratch(NamedTuple):
     """Scratch space to read a block.
 
     Attributes:
-        docs: its documents.
-        picked: positions among these, with room for one more.
+        block: its documents, and those that are wanted.
         befores: by entry, how many positions the entries before it have; then of all.
     """
 
-    docs: NDArray[np.uint32]
-    picked: NDArray[np.int64]
+    block: BlockScratch
     befores: NDArray[np.int64]
 
 
 @kernel
-def _block_scratch() -> _BlockScratch:
-    return _BlockScratch(
-        np.empty(BLOCK_ENTRIES, np.uint32),
-        np.empty(BLOCK_ENTRIES + 1, np.int64),
-        np.empty(BLOCK_ENTRIES + 1, np.int64),
-    )
+def _phrase_scratch() -> _PhraseScratch:
+    return _PhraseScratch(block_scratch(), np.empty(BLOCK_ENTRIES + 1, np.int64))
 
 
 @kernel
@@ -119,20 +119,18 @@ def _longer(array: Numbers, size: int) -> Numbers:
 def _pick_entries(
     lists: PostingLists,
     positions: U8Array,
-    cursor: int,
-    term: int,
-    block: int,
+    start: int,
+    cursor: BlockCursor,
     wanted: U64Array,
-    scratch: _BlockScratch,
+    scratch: _PhraseScratch,
 ) -> tuple[int, Packing, bool]:
     """Pick the entries of a block whose documents are in a bitset.
 
     Args:
         lists: of the segment.
         positions: of the segment.
-        cursor: where those of the block begin.
-        term: ordinal.
-        block: of its list.
+        start: where those of the block begin.
+        cursor: at the block.
         wanted: bitset of documents.
         scratch: output.
 
@@ -140,14 +138,31 @@ def _pick_entries(
         How many are picked; the packing of the block; whether each of its positions takes one byte,
         so that those of an entry are found without looking at those before.
     """
-    at, count = locate_block(lists, term, block)
-    packing = decode_docs(lists.postings, at, count, scratch.docs)
-    num_picked = pick_positions(scratch.docs, count, wanted, scratch.picked)
+    num_picked, packing = decode_wanted(lists, cursor, wanted, scratch.block)
     are_plain = False
     if num_picked > 0:
-        sum_freqs_before(lists.postings, packing, count, scratch.befores)
-        are_plain = are_bytes(positions, cursor, scratch.befores[count])
+        sum_freqs_before(lists.postings, packing, cursor.size, scratch.befores)
+        are_plain = are_bytes(positions, start, scratch.befores[cursor.size])
     return num_picked, packing, are_plain
+
+
+@kernel(inline=True, allocates=False)
+def _seek(
+    positions: U8Array, start: int, offset: int, before: int, num_passed: int, are_plain: bool
+) -> int:
+    """Return where the positions of an entry begin, in a block that is decoded as a whole.
+
+    Args:
+        positions: of the segment.
+        start: where those of the block begin.
+        offset: where the next ones begin that are not passed.
+        before: how many the entries before it have.
+        num_passed: how many of these are before `offset`.
+        are_plain: whether each position takes one byte.
+    """
+    if are_plain:
+        return start + before
+    return skip_varints(positions, offset, before - num_passed)
 
 
 @kernel
@@ -166,10 +181,10 @@ def _list_seeds(
     Returns:
         The members of `_Seeds`.
     """
-    positions, position_starts, skip_positions = word_positions
-    postings = lists.postings
-    scratch = _block_scratch()
-    block_docs, picked, befores = scratch
+    expect_ascending(wanted)
+    positions = word_positions.positions
+    scratch = _phrase_scratch()
+    (block_docs, picked), befores = scratch
     size = len(wanted) + 1
     entry_docs = np.empty(size, np.uint32)
     entry_fields = np.empty(size, np.uint16)
@@ -178,80 +193,66 @@ def _list_seeds(
     places = np.empty(num_room, np.uint32)
     num_found = int64(0)
     num_places = int64(0)
-    num_blocks = count_blocks(lists, term)
     has_bits = len(bits) > 0
-    block = int64(0)
-    document = int64(0)
+    cursor = open_entries(term)
+    at = open_positions()
+    block = open_postings(term)
+    packing = cursor.packing
+    num_picked = int64(0)
+    p = int64(0)
+    start = int64(0)  # of the block's positions
+    offset = int64(0)
+    num_passed = int64(0)  # positions of the block that are before the offset
+    are_plain = False
     while True:
-        if not has_bits:
-            # Skip blocks without a wanted document, by the skip list.
-            block, document = next_block(lists, term, block, wanted, document)
-        if block == num_blocks or document == len(wanted):
-            break
-        at, count = locate_block(lists, term, block)
-        start = position_starts[term] + block_offset(lists, skip_positions, term, block)
-        cursor = start
-        num_picked = int64(0)
-        are_plain = False
-        doc, packing = open_block(postings, at)
+        # The next entry of a wanted document, and the offset of its positions.
         if has_bits:
-            num_picked, _, are_plain = _pick_entries(
-                lists, positions, start, term, block, bits, scratch
-            )
-        block += 1
-        i = int64(0)
-        p = int64(0)
-        num_passed = int64(0)  # positions of the block that are before the cursor
-        num_read = int64(0)  # entries whose positions these are
-        while True:
-            if has_bits:
-                if p == num_picked:
+            while p == num_picked:
+                block = next_block(lists, block)
+                if block.size == 0:
                     break
-                i = picked[p]
-                p += 1
-                doc = block_docs[i]
-                before = befores[i]
-            else:
-                # Leapfrog: the list and the wanted documents each seek to the other's next one.
-                if document == len(wanted):
-                    break
-                i, doc = skip_to(postings, packing, count, i, doc, wanted[document])
-                if i == count:
-                    break
-                document = gallop(wanted, document, int64(doc))
-                if document == len(wanted) or wanted[document] != doc:
-                    i += 1
-                    continue
-                before = num_passed + sum_freqs(postings, packing, num_read, i)
-            field, freq = decode_entry(postings, packing, i)
-            # Positions are varints without an index inside a block: skip those of the entries
-            # passed over.
-            if are_plain:
-                cursor = start + before
-            else:
-                cursor = skip_varints(positions, cursor, before - num_passed)
-            num_passed = before + freq
-            if num_found == size:  # a document has an entry for each field
-                size *= 2
-                entry_docs = _longer(entry_docs, size)
-                entry_fields = _longer(entry_fields, size)
-                starts = _longer(starts, size + 1)
-            if num_places + freq > num_room:
-                num_room = 2 * (num_places + freq)
-                places = _longer(places, num_room)
-            entry_docs[num_found] = doc
-            entry_fields[num_found] = field
-            starts[num_found] = num_places
-            # Positions are stored as deltas.
-            position = int64(0)
-            for _ in range(freq):
-                delta, cursor = decode_varint(positions, cursor)
-                position += delta
-                places[num_places] = position
-                num_places += 1
-            num_found += 1
-            i += 1
-            num_read = i
+                start = block_positions(lists, word_positions, term, block.block)
+                num_picked, packing, are_plain = _pick_entries(
+                    lists, positions, start, block, bits, scratch
+                )
+                p = int64(0)
+                offset = start
+                num_passed = int64(0)
+            if block.size == 0:
+                break
+            i = picked[p]
+            p += 1
+            doc = block_docs[i]
+            field, freq = decode_entry(lists.postings, packing, i)
+            offset = _seek(positions, start, offset, befores[i], num_passed, are_plain)
+            num_passed = befores[i + 1]
+        else:
+            cursor = advance_entry(lists, cursor, wanted)
+            if cursor.size == 0:
+                break
+            doc = cursor.doc
+            field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
+            offset = seek_positions(lists, word_positions, at, cursor)
+        if num_found == size:  # a document has an entry for each field
+            size *= 2
+            entry_docs = _longer(entry_docs, size)
+            entry_fields = _longer(entry_fields, size)
+            starts = _longer(starts, size + 1)
+        if num_places + freq > num_room:
+            num_room = 2 * (num_places + freq)
+            places = _longer(places, num_room)
+        entry_docs[num_found] = doc
+        entry_fields[num_found] = field
+        starts[num_found] = num_places
+        # Positions are stored as deltas.
+        position = int64(0)
+        for _ in range(freq):
+            delta, offset = decode_varint(positions, offset)
+            position += delta
+            places[num_places] = position
+            num_places += 1
+        num_found += 1
+        at = after_entry(cursor, offset)
     starts[num_found] = num_places
     return (
         entry_docs[:num_found],
@@ -264,24 +265,24 @@ def _list_seeds(
 @kernel(inline=True, allocates=False)
 def _mark_followed(
     positions: U8Array,
-    cursor: int,
+    offset: int,
     freq: int,
     seeds: _Seeds,
     entry: int,
     distance: int,
     is_followed: U8Array,
 ) -> int:
-    """Mark the seeds of an entry that a word follows; return the cursor after its positions."""
+    """Mark the seeds of an entry that a word follows; return the offset after its positions."""
     places = seeds.places
     place = seeds.starts[entry]
     stop = seeds.starts[entry + 1]
     if freq == 1 and stop == place + 1:  # most entries: no branch that depends on positions
-        position, cursor = decode_varint(positions, cursor)
+        position, offset = decode_varint(positions, offset)
         is_followed[place] |= uint8(position - distance == int64(places[place]))
-        return cursor
+        return offset
     position = int64(0)
     for _ in range(freq):
-        delta, cursor = decode_varint(positions, cursor)
+        delta, offset = decode_varint(positions, offset)
         position += delta
         wanted = position - distance
         # Both position lists ascend: merge them, shifted by the distance.
@@ -289,7 +290,7 @@ def _mark_followed(
             place += 1
         if place < stop and int64(places[place]) == wanted:
             is_followed[place] = 1
-    return cursor
+    return offset
 
 
 @kernel(allocates=False)
@@ -300,7 +301,7 @@ def _follow_often(
     seeds: _Seeds,
     distance: int,
     bits: U64Array,
-    scratch: _BlockScratch,
+    scratch: _PhraseScratch,
     is_followed: U8Array,
 ) -> None:
     """Do the same as `_follow` for a term most of whose blocks hold documents of seeds.
@@ -317,20 +318,24 @@ def _follow_often(
         scratch: to read a block.
         is_followed: output, by seed.
     """
-    positions, position_starts, skip_positions = word_positions
+    positions = word_positions.positions
     entry_docs, entry_fields, _, _ = seeds
     num_entries = len(entry_docs)
     entry = int64(0)
-    for block in range(count_blocks(lists, term)):
-        start = position_starts[term] + block_offset(lists, skip_positions, term, block)
+    cursor = open_postings(term)
+    while True:
+        cursor = next_block(lists, cursor)
+        if cursor.size == 0:
+            break
+        start = block_positions(lists, word_positions, term, cursor.block)
         num_picked, packing, are_plain = _pick_entries(
-            lists, positions, start, term, block, bits, scratch
+            lists, positions, start, cursor, bits, scratch
         )
-        cursor = start
-        num_passed = int64(0)  # positions of the block that are before the cursor
+        offset = start
+        num_passed = int64(0)  # positions of the block that are before the offset
         for p in range(num_picked):
-            i = scratch.picked[p]
-            doc = scratch.docs[i]
+            i = scratch.block.picked[p]
+            doc = scratch.block.docs[i]
             field, freq = decode_entry(lists.postings, packing, i)
             while entry < num_entries and (
                 entry_docs[entry] < doc
@@ -341,13 +346,9 @@ def _follow_often(
                 return
             if entry_docs[entry] != doc or int64(entry_fields[entry]) != field:
                 continue
-            before = scratch.befores[i]
-            if are_plain:
-                cursor = start + before
-            else:
-                cursor = skip_varints(positions, cursor, before - num_passed)
-            num_passed = before + freq
-            cursor = _mark_followed(positions, cursor, freq, seeds, entry, distance, is_followed)
+            offset = _seek(positions, start, offset, scratch.befores[i], num_passed, are_plain)
+            num_passed = scratch.befores[i + 1]
+            offset = _mark_followed(positions, offset, freq, seeds, entry, distance, is_followed)
 
 
 @kernel(allocates=False)
@@ -360,47 +361,31 @@ def _follow_seldom(
     is_followed: U8Array,
 ) -> None:
     """Do the same as `_follow` for one term, without reading blocks that hold no seed."""
-    positions, position_starts, skip_positions = word_positions
-    postings = lists.postings
     entry_docs, entry_fields, _, _ = seeds
     num_entries = len(entry_docs)
-    num_blocks = count_blocks(lists, term)
     entry = int64(0)
-    block = int64(0)
+    cursor = open_entries(term)
+    at = open_positions()
     while True:
-        block, entry = next_block(lists, term, block, entry_docs, entry)
-        if block == num_blocks or entry == num_entries:
+        cursor = advance_entry(lists, cursor, entry_docs)
+        if cursor.size == 0:
             break
-        at, count = locate_block(lists, term, block)
-        cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
-        block += 1
-        doc, packing = open_block(postings, at)
-        i = int64(0)
-        num_passed = int64(0)  # entries of the block whose positions are before the cursor
-        while entry < num_entries:
-            # Leapfrog between the term's entries and the seeds' entries, by document and then
-            # field.
-            i, doc = skip_to(postings, packing, count, i, doc, entry_docs[entry])
-            if i == count:
-                break
-            entry = gallop(entry_docs, entry, int64(doc))
-            field, freq = decode_entry(postings, packing, i)
-            while (
-                entry < num_entries
-                and entry_docs[entry] == doc
-                and int64(entry_fields[entry]) < field
-            ):
-                entry += 1
-            if entry == num_entries:
-                break
-            if entry_docs[entry] != doc or int64(entry_fields[entry]) != field:
-                i += 1
-                continue
-            # Same document and field: decode only this entry's positions.
-            cursor = skip_varints(positions, cursor, sum_freqs(postings, packing, num_passed, i))
-            cursor = _mark_followed(positions, cursor, freq, seeds, entry, distance, is_followed)
-            i += 1
-            num_passed = i
+        doc = cursor.doc
+        field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
+        # A document has entries in several fields, here and among the seeds: leapfrog these too.
+        entry = max(entry, cursor.target)
+        while entry < num_entries and entry_docs[entry] == doc and entry_fields[entry] < field:
+            entry += 1
+        if entry == num_entries:
+            break
+        if entry_docs[entry] != doc or entry_fields[entry] != field:
+            continue
+        # Same document and field: decode only this entry's positions.
+        offset = seek_positions(lists, word_positions, at, cursor)
+        offset = _mark_followed(
+            word_positions.positions, offset, freq, seeds, entry, distance, is_followed
+        )
+        at = after_entry(cursor, offset)
 
 
 @kernel
@@ -426,9 +411,11 @@ def _follow(
         The members of `_Seeds`, without entries that have no position left.
     """
     docs, fields, starts, places = seeds
+    expect_sorted(docs)
+    # Mark the seeds that live: those of any of the terms.
     is_followed = np.zeros(len(places), np.uint8)
     if len(bits) > 0:
-        scratch = _block_scratch()
+        scratch = _phrase_scratch()
         for term in terms:
             _follow_often(
                 lists, word_positions, int64(term), seeds, distance, bits, scratch, is_followed
@@ -436,6 +423,7 @@ def _follow(
     else:
         for term in terms:
             _follow_seldom(lists, word_positions, int64(term), seeds, distance, is_followed)
+    # Copy them, entry by entry; entries without any are left out.
     num_left = int64(0)
     for one in is_followed:
         num_left += int64(one)

@@ -47,17 +47,15 @@ from common.kernels.types import (
 )
 from shard.query.bm25f import ScoredLists
 from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
-from shard.segment.positions import POSITION_GAP, Positions, decode_varint, skip_varints
-from shard.segment.postings import (
-    PostingLists,
-    block_offset,
-    count_blocks,
-    decode_entry,
-    locate_block,
-    next_block,
-    open_block,
-    skip_to,
-    sum_freqs,
+from shard.segment.positions import POSITION_GAP, Positions, decode_varint
+from shard.segment.postings import PostingLists, decode_entry
+from shard.segment.postings_cursor import (
+    advance,
+    advance_entry,
+    after_entry,
+    open_entries,
+    open_positions,
+    seek_positions,
 )
 from shard.segment.prefix_lists import PrefixRanges
 
@@ -151,32 +149,16 @@ class _QueryTerm(NamedTuple):
 @kernel(allocates=False)
 def _select_listed(lists: PostingLists, term: int, listed: _Listed, selected: _Listed) -> int:
     """Write those of the listed documents that a list has, and their numbers; return how many."""
-    postings = lists.postings
-    wanted, numbers = listed
-    num_wanted = len(wanted)
-    num_blocks = count_blocks(lists, term)
-    place = int64(0)
-    block = int64(0)
+    expect_ascending(listed.docs)
     num_found = 0
-    while place < num_wanted:
-        # Skip blocks without a wanted document; inside a block the two lists leapfrog.
-        block, place = next_block(lists, term, block, wanted, place)
-        if block == num_blocks:
+    cursor = open_entries(term)
+    while True:
+        cursor = advance(lists, cursor, listed.docs)
+        if cursor.size == 0:
             break
-        at, count = locate_block(lists, term, block)
-        block += 1
-        doc, packing = open_block(postings, at)
-        i, doc = skip_to(postings, packing, count, 0, doc, wanted[place])
-        while i < count:
-            if doc == wanted[place]:
-                selected.docs[num_found] = doc
-                selected.numbers[num_found] = numbers[place]
-                num_found += 1
-            place += 1
-            if place == num_wanted:
-                break
-            if doc < wanted[place]:
-                i, doc = skip_to(postings, packing, count, i + 1, doc, wanted[place])
+        selected.docs[num_found] = cursor.doc
+        selected.numbers[num_found] = listed.numbers[cursor.target]
+        num_found += 1
     return num_found
 
 
@@ -322,52 +304,32 @@ def _add_occurrences(
     A negative result says how long `found` must at least be: grow it and call again.
     """
     lists, lengths, tf_norms, row_languages = scored
-    postings, field_rows = lists.postings, lengths.field_rows
-    positions, position_starts, skip_positions = word_positions
     term, languages, word = of_word
-    wanted, numbers = listed
-    num_wanted = len(wanted)
-    num_blocks = count_blocks(lists, term)
-    place = int64(0)
-    block = int64(0)
-    while place < num_wanted:
-        block, place = next_block(lists, term, block, wanted, place)
-        if block == num_blocks:
+    expect_ascending(listed.docs)
+    cursor = open_entries(term)
+    at = open_positions()
+    while True:
+        cursor = advance_entry(lists, cursor, listed.docs)
+        if cursor.size == 0:
             break
-        at, count = locate_block(lists, term, block)
-        cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
-        block += 1
-        doc, packing = open_block(postings, at)
-        num_read = int64(0)  # entries whose positions lie before the cursor
-        i, doc = skip_to(postings, packing, count, 0, doc, wanted[place])
-        while i < count:
-            if doc > wanted[place]:
-                place += 1
-                if place == num_wanted:
-                    break
-            elif doc < wanted[place]:
-                i, doc = skip_to(postings, packing, count, i + 1, doc, wanted[place])
-            else:
-                field, freq = decode_entry(postings, packing, i)
-                field_row = field_rows[field]
-                # Only fields that the query searches, in a language in which the term counts.
-                if tf_norms[field_row, 1] != 0.0 and row_languages[field_row] & languages:
-                    num_skipped = sum_freqs(postings, packing, num_read, i)
-                    cursor = skip_varints(positions, cursor, num_skipped)
-                    num_read = i + 1
-                    if num_found + freq > len(found):
-                        return -(num_found + freq)
-                    # Packed so that sorting groups by document, field, position (see
-                    # `_list_occurrences`).
-                    upper = (
-                        uint64(numbers[place]) << uint64(44)
-                        | uint64(field) << uint64(28)
-                        | uint64(63 - word)
-                    )
-                    cursor, num_found = _put_positions(
-                        positions, cursor, freq, upper, found, num_found
-                    )
-                i, doc = skip_to(postings, packing, count, i + 1, doc, wanted[place])
+        field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
+        row = lengths.field_rows[field]
+        # Only fields that the query searches, in a language in which the term counts.
+        if tf_norms[row, 1] == 0.0 or not row_languages[row] & languages:
+            continue
+        if num_found + freq > len(found):
+            return -(num_found + freq)
+        # Packed so that sorting groups by document, field, position (see `_list_occurrences`).
+        upper = (
+            uint64(listed.numbers[cursor.target]) << uint64(44)
+            | uint64(field) << uint64(28)
+            | uint64(63 - word)
+        )
+        offset = seek_positions(lists, word_positions, at, cursor)
+        offset, num_found = _put_positions(
+            word_positions.positions, offset, freq, upper, found, num_found
+        )
+        at = after_entry(cursor, offset)
     return num_found
 
 

@@ -25,16 +25,17 @@ from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import NO_DOCS
 from shard.query.expansion import Expansion, count_by_kind, expand_word
 from shard.query.phrase import find_phrase, phrase_terms
-from shard.segment.doc_sets import count_docs, list_all_docs
+from shard.segment.doc_sets import add_docs, count_docs, has_bit, list_all_docs, num_words
 from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
-from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    PostingLists,
-    count_blocks,
+from shard.segment.postings import BLOCK_ENTRIES, PostingLists
+from shard.segment.postings_cursor import (
+    Wanted,
+    advance_block,
+    advance_wanted,
+    block_scratch,
     decode_docs,
-    gallop,
-    locate_block,
-    next_block,
+    decode_wanted,
+    open_postings,
 )
 from shard.segment.text_index import TextIndex, text_index
 
@@ -45,36 +46,42 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView
 
 
+@kernel(allocates=False)
+def count_docs_of(lists: PostingLists, term: int, wanted: Wanted, docs: U32Array) -> int:
+    """Return how many of the wanted documents have a term.
+
+    Args:
+        lists: of a segment.
+        term: ordinal.
+        wanted: listed documents, with their bitset.
+        docs: scratch space for a block.
+    """
+    total = int64(0)
+    previous = int64(-1)
+    cursor = open_postings(term)
+    while True:
+        cursor = advance_block(lists, cursor, wanted.docs)
+        if cursor.size == 0:
+            return total
+        decode_docs(lists, cursor, docs)
+        # A document has an entry per field, but counts once.
+        for i in range(cursor.size):
+            doc = int64(docs[i])
+            total += has_bit(wanted.bits, doc) & (doc != previous)
+            previous = doc
+
+
 @kernel
-def count_listed(lists: PostingLists, terms: U32Array, listed: U32Array) -> I64Array:
+def count_listed(lists: PostingLists, terms: U32Array, listed: U32Array, num_docs: int) -> I64Array:
     """Return, by term, how many of the listed (ascending) documents have it."""
     expect_ascending(listed)
+    bits = np.zeros(num_words(num_docs), np.uint64)
+    add_docs(bits, listed)
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    counts = np.zeros(len(terms), np.int64)
-    num_listed = len(listed)
+    counts = np.empty(len(terms), np.int64)
+    wanted = Wanted(bits, listed, True)
     for i_term in range(len(terms)):
-        term = int64(terms[i_term])
-        num_blocks = count_blocks(lists, term)
-        place = int64(0)
-        previous = int64(-1)
-        block = int64(0)
-        while True:
-            block, place = next_block(lists, term, block, listed, place)
-            if block == num_blocks:
-                break
-            at, count = locate_block(lists, term, block)
-            block += 1
-            decode_docs(lists.postings, at, count, docs)
-            # A document has an entry per field, but counts once.
-            for i in range(count):
-                doc = int64(docs[i])
-                if place < num_listed and int64(listed[place]) < doc:
-                    place = gallop(listed, place, doc)
-                if place == num_listed:
-                    break
-                if int64(listed[place]) == doc and doc != previous:
-                    counts[i_term] += 1
-                    previous = doc
+        counts[i_term] = count_docs_of(lists, terms[i_term], wanted, docs)
     return counts
 
 
@@ -92,37 +99,27 @@ def count_forms(
     With `has_listed`, only the listed (ascending) documents count.
     """
     expect_ascending(listed)
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    num_listed = len(listed)
-    is_counted = np.zeros(num_listed if has_listed else num_docs, np.bool_)
+    bits = np.zeros(num_words(num_docs) if has_listed else 0, np.uint64)
+    if has_listed:
+        add_docs(bits, listed)
+    wanted = Wanted(bits, listed, has_listed)
+    scratch = block_scratch()
+    docs, picked = scratch
+    is_counted = np.zeros(num_docs, np.bool_)
     total = int64(0)
     for i_term in range(len(terms)):
-        term = int64(terms[i_term])
-        num_blocks = count_blocks(lists, term)
-        place = int64(0)
-        block = int64(0)
+        counts = i_term >= num_before
+        cursor = open_postings(terms[i_term])
         while True:
-            if has_listed:
-                block, place = next_block(lists, term, block, listed, place)
-            if block == num_blocks:
+            cursor = advance_wanted(lists, cursor, wanted)
+            if cursor.size == 0:
                 break
-            at, count = locate_block(lists, term, block)
-            block += 1
-            decode_docs(lists.postings, at, count, docs)
-            for i in range(count):
-                cell = int64(docs[i])
-                if has_listed:
-                    if place < num_listed and listed[place] < docs[i]:
-                        place = gallop(listed, place, cell)
-                    if place == num_listed:
-                        break
-                    if listed[place] != docs[i]:
-                        continue
-                    cell = place
-                # Better terms come first: they claim a document without counting it.
-                if not is_counted[cell]:
-                    is_counted[cell] = True
-                    total += i_term >= num_before
+            num_picked, _ = decode_wanted(lists, cursor, bits, scratch)
+            # Better terms come first: they claim a document without counting it.
+            for p in range(num_picked):
+                doc = docs[picked[p]]
+                total += counts and not is_counted[doc]
+                is_counted[doc] = True
     return total
 
 
@@ -143,7 +140,7 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     freqs = index.doc_freqs[expansion.terms].astype(np.int64)
     deleted = deleted_docs(view)
     if deleted is not None:
-        freqs -= count_listed(index.lists, expansion.terms, deleted)
+        freqs -= count_listed(index.lists, expansion.terms, deleted, index.num_docs)
     counts = count_by_kind(expansion, freqs)
     if counts[MatchKind.STEM] or counts[MatchKind.SYNONYM]:  # else no document has another form
         for kind, forms, num_better in other_forms(expansion):
@@ -166,7 +163,7 @@ def freqs_of_near_words(
     freqs = index.doc_freqs[terms].astype(np.int64)
     deleted = deleted_docs(view)
     if deleted is not None:
-        freqs -= count_listed(index.lists, terms, deleted)
+        freqs -= count_listed(index.lists, terms, deleted, index.num_docs)
     return by_near_word(index, kinds, terms, freqs)
 
 

@@ -30,17 +30,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived import derived
-from shard.query.bm25f import (
-    SCRATCH,
-    FieldTfNorms,
-    ScoredLists,
-    Wanted,
-    bm25_tf,
-    length_place,
-)
+from shard.query.bm25f import SCRATCH, FieldTfNorms, ScoredLists, bm25_tf, length_place
 from shard.query.expansion import ALL_LANGUAGES
 from shard.segment.bitset_postings import (
     DenseLists,
@@ -56,19 +50,18 @@ from shard.segment.doc_sets import (
     has_bit,
     list_all_docs,
     pick_docs,
-    pick_positions,
     reset_bitset,
 )
-from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    Packing,
+from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry, open_block
+from shard.segment.postings_cursor import (
+    BlockScratch,
+    Wanted,
+    advance_wanted,
     block_offset,
-    count_blocks,
+    block_scratch,
     decode_docs,
-    decode_entry,
-    locate_block,
-    next_block,
-    open_block,
+    decode_wanted,
+    open_postings,
 )
 from shard.segment.text_index import text_index
 
@@ -173,13 +166,11 @@ class ScanScratch(NamedTuple):
     """Scratch space to read a list.
 
     Attributes:
-        docs: of a block.
-        picked: positions among these, with room for one more.
+        block: its documents, and those that are wanted.
         entries: those to score.
     """
 
-    docs: NDArray[np.uint32]
-    picked: NDArray[np.int64]
+    block: BlockScratch
     entries: _Entries
 
 
@@ -201,8 +192,7 @@ def scan_scratch() -> ScanScratch:
     """Return scratch space to read lists."""
     size = BLOCK_ENTRIES
     return ScanScratch(
-        np.empty(size, np.uint32),
-        np.empty(size + 1, np.int64),
+        block_scratch(),
         _Entries(
             np.empty(size, np.int64),
             np.empty(size, np.uint32),
@@ -253,7 +243,32 @@ def _pick_counted(
 
 
 @kernel(allocates=False)
-def scan(
+def _scan_docs(
+    lists: PostingLists, term: int, wanted: Wanted, docs: U32Array, out_docs: U32Array
+) -> int:
+    """Do the work of `scan` where documents are enough; `docs` is scratch space for a block."""
+    has_bits = len(wanted.bits) > 0
+    found = 0
+    current = int64(-1)
+    cursor = open_postings(term)
+    while True:
+        cursor = advance_wanted(lists, cursor, wanted)
+        if cursor.size == 0:
+            return found
+        decode_docs(lists, cursor, docs)
+        # The write is unconditional and `found` advances if it counts: no branch.
+        for i in range(cursor.size):
+            doc = int64(docs[i])
+            is_new = doc != current
+            if has_bits:
+                is_new &= has_bit(wanted.bits, doc)
+            out_docs[found] = doc
+            found += is_new
+            current = doc
+
+
+@kernel(allocates=False)
+def _scan_entries(
     scored: ScoredLists,
     checks_rows: bool,
     term: int,
@@ -263,47 +278,19 @@ def scan(
     matched: Matched,
     scratch: ScanScratch,
 ) -> int:
-    """Write the documents of a term, and with `is_scored` their t; return how many.
-
-    `checks_rows` says that some fields do not count for the term.
-    """
+    """Do the work of `scan` where fields, or frequencies, are needed as well."""
     lists = scored.lists
-    postings = lists.postings
     out_docs, out_totals = matched
-    docs, picked, entries = scratch
-    has_bits = len(wanted.bits) > 0
-    num_blocks = count_blocks(lists, term)
-    candidate = int64(0)
+    (docs, picked), entries = scratch
     found = 0
     current = int64(-1)
-    block = int64(0)
+    cursor = open_postings(term)
     while True:
-        # Skip the blocks that hold no wanted document.
-        if wanted.is_listed:
-            block, candidate = next_block(lists, term, block, wanted.docs, candidate)
-        if block == num_blocks:
-            break
-        at, count = locate_block(lists, term, block)
-        block += 1
-        packing = decode_docs(postings, at, count, docs)
-        # Documents only. The write is unconditional and `found` advances if it counts: no branch.
-        if not is_scored and not checks_rows:
-            for i in range(count):
-                doc = int64(docs[i])
-                is_new = doc != current
-                if has_bits:
-                    is_new &= has_bit(wanted.bits, doc)
-                out_docs[found] = doc
-                found += is_new
-                current = doc
-            continue
-        # Fields and frequencies are needed: first narrow the block to the wanted entries.
-        num_picked = count
-        if has_bits:
-            num_picked = pick_positions(docs, count, wanted.bits, picked)
-        else:
-            for i in range(count):
-                picked[i] = i
+        cursor = advance_wanted(lists, cursor, wanted)
+        if cursor.size == 0:
+            return found
+        # Narrow the block to the wanted entries, in fields that count.
+        num_picked, packing = decode_wanted(lists, cursor, wanted.bits, scratch.block)
         if checks_rows:
             num_picked = _pick_counted(scored, packing, languages, picked, num_picked)
         # Gather these entries: entries of one document (one per field) share an owner.
@@ -321,7 +308,29 @@ def scan(
             entries.packings[p] = packed
         if is_scored:
             _add_tf_norms(scored, entries, num_picked, out_totals)
-    return found
+
+
+@kernel(inline=True, allocates=False)
+def scan(
+    scored: ScoredLists,
+    checks_rows: bool,
+    term: int,
+    languages: U64,
+    wanted: Wanted,
+    is_scored: bool,
+    matched: Matched,
+    scratch: ScanScratch,
+) -> int:
+    """Write the documents of a term, and with `is_scored` their t; return how many.
+
+    `checks_rows` says that some fields do not count for the term.
+    """
+    expect_ascending(wanted.docs)
+    if is_scored or checks_rows:
+        return _scan_entries(
+            scored, checks_rows, term, languages, wanted, is_scored, matched, scratch
+        )
+    return _scan_docs(scored.lists, term, wanted, scratch.block.docs, matched.docs)
 
 
 @kernel(allocates=False)

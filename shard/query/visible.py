@@ -59,7 +59,9 @@ def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDA
     view, docs = visible
     expansion = expand_word(view.segment, word, languages)
     index = text_index(view.segment)
-    counts = count_by_kind(expansion, count_listed(index.lists, expansion.terms, docs))
+    counts = count_by_kind(
+        expansion, count_listed(index.lists, expansion.terms, docs, index.num_docs)
+    )
     for kind, forms, num_better in other_forms(expansion):
         counts[kind] = count_forms(index.lists, forms, num_better, index.num_docs, docs, True)
     for phrase in expansion.phrases:
@@ -73,7 +75,8 @@ def visible_freqs_of_near_words(
 ) -> dict[tuple[int, str], int]:
     """Return, by kind and term, how many visible documents have a term that is a typo away."""
     index, kinds, terms = near_words(visible.view.segment, word, languages)
-    return by_near_word(index, kinds, terms, count_listed(index.lists, terms, visible.docs))
+    freqs = count_listed(index.lists, terms, visible.docs, index.num_docs)
+    return by_near_word(index, kinds, terms, freqs)
 
 
 def visible_field_statistics(visible: Visible) -> dict[int, tuple[int, int]]:

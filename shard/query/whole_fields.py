@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.deadline import check_call
+from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
 from common.kernels.types import U8, U16Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived import derived, derived_by_key
@@ -33,16 +34,8 @@ from shard.query.statistics import deleted_docs
 from shard.query.term_lists import docs_with_all_terms
 from shard.segment.doc_sets import has_bit, num_words
 from shard.segment.field_lengths import NUM_EXACT_LENGTHS, FieldLengths
-from shard.segment.postings import (
-    Entries,
-    PostingLists,
-    count_blocks,
-    decode_entry,
-    locate_block,
-    next_block,
-    open_block,
-    skip_to,
-)
+from shard.segment.postings import Entries, PostingLists, decode_entry
+from shard.segment.postings_cursor import advance_entry, open_entries
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
@@ -98,41 +91,29 @@ def _entries_of(
         code: of a length.
         listed: ascending documents, each of which has the term.
     """
+    expect_ascending(listed)
     found_docs = np.empty(len(listed) + 1, np.uint32)
     found_fields = np.empty(len(listed) + 1, np.uint16)
     num_found = 0
-    num_blocks = count_blocks(lists, term)
-    place = int64(0)
-    block = int64(0)
+    cursor = open_entries(term)
     while True:
-        block, place = next_block(lists, term, block, listed, place)
-        if block == num_blocks or place == len(listed):
+        cursor = advance_entry(lists, cursor, listed)
+        if cursor.size == 0:
             break
-        at, count = locate_block(lists, term, block)
-        block += 1
-        doc, packing = open_block(lists.postings, at)
-        i, doc = skip_to(lists.postings, packing, count, 0, doc, listed[place])
-        while i < count:
-            if doc > listed[place]:
-                place += 1
-                if place == len(listed):
-                    break
-            elif doc < listed[place]:
-                i, doc = skip_to(lists.postings, packing, count, i + 1, doc, listed[place])
-            else:
-                field, _ = decode_entry(lists.postings, packing, i)
-                if length_code(lengths, uint64(lengths.field_rows[field]), int64(doc)) == code:
-                    if num_found == len(found_docs):  # a document has an entry for each field
-                        more_docs = np.empty(2 * num_found, np.uint32)
-                        more_docs[:num_found] = found_docs
-                        found_docs = more_docs
-                        more_fields = np.empty(2 * num_found, np.uint16)
-                        more_fields[:num_found] = found_fields
-                        found_fields = more_fields
-                    found_docs[num_found] = doc
-                    found_fields[num_found] = field
-                    num_found += 1
-                i, doc = skip_to(lists.postings, packing, count, i + 1, doc, listed[place])
+        field, _ = decode_entry(lists.postings, cursor.packing, cursor.entry)
+        row = uint64(lengths.field_rows[field])
+        if length_code(lengths, row, int64(cursor.doc)) != code:
+            continue
+        if num_found == len(found_docs):  # a document has an entry for each field
+            more_docs = np.empty(2 * num_found, np.uint32)
+            more_docs[:num_found] = found_docs
+            found_docs = more_docs
+            more_fields = np.empty(2 * num_found, np.uint16)
+            more_fields[:num_found] = found_fields
+            found_fields = more_fields
+        found_docs[num_found] = cursor.doc
+        found_fields[num_found] = field
+        num_found += 1
     return found_docs[:num_found], found_fields[:num_found]
 
 

@@ -48,7 +48,8 @@ from common.kernels.types import (
     uint64,
 )
 from shard.segment.doc_sets import num_words, set_bit
-from shard.segment.postings import BLOCK_ENTRIES, PostingLists, decode_docs, locate_block
+from shard.segment.postings import BLOCK_ENTRIES, PostingLists
+from shard.segment.postings_cursor import decode_docs, next_block, open_postings
 from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
@@ -125,10 +126,14 @@ def _fill(
     next_group = int64(0)
     previous = int64(-1)
     num_entries = int64(lists.entry_counts[term])
-    for first in range(0, num_entries, BLOCK_ENTRIES):
-        at, count = locate_block(lists, term, first // BLOCK_ENTRIES)
-        decode_docs(lists.postings, at, count, docs)
-        for i in range(count):
+    cursor = open_postings(term)
+    while True:
+        cursor = next_block(lists, cursor)
+        if cursor.size == 0:
+            break
+        first = cursor.block * BLOCK_ENTRIES
+        decode_docs(lists, cursor, docs)
+        for i in range(cursor.size):
             doc = int64(docs[i])
             # A group starts at its first entry; groups without documents start where the next one
             # does.

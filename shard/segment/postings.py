@@ -254,8 +254,8 @@ def decode_block(postings: U8Array, cursor: int, count: int, entries: Entries) -
     return (bit + 7) >> 3
 
 
-@kernel(allocates=False)
-def decode_docs(postings: U8Array, cursor: int, count: int, docs: U32Array) -> Packing:
+@kernel(inline=True, allocates=False)
+def decode_block_docs(postings: U8Array, cursor: int, count: int, docs: U32Array) -> Packing:
     """Decode only the documents of the block of `count` entries at the cursor; return packing."""
     doc, packing = open_block(postings, cursor)
     width = packing.width
@@ -313,7 +313,7 @@ def skip_to(
     delta_bits = width - packing.low
     delta_mask = (_ONE << uint64(delta_bits)) - _ONE
     bit = packing.first + packing.low + i * width
-    if 3 * width + delta_bits <= 57:  # four at a time, see `decode_docs`
+    if 3 * width + delta_bits <= 57:  # four at a time, see `decode_block_docs`
         second, third, fourth = uint64(width), uint64(2 * width), uint64(3 * width)
         while i + 4 <= count:
             four = load_u64(postings, bit >> 3) >> uint64(bit & 7)
@@ -362,77 +362,3 @@ def sum_freqs_before(postings: U8Array, packing: Packing, count: int, befores: I
         total += int64(load_u64(postings, bit >> 3) >> uint64(bit & 7) & mask) + 1
         bit += packing.width
     befores[count] = total
-
-
-@kernel(allocates=False)
-def gallop(docs: U32Array, start: int, wanted: int) -> int:
-    """Return the first position from `start` on whose document is at least `wanted`."""
-    step = 1
-    low = start
-    high = start
-    size = len(docs)
-    # Double the step until past it, then bisect the last step.
-    while high < size and int64(docs[high]) < wanted:
-        low = high + 1
-        high += step
-        step *= 2
-    high = min(high, size)
-    while low < high:
-        middle = (low + high) >> 1
-        if int64(docs[middle]) < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel(inline=True, allocates=False)
-def count_blocks(lists: PostingLists, term: int) -> int:
-    """Return how many blocks a term has; a single block has no row in the skip arrays."""
-    return max(int64(lists.skip_starts[term + 1]) - int64(lists.skip_starts[term]), 1)
-
-
-@kernel(inline=True, allocates=False)
-def block_offset(lists: PostingLists, offsets: U32Array, term: int, block: int) -> int:
-    """Return the offset of a term's block, from `skip_postings` or `skip_positions`."""
-    if block == 0:
-        return int64(0)
-    return int64(offsets[int64(lists.skip_starts[term]) + block])
-
-
-@kernel(inline=True, allocates=False)
-def locate_block(lists: PostingLists, term: int, block: int) -> tuple[int, int]:
-    """Return where a term's block begins, and how many entries it has."""
-    at = lists.posting_starts[term] + block_offset(lists, lists.skip_postings, term, block)
-    return at, min(int64(lists.entry_counts[term]) - block * BLOCK_ENTRIES, BLOCK_ENTRIES)
-
-
-@kernel(allocates=False)
-def next_block(
-    lists: PostingLists, term: int, block: int, candidates: U32Array, candidate: int
-) -> tuple[int, int]:
-    """Return the first block that can hold a candidate, and the first candidate that it can hold.
-
-    Args:
-        lists: of a segment.
-        term: ordinal.
-        block: the first block to look at.
-        candidates: ascending documents.
-        candidate: position of the first one still wanted.
-
-    Returns:
-        The number of blocks, if none of the rest can hold one.
-    """
-    skip_docs = lists.skip_docs
-    row_first = int64(lists.skip_starts[term])
-    num_blocks = int64(lists.skip_starts[term + 1]) - row_first
-    if num_blocks == 0:
-        return block, candidate
-    if block < num_blocks:
-        candidate = gallop(candidates, candidate, int64(skip_docs[row_first + block]))
-    if block == num_blocks or candidate == len(candidates):
-        return num_blocks, candidate
-    # `<`, not `<=`: the entries of a document's fields may lie in two blocks.
-    while block + 1 < num_blocks and skip_docs[row_first + block + 1] < candidates[candidate]:
-        block += 1
-    return block, candidate

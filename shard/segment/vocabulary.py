@@ -517,6 +517,7 @@ def find_similar(
     """
     term_bytes, term_starts, keys, masks, lengths = terms
     length = len(word)
+    # The set of the word's letters: a term within k edits differs from it in few of them.
     mask = uint32(0)
     for point in word:
         mask |= _mask_bit(int64(point))
@@ -531,6 +532,8 @@ def find_similar(
     # A longer term may have any other letters: only missing ones count.
     unused = ~mask if is_prefix else uint32(0)
     start = int64(0)
+    # Piece by piece, so that what is picked of a piece stays in the cache. No piece has both terms
+    # with the word's first letter and others: these have one edit less.
     while start < len(keys):
         is_other = start < first or start >= last
         end = int64(len(keys))
@@ -538,6 +541,7 @@ def find_similar(
             end = first if is_other else last
         end = min(end, start + _PICKED_AT_ONCE)
         edits = 1 if is_other else edits_max
+        # By letters and length alone: leaves out nearly all terms, at less than 1 ns each.
         num_picked = _pick_alike(
             masks[start:end],
             lengths[start:end],
@@ -564,6 +568,7 @@ def find_similar(
                 distance = _distance(word, length, term_bytes, begin, after, edits, is_prefix, band)
             if distance > edits:
                 continue
+            # Negative: the first bytes of the term, so many, are too far already.
             if distance < 0:
                 if distance >= -8:
                     far_bits = ~uint64(0) << uint64(64 + 8 * distance)

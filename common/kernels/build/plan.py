@@ -167,7 +167,8 @@ class _Planner:
         import numpy as np
 
         if id(value) in self._names:
-            return self._interface(self._names[id(value)])
+            name = self._names[id(value)]
+            return name, self._interface(name)  # the name: of the symbol that is called
         if isinstance(value, bool | int | float | str | bytes | None):
             return repr(value)
         if isinstance(value, np.ndarray):

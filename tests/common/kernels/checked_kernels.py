@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from common.kernels.byte_words import load_u64
-from common.kernels.contracts import expect_ascending
+from common.kernels.contracts import expect_ascending, expect_sorted
 from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U32Array, int64
+from shard.segment.postings_cursor import gallop
 
 
 @kernel(allocates=False)
@@ -17,3 +18,14 @@ def eight_bytes(values: U8Array, place: int) -> int:
 def first_of(docs: U32Array) -> int:
     expect_ascending(docs)
     return int64(docs[0])
+
+
+@kernel(allocates=False)
+def first_of_sorted(docs: U32Array) -> int:
+    expect_sorted(docs)
+    return int64(docs[0])
+
+
+@kernel(allocates=False)
+def gallop_to(docs: U32Array, wanted: int) -> int:
+    return gallop(docs, 0, wanted)

@@ -336,6 +336,14 @@ def test_a_checked_build_raises_where_a_word_or_a_contract_is_broken(tmp_path: P
     for unordered in ([1, 3, 2], [1, 1]):
         with pytest.raises(IndexError, match="first_of"):
             first_of(np.array(unordered, np.uint32))
+    first_of_sorted = kernels["tests.common.kernels.checked_kernels.first_of_sorted"]
+    assert first_of_sorted(np.array([1, 1, 2], np.uint32)) == 1
+    with pytest.raises(IndexError, match="first_of_sorted"):
+        first_of_sorted(np.array([1, 3, 2], np.uint32))
+    gallop_to = kernels["tests.common.kernels.checked_kernels.gallop_to"]
+    assert gallop_to(np.array([1, 4, 4, 9], np.uint32), 4) == 1
+    with pytest.raises(IndexError, match="gallop"):
+        gallop_to(np.array([5, 1, 2, 3, 9], np.uint32), 8)
 
 
 KERNELS = """
@@ -369,10 +377,10 @@ class Workshop:
         monkeypatch.setenv("FACETD_KERNEL_BUILD", str(folder / "results"))
         monkeypatch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
 
-    def build(self, name: str, **values: Any) -> tuple[str, ModuleType]:
+    def build(self, name: str, source: str = KERNELS, **values: Any) -> tuple[str, ModuleType]:
         """Build the module with these values; returns what was said, and the extension."""
         texts = {"factor": 3, "comment": "", **values}
-        (self.folder / "workshop_kernels.py").write_text(KERNELS.format(**texts))
+        (self.folder / "workshop_kernels.py").write_text(source.format(**texts))
         path = self.folder / f"_{name}.abi3.so"
         program = f"""
 from pathlib import Path
@@ -400,6 +408,19 @@ def test_a_build_compiles_what_has_changed(tmp_path: Path, monkeypatch: pytest.M
     said, again = workshop.build("again")
     assert "compiling" not in said
     assert again.load()["workshop_kernels.caller"](5) == 16
+
+
+def test_a_kernel_may_move_to_another_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = Workshop(tmp_path, monkeypatch)
+    _, before = workshop.build("before")
+    assert before.load()["workshop_kernels.caller"](5) == 16
+    # The same leaf elsewhere: its callers call another symbol.
+    (tmp_path / "workshop_leaves.py").write_text(KERNELS.format(factor=3, comment=""))
+    moved = KERNELS.replace("def leaf(", "def former(") + "\nfrom workshop_leaves import leaf\n"
+    _, after = workshop.build("after", moved)
+    assert after.load()["workshop_kernels.caller"](5) == 16
 
 
 def test_a_kernel_that_does_not_compile_is_named_in_one_line(tmp_path: Path) -> None:
