@@ -8,6 +8,7 @@ it cannot answer exactly as the owner would now, it leaves to the owner: `OwnerO
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final
 
@@ -130,6 +131,7 @@ class ReaderCatalog(Catalog):
         self._seen = 0
         self._is_whole = False
         self._reading = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, "catalog")
 
     @property
     def is_current(self) -> bool:
@@ -149,13 +151,17 @@ class ReaderCatalog(Catalog):
                     return
                 raise OwnerOnly
             revision = self._shared.revision
-            state = await asyncio.to_thread(read_state, self._file) if revision else None
+            state = await self._read_file() if revision else None
             self._seen = version
             self._is_whole = state is not None and state.revision == revision
             if state is None or not self._is_whole:
                 raise OwnerOnly
             self.state = state
             self.activate()
+
+    def _read_file(self) -> asyncio.Future[CatalogState]:
+        """Read the file in a thread of normal priority: requests wait for it."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, read_state, self._file)
 
     async def next_change(self, seconds: float) -> None:
         """Return once requests see other indexes or configurations, or after some time."""

@@ -20,7 +20,7 @@ from tests.http.catalogue import GROUPS
 from tests.http.raw_client import exchange
 from tests.http.test_hostile_requests import check
 from tests.http.test_hostile_service import prepare
-from tests.service import Client, Service
+from tests.service import START_SECONDS, Client, Service
 from tests.waiting import wait_until
 
 NUM_COORDINATORS = 3
@@ -58,7 +58,7 @@ def clients_of_all(service: Service) -> Iterator[list[Client]]:
         return len(found) == NUM_COORDINATORS
 
     try:
-        wait_until(has_all, ignoring=(OSError, http.client.HTTPException))
+        wait_until(has_all, START_SECONDS, ignoring=(OSError, http.client.HTTPException))
         yield list(found.values())
     finally:
         for client in found.values():
