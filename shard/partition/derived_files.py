@@ -271,6 +271,11 @@ class DerivedFiles:
                 segment.path.unlink(missing_ok=True)
                 self.reserved.discard(segment.path.name)
 
+    def release(self, segments: Iterable[Segment]) -> None:
+        """Let go of files that no manifest names or will name: the next commit removes them."""
+        with self._lock:
+            self.reserved -= {one.path.name for one in segments if one.path is not None}
+
     def _write_open_segment(self, path: str, dictionary: FacetDictionary) -> DictionaryEntry:
         """Write the values of a dictionary that no piece has yet."""
         num_values = len(dictionary)

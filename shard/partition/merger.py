@@ -349,6 +349,7 @@ def _merge(
     if not partition.replace_segments(parts, doc_maps, merged):
         partition.derived.discard([] if merged is None else [merged])
         return
+    partition.derived.release(segments)
     for segment in segments:
         segment.caches.clear()  # they refer to the segment and would keep it alive
     if merged is None or merged.path is not None:

@@ -353,6 +353,11 @@ class Partition:
         """Close the environment; the threads of writer and merger must have ended."""
         self.environment.close()
 
+    def bytes_in_memory(self) -> int:
+        """Return the size of the newest state's segments that are not files yet."""
+        views = self._history.newest.views
+        return sum(view.segment.size for view in views if view.segment.path is None)
+
     @property
     def file_bytes(self) -> int:
         """Approximate size of the files of the newest state."""

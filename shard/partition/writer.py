@@ -59,6 +59,8 @@ from shard.storage.group_log import (
 )
 from shard.storage.positions import write_positions
 
+WAITING_FACTOR = 2
+"""The writer itself writes files while segments of so many times `flush_bytes` are in memory."""
 OPEN_SEGMENT_DOCS_MAX = 32
 OPEN_SEGMENT_BYTES_MAX = 256 << 10
 """Bound of the open segment: rebuilding it takes 0.25 ms."""
@@ -172,6 +174,8 @@ class Writer:
         fault("writer.index")
         self._publish(state, group, segment, open_segment)
         fault("writer.publish")
+        if segment is not None and segment.path is not None:
+            self._name_file()
         return ApplyResponse(planned.outcomes, planned.text_ids)
 
     def _in_turn(
@@ -474,8 +478,34 @@ class Writer:
             additions.count >= OPEN_SEGMENT_DOCS_MAX
             or len(additions.payload) >= OPEN_SEGMENT_BYTES_MAX
         ):
-            return segment, None
+            return self._in_file_if_many_wait(segment), None
         return segment, OpenSegment(segment.uid, additions, records)
+
+    def _in_file_if_many_wait(self, segment: Segment) -> Segment:
+        """Return a large segment, as a file if merges do not keep up with the groups.
+
+        One merge may take minutes. What is in memory meanwhile would have to be indexed again at
+        the next start.
+        """
+        partition = self._partition
+        settings = partition.settings
+        if (
+            segment.num_docs < settings.flush_docs
+            or partition.bytes_in_memory() < WAITING_FACTOR * settings.flush_bytes
+        ):
+            return segment
+        try:
+            return partition.derived.write(segment)
+        except OSError as error:
+            _log.warning("segment stays in memory", index=partition.number, reason=str(error))
+            return segment
+
+    def _name_file(self) -> None:
+        """Name a new file in the manifest, so that the next start finds it."""
+        try:
+            self._partition.commit_derived()
+        except OSError as error:  # the merger will, with its own
+            _log.warning("manifest not written", index=self._partition.number, reason=str(error))
 
     def _publish(
         self, state: State, group: Group, segment: Segment | None, open_segment: OpenSegment | None

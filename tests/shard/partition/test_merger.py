@@ -17,7 +17,8 @@ from common.process import faults
 from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
-from shard.partition.merger import Job, Merger, flush
+from shard.partition.merger import Job, Merger, flush, work
+from shard.partition.opening import Opening
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
 from shard.segment.snapshot import Snapshot
@@ -178,3 +179,43 @@ def test_full_disk_is_survived(running: Running) -> None:
         faults.arm("")
 
     assert _live(running.partition.newest) == dict.fromkeys(range(100), 19)
+
+
+def test_a_load_that_merges_do_not_follow_goes_to_files(tmp_path: Path) -> None:
+    settings = dataclasses.replace(_SETTINGS, flush_docs=100, flush_bytes=10_000)
+    running = Running(tmp_path / "index-1", settings)
+    running.merger.stop()  # as if it were at one merge all the time
+    partition = running.partition
+    ids = iter(range(1_000_000))
+    for seq in range(1, 9):
+        running.apply(2 * seq, 0, [(next(ids), seq) for _ in range(200)])
+        running.apply(2 * seq + 1, 0, [(next(ids), seq) for _ in range(40)])
+    paths = [view.segment.path for view in partition.newest.views]
+    assert paths[0] is None  # few wait yet
+    in_files = [path for path in paths if path is not None]
+    assert len(in_files) >= 5
+    expected = _live(partition.newest)
+    manifest = partition.derived.read_manifest()
+    assert manifest is not None
+    assert [entry.file for entry in manifest.segments] == [path.name for path in in_files]
+
+    # A kill: the next start indexes only what was in memory.
+    running.thread.shutdown()
+    running.writer.close()
+    partition.close()
+    opening = Opening()
+    again = Partition.open(tmp_path / "index-1", 1, settings, opening=opening)
+    assert opening.num_built == sum(
+        view.segment.num_docs for view in again.newest.views if view.segment.path is None
+    )
+    assert _live(again.newest) == expected
+    files = {view.segment.path for view in again.newest.views}
+    assert files.issuperset(in_files)
+
+    while work(again, is_idle=True):
+        pass
+    again.commit_derived()
+    assert _live(again.newest) == expected
+    left = {path.name for path in (tmp_path / "index-1").glob("segment-*")}
+    assert left == {view.segment.path.name for view in again.newest.views if view.segment.path}
+    again.close()
