@@ -38,7 +38,7 @@ def test_the_position_is_written_by_one_at_a_time(
         num_writing -= 1
 
     async def save_together() -> None:
-        nobody: Any = SimpleNamespace()
+        nobody: Any = SimpleNamespace(placed=None)
         settings = Settings(data_dir=tmp_path, log_url="nats://a:4222")
         log = SharedLog(nobody, nobody, settings, LogStream("nats://a:4222", "facetd"))
 
