@@ -159,10 +159,7 @@ class TruthTeller:
         masks = []
         for part in self.parts:
             mask = np.zeros(len(part), bool)
-            for column, ends in (
-                (part.title, part.title_ends),
-                (part.description, part.description_ends),
-            ):
+            for column, ends in _texts(part):
                 starts = np.arange(max(0, len(column) - len(numbers) + 1))
                 for offset, number in enumerate(numbers):
                     starts = starts[column[starts + offset] == number]
@@ -190,10 +187,7 @@ class TruthTeller:
         masks = []
         for part in self.parts:
             mask = np.zeros(len(part), bool)
-            for column, ends in (
-                (part.title, part.title_ends),
-                (part.description, part.description_ends),
-            ):
+            for column, ends in _texts(part):
                 mask[np.searchsorted(ends, np.flatnonzero(wanted[column]), "right")] = True
             masks.append(mask)
         return np.concatenate(masks)
@@ -227,6 +221,11 @@ class TruthTeller:
             counts=tuple(count for count in top.tolist() if count),
             values={names[i]: int(counts[i]) for i in np.flatnonzero(counts >= enough)},
         )
+
+
+def _texts(part: Items) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:
+    """Return the word numbers of each text field, and where each item's end."""
+    return (part.title, part.title_ends), (part.description, part.description_ends)
 
 
 def _greatest(values: NDArray[Any], groups: NDArray[Any]) -> NDArray[Any]:
