@@ -1,14 +1,14 @@
-"""facetd and its peers side by side: same items, same queries, answers checked.
+"""facetd and its peers: same items, same queries, results checked.
 
     python -m benchmarks.compare --items 100000 --peers facetd,lucene,tantivy --rounds 3
 
-Every peer loads the corpus and is left alone until it has tidied up, then all take turns in rounds:
-open, (first round) compare answers with the brute-force truth, run Q1-Q16 with one client and with
-sixteen, weigh the processes, close. The floor, the same frame with empty work, is measured in every
-round. Result caches are off; tables show medians over the rounds. "facetd:4" is facetd with four
-shards, "facetd+cache" has its result cache on: its first answers fill it, so it shows what repeated
-searches cost. "lucene:2" searches with two threads a query, as two shards do; "lucene+merged" has
-one segment.
+Every peer loads the corpus and gets time to finish background work, then all take turns in rounds:
+open, (first round) compare results with the brute-force truth, run Q1-Q16 with one client and with
+sixteen, measure the processes' memory, close. The floor, the same HTTP stack without a search, is
+measured in every round. Result caches are off; tables show medians over the rounds. "facetd:4" is
+facetd with four shards, "facetd+cache" has its result cache on: its first requests fill it, so it
+shows the cost of repeated searches. "lucene:2" searches with two threads a query, as two shards do;
+"lucene+merged" has one segment.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DISAGREES = " ≠"
 
 @dataclass(slots=True)
 class Loaded:
-    """What loading took and left."""
+    """Time and space of a load."""
 
     seconds: float
     items_per_second: float
@@ -51,7 +51,7 @@ class Loaded:
 
 @dataclass(slots=True)
 class Round:
-    """What one turn of one peer showed."""
+    """Results of one turn of one peer."""
 
     open_seconds: float
     memory: processes.Memory = field(default_factory=processes.Memory)
@@ -88,7 +88,7 @@ class Workload:
             self._known = {key: Truth.from_json(truth) for key, truth in notes.items()}
 
     def truth(self, class_name: str, number: int, rule: TypoRule) -> Truth:
-        """Return the right answer to a query, found once and kept beside the corpus."""
+        """Return the correct result of a query, computed once and kept beside the corpus."""
         query = self.queries[class_name][number]
         key = f"{query} {rule if query.num_typos else ''}"
         if key not in self._known:
@@ -97,7 +97,7 @@ class Workload:
         return self._known[key]
 
     def forget_items(self) -> None:
-        """Free the columns of the corpus and write down what they told."""
+        """Free the columns of the corpus and save the truths computed from them."""
         if self._teller is not None:
             notes = {key: asdict(truth) for key, truth in self._known.items()}
             self._notes.write_text(json.dumps(notes))
@@ -105,7 +105,7 @@ class Workload:
 
 
 def check(peer: Peer, workload: Workload, count: int = CHECKED_QUERIES) -> dict[str, str]:
-    """Compare answers with the truth; returns what differs, by class."""
+    """Compare results with the truth; returns the differences by class."""
     wrong: dict[str, str] = {}
     for class_name in peer.classes:
         found, asked, until = [], 0, time.monotonic() + CHECK_SECONDS
@@ -132,7 +132,7 @@ def load(peer: Peer, workload: Workload) -> Loaded:
 
 
 def open_until_right(peer: Peer, workload: Workload) -> float:
-    """Open a loaded peer; returns the seconds until the first right answer."""
+    """Open a loaded peer; returns the seconds until the first correct response."""
     texts = [query.text for query in workload.queries["Q1"]]
     number = next(i for i, text in enumerate(texts) if " " not in text)  # every peer gets one word
     query = workload.queries["Q1"][number]
@@ -169,7 +169,7 @@ def run_class(
 def take_turn(
     peer: Peer, workload: Workload, classes: Sequence[str], seconds: float, result: Result
 ) -> None:
-    """Open, check if this is the first time, measure, weigh, close."""
+    """Open, check results the first time, measure classes and memory, close."""
     try:
         turn = Round(open_seconds=open_until_right(peer, workload))
         if not result.rounds:
@@ -302,7 +302,7 @@ class Report:
         return [to_floor, to_best]
 
     def agreement(self) -> str:
-        """Say which answers differ from the truth."""
+        """Report which results differ from the truth."""
         lines = [
             f"- {name} {class_name}: {difference}"
             for name, result in self.found.items()
@@ -312,7 +312,7 @@ class Report:
         return "\n".join(lines) or "All totals, facet counts, values and sorted prices are right."
 
     def spread(self) -> str:
-        """Say how far the medians of the rounds are apart."""
+        """Report the spread of the rounds' medians."""
         ratios = []
         for result in self.found.values():
             for class_name in self.classes:
@@ -396,7 +396,7 @@ def compare(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 
 
 def _load_or_reuse(peer: Peer, workload: Workload, *, reuses: bool) -> Loaded:
-    """Load a peer, unless what an earlier run has loaded shall be used."""
+    """Load a peer, unless the load of an earlier run is to be reused."""
     note = peer.folder.with_suffix(".json")
     if reuses and note.exists() and peer.folder.exists():
         return Loaded(**json.loads(note.read_text()))

@@ -1,4 +1,4 @@
-"""The floor: what the frame of the service costs with no work in it.
+"""The floor: the cost of the service's HTTP stack and fan-out without a search.
 
     python -m benchmarks.floor --rounds 3 --seconds 3 --shards 1,2,4,8
 
@@ -6,7 +6,7 @@
     item        handler, one call to one echo shard, 490 bytes back            (floor of Q6)
     fan-out N   handler, a search to N echo shards, 10 hits and 4 facets spliced (of the others)
 
-Every other measurement is also told as a multiple of "fan-out 2" of the same run.
+Every other measurement is also reported as a multiple of "fan-out 2" of the same run.
 """
 
 from __future__ import annotations

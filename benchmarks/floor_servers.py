@@ -1,4 +1,4 @@
-"""Servers with nothing to do: the front of the service, and shards that answer the same always.
+"""Servers with nothing to do: the front of the service, and shards with a constant response.
 
     python -m benchmarks.floor_servers shard PORT
     python -m benchmarks.floor_servers front PORT [SHARD_PORT …]

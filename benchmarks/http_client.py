@@ -1,4 +1,4 @@
-"""A small keep-alive HTTP client: loads, checks and single questions; wrk makes the load."""
+"""A small keep-alive HTTP client: loads, checks and single requests; wrk generates the load."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class HttpClient:
     ) -> tuple[int, bytes]:
         """Send a request and return status and body.
 
-        A kept connection that the server has closed meanwhile is opened again, once, unless the
+        An idle connection that the server has closed meanwhile is reopened, once, unless the
         body is a stream, which cannot be sent twice.
         """
         can_repeat = self._connection is not None and (body is None or isinstance(body, bytes))

@@ -6,9 +6,9 @@
 Reads the sets from `../shared/data` beside the checkout (or --data), an index each, configured with
 the language and the fields only.
 
-Typing: titles drawn with a seed are typed letter by letter, as an interface does that searches at
-every keystroke. A title that was among the first ten at the keystroke before, in the same word,
-and is not any more has vanished. Names: whole names are typed, of packages drawn with a seed and of
+Typing: titles drawn with a seed are typed letter by letter, like an interface that searches at
+every keystroke. A title has vanished if it was among the first ten at the previous keystroke, in
+the same word, and no longer is. Names: whole names are typed, of packages drawn with a seed and of
 the cities with the most people; an item of that name should be first.
 """
 
@@ -25,8 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import processes, results
-from benchmarks.relevance import DATA, SEED, NoData, Searcher, read_items, serving
+from benchmarks import results
+from benchmarks.relevance import (
+    SEED,
+    NoData,
+    Searcher,
+    begin,
+    parser_of_sets,
+    read_items,
+    save,
+    serving,
+)
 
 SHOWN = 10
 LETTERS_MIN = 2
@@ -55,7 +64,7 @@ CATALOGUES = (
 
 
 def keystrokes(title: str) -> Iterator[tuple[str, bool]]:
-    """Yield what stands in the box after each letter, and whether its word had letters before."""
+    """Yield the typed text after each letter, and whether its word had letters before."""
     text = title.casefold()
     for end in range(LETTERS_MIN, len(text) + 1):
         typed = text[:end]
@@ -157,26 +166,16 @@ def table(measured: Mapping[str, Mapping[str, int]]) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(prog="benchmarks.keystrokes")
-    made.add_argument("--data", type=Path, default=DATA)
-    made.add_argument("--sets", default=",".join(c.name for c in CATALOGUES))
+    made = parser_of_sets("benchmarks.keystrokes", (one.name for one in CATALOGUES))
     made.add_argument("--titles", type=int, default=150, help="that are typed, of each set")
-    made.add_argument("--port", type=int, help="of a running facetd (default: start one)")
-    made.add_argument("--shards", type=int, default=2)
-    made.add_argument("--configuration", default="{}", help="JSON, added to every index's")
-    made.add_argument("--parameters", default="{}", help="JSON, added to every search's")
     return made
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Type, print, save."""
     options = parser().parse_args(arguments)
+    machine = begin(options)
     wanted = options.sets.split(",")
-    for name in wanted:
-        if not (options.data / name / "items.ndjson.gz").exists():
-            raise NoData(f"no set {name!r} in {options.data}; --data names the folder")
-    machine = processes.machine()
-    sys.stdout.write(results.describe(machine) + "\n\n")
     with serving(options.port, options.shards) as searcher:
         measured = {
             catalogue.name: measure(searcher, options.data, catalogue, options)
@@ -184,8 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
             if catalogue.name in wanted
         }
     sys.stdout.write(table(measured) + "\n")
-    asked = {name: str(value) for name, value in vars(options).items() if name != "data"}
-    return results.save("keystrokes", {"machine": machine, "options": asked, "sets": measured})
+    return save("keystrokes", machine, options, measured)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def home() -> Path:
-    """Return the folder of everything that measuring needs and nobody wants to keep."""
+    """Return the folder of disposable files: corpora, requests, logs, installed peers."""
     default = Path("~/.cache/facetd-benchmarks").expanduser()
     path = Path(os.environ.get("FACETD_BENCHMARKS_HOME", default))
     path.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def home() -> Path:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -72,7 +72,7 @@ class Running:
         return list(_with_descendants(self.process.pid))
 
     def wait_until(self, is_ready: Callable[[], bool], seconds: float = START_SECONDS) -> None:
-        """Ask until the answer is yes; fails when the process ends or time runs out."""
+        """Poll until a condition holds; fails when the process ends or time runs out."""
         deadline = time.monotonic() + seconds
         while True:
             if self.process.poll() is not None:
@@ -88,14 +88,19 @@ class Running:
         """Wait for a process that ends by itself; returns its greatest resident size in bytes."""
         peak = 0
         while self.process.poll() is None:
-            peak = max(peak, sum(_status_bytes(pid, "VmHWM") for pid in self.pids()))
+            peak = max(peak, sum(status_bytes(pid, "VmHWM") for pid in self.pids()))
             time.sleep(0.1)
         if self.process.returncode:
             raise RuntimeError(f"ended with {self.process.returncode}; see {self.log}")
         return peak
 
+    def kill(self) -> None:
+        """Kill the process and its session at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
     def stop(self) -> None:
-        """End the process in order; by force what does not end. Only its own session is touched."""
+        """Stop the process, by force if need be. Only its own session is touched."""
         pids = self.pids()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -125,7 +130,8 @@ def _is_alive(pid: int) -> bool:
     return stat.rpartition(") ")[2][:1] != "Z"
 
 
-def _status_bytes(pid: int, name: str) -> int:
+def status_bytes(pid: int, name: str) -> int:
+    """Return a size of a process as `/proc/PID/status` names it, 0 if it has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith(name + ":"):
@@ -137,7 +143,7 @@ class Memory(NamedTuple):
     """Proportional set size of processes, bytes: a page that several share counts once.
 
     Attributes:
-        own: anonymous and shared memory, which only ending the process gives back.
+        own: anonymous and shared memory, released only when the process ends.
         files: pages of the page cache that are mapped, which the system takes when it needs them.
     """
 
@@ -151,7 +157,7 @@ class Memory(NamedTuple):
 
 
 def memory(pids: Sequence[int]) -> Memory:
-    """Return what memory processes hold together."""
+    """Return the memory that processes hold together."""
     kilobytes = {"Pss": 0, "Pss_File": 0}
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -177,7 +183,7 @@ def processor_seconds(pids: Sequence[int]) -> dict[str, float]:
 
 
 class ProcessorMeter:
-    """Tells the processor time that processes take from now on."""
+    """Measures the processor time that processes take from now on."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self.pids = pids
@@ -194,7 +200,7 @@ class ProcessorMeter:
 
 
 def wait_for_rest(pids: Sequence[int]) -> None:
-    """Wait until processes have nothing to do any more, as when a load and its merges are done.
+    """Wait until processes are idle, as when a load and its merges are done.
 
     Rest are `REST_SECONDS` in which all of them take less than a twentieth of a core; what never
     rests is waited for `REST_SECONDS_MAX`.

@@ -1,4 +1,4 @@
-"""The queries Q1-Q16 that engines are asked, seeded and of many shapes.
+"""The queries Q1-Q16, seeded and of many shapes.
 
 Q1  full text, top 10              words log-uniform in rank, one or two, all required
 Q2  Q1 + the 10 greatest values of each of 4 facets
@@ -18,7 +18,7 @@ Q14 three common words, all required
 Q15 a range of prices + 4 facets, counted within the hits
 Q16 one word, tags = a AND country in (b, c, d), dearest first
 
-Q1-Q10 are asked of every engine, the others of those whose adapter knows how (`Peer.classes`).
+Every engine runs Q1-Q10; the others run where the adapter supports them (`Peer.classes`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ RANGE_SHARES = (0.005, 0.25)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is asked, in no engine's language."""
+    """One query, in no engine's language."""
 
     text: str = ""
     filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

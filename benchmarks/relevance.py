@@ -8,7 +8,7 @@ Reads the sets from `../shared/data` beside the checkout (or --data). Every set 
 index of its own with its language and text fields, nothing else: one set of ranking parameters for
 all. Queries go with `match: any` and as they are; 1,000 results each. Then once more with one
 random edit (seeded) in each word of five letters or more, and once with the last word cut to three
-to five letters, as somebody has it who is still typing. The baselines are Lucene's BM25.
+to five letters, as if the user were still typing. The baselines are Lucene's BM25.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import gzip
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -341,18 +341,46 @@ def _four_digits(rows: Sequence[Sequence[results.Cell]]) -> list[list[results.Ce
     return [[f"{c:.4f}" if isinstance(c, float) else c for c in row] for row in rows]
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    made = argparse.ArgumentParser(prog="benchmarks.relevance")
+def parser_of_sets(program: str, names: Iterable[str]) -> argparse.ArgumentParser:
+    """Return the parser of a program that loads data sets into facetd, with these by default."""
+    made = argparse.ArgumentParser(prog=program)
     made.add_argument("--data", type=Path, default=DATA)
-    made.add_argument("--sets", default=",".join([*(s.name for s in SETS), "xquad"]))
+    made.add_argument("--sets", default=",".join(names))
     made.add_argument("--port", type=int, help="of a running facetd (default: start one)")
     made.add_argument("--shards", type=int, default=2)
+    made.add_argument("--configuration", default="{}", help="JSON, added to every index's")
+    made.add_argument("--parameters", default="{}", help="JSON, added to every search's")
+    return made
+
+
+def begin(options: argparse.Namespace) -> dict[str, str]:
+    """Check that the sets are there; say and return what they are measured on.
+
+    Raises:
+        NoData: a set is missing.
+    """
+    for name in options.sets.split(","):
+        if not (options.data / name / "items.ndjson.gz").exists():
+            raise NoData(f"no set {name!r} in {options.data}; --data names the folder")
+    machine = processes.machine()
+    sys.stdout.write(results.describe(machine) + "\n\n")
+    return machine
+
+
+def save(
+    name: str, machine: Mapping[str, str], options: argparse.Namespace, measured: Mapping[str, Any]
+) -> Path:
+    """Save the measurements with their parameters."""
+    asked = {name: str(value) for name, value in vars(options).items() if name != "data"}
+    return results.save(name, {"machine": machine, "options": asked, "sets": measured})
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = parser_of_sets("benchmarks.relevance", [*(s.name for s in SETS), "xquad"])
     made.add_argument("--seed", type=int, default=0, help="of the typos and cuts")
     made.add_argument("--no-typos", action="store_true")
     made.add_argument("--no-cut", action="store_true", help="do not cut the last words")
-    made.add_argument("--configuration", default="{}", help="JSON, added to every index's")
-    made.add_argument("--parameters", default="{}", help="JSON, added to every search's")
     return made
 
 
@@ -360,11 +388,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     """Measure, print, save."""
     options = parser().parse_args(arguments)
     wanted = options.sets.split(",")
-    for name in wanted:
-        if not (options.data / name / "items.ndjson.gz").exists():
-            raise NoData(f"no judged set {name!r} in {options.data}; --data names the folder")
-    machine = processes.machine()
-    sys.stdout.write(results.describe(machine) + "\n\n")
+    machine = begin(options)
     measured: dict[str, Any] = {}
     with serving(options.port, options.shards) as searcher:
         for judged in SETS:
@@ -376,8 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         if "xquad" in wanted:
             measured["xquad"] = measure_xquad(searcher, options.data, options)
             sys.stdout.write(table_of_languages(measured["xquad"]) + "\n")
-    asked = {name: str(value) for name, value in vars(options).items() if name != "data"}
-    return results.save("relevance", {"machine": machine, "options": asked, "sets": measured})
+    return save("relevance", machine, options, measured)
 
 
 if __name__ == "__main__":

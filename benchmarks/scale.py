@@ -5,8 +5,8 @@
 
 Medians with one client; with --processor the processor time of all processes for each request,
 which other work on the machine hardly moves. Each row ends with the exponent b of the best fit
-cost = a * size ** b: 0 is constant, 1 linear. Where the frame of an answer dominates, small sizes
-pull b towards 0, so "b, work" fits what is left over the floor of the same run.
+cost = a * size ** b: 0 is constant, 1 linear. Where the fixed cost of a request dominates, small
+sizes pull b towards 0, so "b, work" fits the cost above the floor of the same run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchmarks.peers.facetd import CONFIGURATION, Facetd
 from benchmarks.queries import CLASSES, Query, make_queries
 
 FREQUENT = 50
-"""Words of so low a rank stand in many items."""
+"""Words of so low a rank are in many items."""
 
 Table = dict[str, dict[int, float]]
 """Row to size to cost."""

@@ -1,13 +1,13 @@
-"""What each shape of data costs, beside Q2: variants, trees, places, groups, brushes, calendars.
+"""Each shape of data against Q2: variants, trees, places, groups, brushes, calendars.
 
     python -m benchmarks.shapes
     python -m benchmarks.shapes --items 100000 --only "same + 4 facets,big page" --reuse
     python -m benchmarks.shapes --only "" --before ../facetd-of-last-month
 
 First the plain corpus (`corpus`), which uses none of it: its size on disk, and Q2. `--before` loads
-it with another checkout of facetd as well, for what a user pays who needs no shape. Then the corpus
-with everything (`shapes_corpus`), every shape with `REQUESTS` different requests: once after a
-start ("first", caches empty), then round and round with one client.
+it with another checkout of facetd as well, to show the cost to a user who needs no shape. Then the
+corpus with everything (`shapes_corpus`), every shape with `REQUESTS` different requests: once after
+a start ("first", caches empty), then in a cycle with one client.
 """
 
 from __future__ import annotations

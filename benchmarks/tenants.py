@@ -1,4 +1,4 @@
-"""An index for each tenant: what thousands of small ones cost, and whether one starves the others.
+"""An index for each tenant: the cost of thousands, and whether one starves the others.
 
     python -m benchmarks.tenants --indexes 10000 --items 200
     python -m benchmarks.tenants --indexes 10000 --grow; … --indexes 10000 --reuse
@@ -102,7 +102,7 @@ class Tenants:
         )
 
     def add_some(self) -> None:
-        """Write an item to some indexes, so that they have something that is in no file yet."""
+        """Write an item to some indexes, so that they have data that is in no file yet."""
         for number in self.random.sample(
             range(self.num_indexes), min(self.num_indexes, NUM_WRITTEN)
         ):
@@ -113,7 +113,7 @@ class Tenants:
     # --- the service
 
     def start(self, when: str) -> None:
-        """Start; note the seconds until everything that was acknowledged is there."""
+        """Start; note the seconds until all acknowledged items are there."""
         self._start(when)
         self.check()
 
@@ -140,22 +140,9 @@ class Tenants:
                 f"{len(listed)} indexes, {num_items} items; not {self.num_indexes} and {wanted}"
             )
 
-    def shard_pids(self) -> list[int]:
-        """Return the processes of the shards."""
-        stats = json.loads(self.service.client.ask("GET", "/_stats"))
-        return [shard["pid"] for shard in stats["shards"]]
-
     def stop(self) -> float:
         """Stop in order; returns the seconds."""
         return _ms(self.service.close) / 1_000
-
-    def kill(self) -> None:
-        """Kill all processes at once."""
-        running = self.service.running
-        assert running is not None
-        os.killpg(running.process.pid, signal.SIGKILL)
-        running.process.wait()
-        self.service.close()
 
     # --- what is measured
 
@@ -172,7 +159,7 @@ class Tenants:
         self.measure_shard_back()
         self.measure_snapshot()
         self.add_some()
-        self.kill()
+        self.service.kill()
         self.start("after kill -9")
 
     def measure_one(self) -> float:
@@ -232,7 +219,7 @@ class Tenants:
         client.close()
 
     def note_memory(self, when: str, one: float) -> None:
-        """Note what all processes take for each index, on top of what one index takes."""
+        """Note the memory of all processes for each index, above that of a service with one."""
         pids = self.service.pids()
         for name, num_bytes in _by_name(pids).items():
             self.note(f"{name}, {when}: PSS MB", num_bytes / 1e6)
@@ -265,7 +252,7 @@ class Tenants:
     def measure_shard_back(self) -> None:
         """Kill a shard; note when all serve again."""
         self.add_some()
-        pid = self.shard_pids()[0]
+        pid = self.service.shard_pids()[0]
         running = self.service.running
         assert running is not None
         started = time.monotonic()

@@ -1,4 +1,4 @@
-"""The right answers, by brute force over the columns of the corpus: slow, obvious, exact.
+"""The correct results, by brute force over the columns of the corpus: slow, obvious, exact.
 
 A top ten is not unique where counts are equal, so a truth gives the ten greatest counts and every
 value that has at least the tenth, with its count. Order by relevance differs between engines and
@@ -32,7 +32,7 @@ class FacetTruth:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What every right answer to a query has in common."""
+    """The properties that every correct result of a query has."""
 
     total: int = 0
     facets: dict[str, FacetTruth] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an engine answered."""
+    """The result of an engine."""
 
     total: int = 0
     facets: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Answer:
 
 
 def differences(query: Query, truth: Truth, answer: Answer) -> list[str]:
-    """Say in what an answer is wrong."""
+    """Describe how a result is wrong."""
     if query.item_id is not None:
         return [] if answer.ids == [query.item_id] else [f"item {answer.ids}"]
     if answer.total != truth.total:

@@ -1,9 +1,9 @@
-"""Looking words up among many: typos and prefixes, in process, without the rest of the service.
+"""Vocabulary lookup: typos and prefixes, in process, without the rest of the service.
 
     python -m benchmarks.vocabulary --terms 500000
 
-Terms are words of random syllables, as long as words are. Asked for are words with one random edit
-(typos 1; 2 for those of nine letters and more), beginnings of two letters and of four, and
+Terms are words of random syllables, as long as real words. Lookups are for words with one random
+edit (typos 1; 2 for those of nine letters and more), beginnings of two letters and of four, and
 half-typed words with one edit.
 """
 

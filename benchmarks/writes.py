@@ -62,7 +62,7 @@ def measure_single_items(service: Facetd, seconds: float, num_items: int) -> wrk
 
 
 class Loading:
-    """Loads items into the searched index at full speed, again and again, until it is enough."""
+    """Loads items into the searched index at full speed, repeatedly, until it is stopped."""
 
     def __init__(self, service: Facetd, items: Path) -> None:
         self.service = service
@@ -79,7 +79,7 @@ class Loading:
             while not self._is_ended.is_set():
                 loader.load_file(self.items)
                 self.num_loads += 1
-        except Exception as error:  # told to who waits for the thread
+        except Exception as error:  # reported to the caller that joins the thread
             self.failure = error
         finally:
             loader.client.close()
@@ -96,7 +96,7 @@ class Loading:
 
 
 class Disk(NamedTuple):
-    """What the disk itself takes for a durable write."""
+    """The time of a durable write on the disk itself."""
 
     median_ms: float
     p99_ms: float
@@ -105,7 +105,7 @@ class Disk(NamedTuple):
 
 
 def measure_disk(folder: Path, num_threads: int, seconds: float = 1.0) -> Disk:
-    """Write in place and sync, again and again, each thread in a file of its own."""
+    """Write in place and sync in a loop, each thread in a file of its own."""
     took: list[float] = []
 
     def write() -> None:

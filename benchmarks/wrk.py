@@ -15,11 +15,11 @@ SCRIPT = Path(__file__).with_name("requests.lua")
 
 
 class MissingTool(Exception):
-    """A program that measuring needs is not installed; the message says how to get it."""
+    """A required program is not installed; the message says how to get it."""
 
 
 class Load(NamedTuple):
-    """What one run of a load generator saw."""
+    """Results of one run of a load generator."""
 
     median_ms: float
     p99_ms: float
@@ -33,7 +33,7 @@ class Load(NamedTuple):
 
 
 def is_installed() -> bool:
-    """Tell whether wrk is there."""
+    """Return whether wrk is installed."""
     return shutil.which("wrk") is not None
 
 
@@ -48,7 +48,7 @@ def write_requests(path: Path, requests: Iterable[HttpRequest]) -> Path:
 
 
 def run(port: int, requests: Path, *, connections: int, seconds: float) -> Load:
-    """Send the requests of a file round and round for some seconds."""
+    """Send the requests of a file in a cycle for some seconds."""
     command = start(port, requests, connections=connections, seconds=seconds)
     output, complaints = command.communicate()
     return read(output, complaints)

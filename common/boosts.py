@@ -43,7 +43,7 @@ NO_POINT: Final = (
     'has points: a boost of it needs the point to count from, such as {"decay": 2000, "origin": '
     '{"lat": 48.2, "lng": 16.4}}'
 )
-"""What is wrong with a boost of a field of points without one."""
+"""The error of a boost of a field of points without an origin."""
 
 Report: TypeAlias = Callable[[str, str], None]
 """Takes the path within the value, and what would be valid."""

@@ -1,4 +1,4 @@
-"""The data directory: its layout, its owner, and what it was made for.
+"""The data directory: its layout, its owner and its parameters.
 
     DATA/
       MANIFEST.json     format, shard count, hash function: checked before anything else is read
@@ -118,7 +118,7 @@ def snapshots_folder(data: Path) -> Path:
 
 
 def analytics_folder(data: Path) -> Path:
-    """Return the folder of what was searched for, by day."""
+    """Return the folder of the analytics, by day."""
     return data / "analytics"
 
 
@@ -132,7 +132,7 @@ def endpoint_path(data: Path, shard: int) -> Path:
     return shard_folder(data, shard) / "endpoint.json"
 
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: bytes | bytearray, *, mode: int = 0o644) -> None:
     """Replace a file so that a crash at any moment leaves the old or the new one, whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
@@ -197,7 +197,7 @@ def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until what was written to a file is on disk, whichever process wrote it."""
+    """Wait until all writes to a file are on disk, whichever process made them."""
     with path.open("rb", buffering=0) as file:
         os.fsync(file.fileno())
 

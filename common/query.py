@@ -21,27 +21,29 @@ class MatchKind(IntEnum):
     """How a vocabulary term matches a query word, best first."""
 
     EXACT = 0
-    """The folded word itself."""
-    STEM = 1
+    """The folded word itself, whatever its accents."""
+    SPELLING = 1
+    """The word with the accents that were typed: always beside EXACT."""
+    STEM = 2
     """Another form of the word: same stem in the field's language."""
-    SYNONYM = 2
+    SYNONYM = 3
     """A synonym from the configuration."""
-    SPACING = 3
+    SPACING = 4
     """The same letters written together or apart: "spider man" for spiderman, and vice versa."""
-    COMPLETION = 4
+    COMPLETION = 5
     """The word is the beginning of the term, and a word of the index itself."""
-    PREFIX = 5
+    PREFIX = 6
     """The word is the beginning of the term, and no word of the index, or of too many terms."""
-    INFIX = 6
+    INFIX = 7
     """The term has the word somewhere inside."""
-    TYPO_1 = 7
+    TYPO_1 = 8
     """One edit (insertion, deletion, substitution, transposition) away, with the same first letter.
     """
-    TYPO_1_FORM = 8
+    TYPO_1_FORM = 9
     """Another form of a correction that is such an edit away: guitars for guitr."""
-    TYPO_2 = 9
+    TYPO_2 = 10
     """Two edits away, or one that makes another first letter."""
-    TYPO_2_FORM = 10
+    TYPO_2_FORM = 11
     """Another form of a correction that is so far away."""
 
 
@@ -78,6 +80,14 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     and whose other forms match as well."""
     correction_kind: int = 0
     """TYPO_1 or TYPO_2: how the corrections match, all alike; 0 without any."""
+    spellings: tuple[tuple[str, str], ...] = ()
+    """Terms of the spellings with accents that were typed, each with the word as typed (kind
+    SPELLING)."""
+
+    @property
+    def correction_typos(self) -> int:
+        """Edits that a field must allow for the corrections to count there."""
+        return 1 if self.correction_kind == MatchKind.TYPO_1 else self.typos
 
     def phrase_kind(self, phrase: tuple[str, ...]) -> MatchKind:
         """Return how an alternative of several words matches: as typed, a synonym, or a spacing."""

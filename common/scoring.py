@@ -27,6 +27,9 @@ PROXIMITY_DEFAULT: Final = 0.2
 IDF_SHIFT: Final = 0.25
 IDF_SHARE_MIN: Final = 0.1
 """A word in most documents says less than its idf: subtract the shift, but keep a share."""
+OTHER_SPELLING_FACTOR: Final = 0.1
+"""Weight of an occurrence of a word with other accents than typed, or none, relative to one as
+typed. Vietnamese tells most of its words apart by accents alone."""
 STEM_FACTOR: Final = 0.75
 """Weight of another form of a word or of its correction (same stem), relative to that itself."""
 SYNONYM_FACTOR: Final = 0.1
@@ -35,7 +38,7 @@ text of five times the average length scores more than the synonym in the shorte
 SPACING_FACTOR: Final = 0.5
 """Weight of an occurrence of the word written together or apart, relative to one as typed."""
 COMPLETION_FACTOR: Final = 0.6
-"""Weight of an occurrence of what a whole word begins, relative to one of the word itself."""
+"""Weight of an occurrence of a whole word's completion, relative to one of the word itself."""
 COMPLETIONS_MAX: Final = 20_000
 """What a whole word begins is ranked near the word itself if documents have it at most so often:
 beyond that, a few letters are no word yet, and scoring all would take long."""
@@ -78,7 +81,8 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     A word has the rarity of its best tier in the index: terms as typed, their other forms,
     synonyms and spacings, else terms with this prefix, else those that have it inside, else typos.
     Lower tiers get a small part of that, however rare they are: a misspelt word must not outweigh a
-    correct one for being rare.
+    correct one for being rare. A word with typed accents has the rarity of that spelling, if the
+    index has it.
 
     Args:
         doc_freqs: live documents by `MatchKind`, of all shards. Of the forms of corrections it only
@@ -90,8 +94,9 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
         one tier: that all documents with another form also have the word itself may be due to
         fields that are not searched.)
     """
+    spelt = doc_freqs[MatchKind.SPELLING]
     frequent = (
-        sum(doc_freqs[: MatchKind.PREFIX]),
+        (spelt or doc_freqs[MatchKind.EXACT]) + sum(doc_freqs[MatchKind.STEM : MatchKind.PREFIX]),
         doc_freqs[MatchKind.PREFIX],
         doc_freqs[MatchKind.INFIX],
         doc_freqs[MatchKind.TYPO_1],
@@ -106,12 +111,14 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     for tier in present:
         by_tier[tier] = idf * BEST_FACTORS[best] * (1.0 if tier == best else LESSER_FACTOR)
     typed = by_tier[0]
+    folded = OTHER_SPELLING_FACTOR if spelt else 1.0
     return (
-        typed,
+        typed * folded,
+        typed if spelt else 0.0,
         typed * STEM_FACTOR,
         typed * SYNONYM_FACTOR,
         typed * SPACING_FACTOR,
-        typed * COMPLETION_FACTOR,
+        typed * COMPLETION_FACTOR * folded,
         *by_tier[1:4],
         by_tier[3] * STEM_FACTOR if doc_freqs[MatchKind.TYPO_1_FORM] else 0.0,
         by_tier[4],

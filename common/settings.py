@@ -64,13 +64,13 @@ def setting(
 def log_level_setting() -> Any:
     """Declare the setting `log_level`, which all processes have."""
     return setting(
-        "info", "level", "least that is logged", choices=("debug", "info", "warning", "error")
+        "info", "level", "minimum level to log", choices=("debug", "info", "warning", "error")
     )
 
 
 def log_style_setting() -> Any:
     """Declare the setting `log_style`, which all processes have."""
-    return setting("text", "style", "of log lines", choices=("text", "json"))
+    return setting("text", "style", "format of log lines", choices=("text", "json"))
 
 
 class Origin(NamedTuple):

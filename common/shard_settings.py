@@ -27,61 +27,62 @@ class ShardSettings:
     map_bytes_max: int = setting(
         MAP_BYTES_DEFAULT,
         "bytes",
-        "greatest size of data.mdb per index; address space only",
+        "largest size of data.mdb per index; reserves address space only",
         at_least=1 << 20,
     )
     map_watermark_percent: int = setting(
         90,
         "%",
-        "of map_bytes_max in use from which items are refused; deletes go on",
+        "share of map_bytes_max above which new items are refused; deletes still work",
         at_least=1,
         at_most=100,
     )
     free_bytes_min: int = setting(
         64 << 20,
         "bytes",
-        "of the disk (but at most 3 % of it) that writes leave free",
+        "free disk space that writes never use (at most 3 % of the disk)",
         at_least=1,
     )
     resident_percent: int = setting(
         28,
         "%",
-        "of the files (but at least 192 MiB) that stay mapped after they were read",
+        "share of the files (at least 192 MiB) that stays mapped after reading",
         at_least=1,
         at_most=100,
     )
     recent_items_bytes_max: int = setting(
         8 << 20,
         "bytes",
-        "of items that were read lately and stay unpacked in memory per shard; 0: none",
+        "memory per shard for recently read items, which stay decompressed; 0: none",
         at_least=0,
     )
     flush_docs: int = setting(
         4_096,
         "documents",
-        "of segments in memory from which they are written to files",
+        "documents in in-memory segments that trigger a flush to files",
         at_least=1,
     )
     flush_bytes: int = setting(
-        32 << 20, "bytes", "of segments in memory from which they are written to files", at_least=1
+        32 << 20, "bytes", "bytes of in-memory segments that trigger a flush to files", at_least=1
     )
     idle_ms: int = setting(
-        1_000, "ms", "without a write after which an index is merged further", at_least=1
+        1_000, "ms", "time without writes after which an index is merged further", at_least=1
     )
     switch_interval_us: int = setting(
         100,
         "µs",
-        "for which a thread may hold the interpreter while another one waits",
+        "time that a thread may hold the interpreter while another one waits",
         at_least=1,
     )
     open_indexes_max: int = setting(
         256,
         "indexes",
-        "open at a time per shard; those used longest ago close, and open again when needed",
+        "indexes that a shard keeps open; the least recently used ones are closed and "
+        "reopened on demand",
         at_least=1,
     )
     slow_call_ms: int = setting(
-        0, "ms", "calls of the coordinator that take longer are logged; 0: none", at_least=0
+        0, "ms", "log calls from the coordinator that take longer; 0: none", at_least=0
     )
     limits: Limits = dataclasses.field(default_factory=Limits)
     """Those of the whole service; an item that is made of two by an update must keep them too."""

@@ -49,181 +49,201 @@ class Settings:
 
     # --- where
     data_dir: Path = setting(  # noqa: RUF009 - makes a field, not a shared value
-        _DATA_DIR, "folder", "where everything is stored"
+        _DATA_DIR, "folder", "folder that holds all data"
     )
-    snapshot_dir: str = setting(
-        "", "folder", "where snapshots are made; empty: the folder snapshots in data_dir"
-    )
+    snapshot_dir: str = setting("", "folder", "folder for snapshots; empty: snapshots in data_dir")
     host: str = setting(
-        "127.0.0.1", "address", "to listen on; beyond loopback needs a key or --insecure"
+        "127.0.0.1",
+        "address",
+        "address to listen on; other than loopback requires an API key or --insecure",
     )
     port: int = setting(
-        3000, "port", "of the HTTP interface; 0 takes a free one", at_least=0, at_most=65_535
+        3000, "port", "port of the HTTP API; 0 picks a free one", at_least=0, at_most=65_535
     )
     shards: int = setting(
         min(os.cpu_count() or 1, 64),
         "processes",
-        "the data are divided over; fixed when a data directory is made (then: reshard)",
+        "shard processes that the data is partitioned over; fixed once the data directory "
+        "exists (change it with facetd reshard)",
         at_least=1,
         at_most=64,
     )
     coordinators: int = setting(
         1,
         "processes",
-        "that answer searches over HTTP; the first also makes all changes",
+        "coordinator processes that serve searches; the first one also handles all changes",
         at_least=1,
         at_most=64,
     )
     shard_addresses: tuple[str, ...] = setting(
         (),
         "host:port",
-        "of shards that were started one by one, in order; empty: found in data_dir",
+        "shards that were started separately, in order of their ordinals; empty: found "
+        "through data_dir",
     )
 
     # --- who may
     insecure: bool = setting(
-        False, "yes/no", "listen beyond loopback without any API key (anyone may then do anything)"
+        False,
+        "yes/no",
+        "listen on other addresses than loopback without any API key: anyone may do anything",
     )
     allowed_hosts: tuple[str, ...] = setting(
-        (), "host names", "accepted in the Host header beside loopback and the address listened on"
+        (),
+        "host names",
+        "host names to accept in the Host header, besides loopback and the address listened on",
     )
     allowed_origins: tuple[str, ...] = setting(
-        (), "origins", "web pages of these origins may use the interface (CORS); '*' for any"
+        (), "origins", "origins of web pages that may call the API (CORS); '*' for any"
     )
 
     client_requests_per_second: float = setting(
         0.0,
         "requests/s",
-        "of one API key, or of one address without a key; more get 429; 0: no limit",
+        "rate limit per API key, or per address without a key; further requests get 429; 0: none",
         at_least=0.0,
     )
     trusted_proxies: tuple[str, ...] = setting(
         (),
         "addresses",
-        "or networks of proxies whose X-Forwarded-For names the client for the limit of requests",
+        "addresses or networks of proxies whose X-Forwarded-For identifies the client for "
+        "rate limiting",
     )
     client_burst: int = setting(
-        100, "requests", "a client may send at once where its rate is limited", at_least=1
+        100, "requests", "requests that a rate-limited client may send at once", at_least=1
     )
 
     # --- time
-    shard_timeout_ms: int = setting(
-        5_000, "ms", "within which a shard must answer a read", at_least=1
-    )
+    shard_timeout_ms: int = setting(5_000, "ms", "timeout of a read on a shard", at_least=1)
     write_timeout_ms: int = setting(
-        30_000, "ms", "within which a shard must answer a group of writes", at_least=1
+        30_000, "ms", "timeout of a group of writes on a shard", at_least=1
     )
     configure_timeout_ms: int = setting(
-        3_600_000, "ms", "within which all shards must have rebuilt an index", at_least=1
+        3_600_000, "ms", "timeout for all shards to rebuild an index", at_least=1
     )
     silent_shard_seconds: float = setting(
-        10.0, "s", "without a sign of life after which a shard process is killed", at_least=1.0
+        10.0,
+        "s",
+        "a shard process that shows no sign of life for this long is killed and restarted",
+        at_least=1.0,
     )
     stop_grace_seconds: float = setting(
-        6.0, "s", "that running requests get to finish when the service stops", at_least=0.0
+        6.0, "s", "time that running requests get to finish when the service stops", at_least=0.0
     )
 
     # --- writing
     group_bytes: int = setting(
-        8 * 1024 * 1024, "bytes", "of items a shard gets in one commit", at_least=64 * 1024
+        8 * 1024 * 1024, "bytes", "bytes of items in one commit on a shard", at_least=64 * 1024
     )
     group_operations: int = setting(
-        65_536, "operations", "in one commit, over all shards", at_least=1, at_most=2**31
+        65_536, "operations", "operations in one commit, over all shards", at_least=1, at_most=2**31
     )
     writes_waiting_max: int = setting(
-        10_000, "requests", "that wait to be written to one index; more are overload", at_least=1
+        10_000,
+        "requests",
+        "write requests that may queue for one index; further ones get 503 overloaded",
+        at_least=1,
     )
 
     # --- several hosts
     log_url: str = setting(
         "",
         "nats://host:port,…",
-        "of the log that several hosts share (NATS JetStream); empty: this host alone",
+        "log shared by several hosts (NATS JetStream); empty: single host",
     )
-    log_stream: str = setting("facetd", "name", "of the log's stream")
+    log_stream: str = setting("facetd", "name", "name of the log's stream")
     log_create: bool = setting(
         False,
         "yes/no",
-        "make the log where there is none yet, from what this directory has; only for the first "
-        "start of the first host",
+        "create the log from the contents of this data directory; only for the first start "
+        "of the first host",
     )
     log_replicas: int = setting(
-        3, "servers", "that store the log when it is made", at_least=1, at_most=5
+        3,
+        "servers",
+        "servers that store each entry of the log; applies when the log is created",
+        at_least=1,
+        at_most=5,
     )
     log_monitors: tuple[str, ...] = setting(
         (),
         "http://host:port",
-        "where the log's servers show their configuration; empty: port 8222 of each",
+        "monitoring addresses of the log's servers; empty: port 8222 of each server",
     )
     log_credentials: str = setting(
-        "", "file", "of NATS credentials; empty: those in log_url, if any"
+        "", "file", "file with NATS credentials; empty: those in log_url, if any"
     )
     log_system: str = setting(
         "",
         "user:password",
-        "of the log's system account, or a file of NATS credentials: hosts then ask for an "
-        "election when the log's leader is dead; empty: its servers notice after 4 to 9 s",
+        "user of the log's system account, or a file with NATS credentials; lets hosts "
+        "request an election when the log's leader is dead; empty: its servers notice after "
+        "4 to 9 s",
     )
     log_unsafe: bool = setting(
-        False, "yes/no", "use the log even if it may lose writes that it has confirmed"
+        False, "yes/no", "use the log even if its configuration can lose confirmed writes"
     )
 
     log_compare_seconds: float = setting(
         3_600.0,
         "s",
-        "after which hosts compare their contents again, item by item; 0: only when asked",
+        "interval at which hosts compare their contents item by item; 0: only on request",
         at_least=0.0,
     )
     log_host: str = setting(
-        "", "name", "of this host among several, for people; empty: host name and port"
+        "", "name", "name of this host in status and logs; empty: host name and port"
     )
     shards_here: str = setting(
         "",
         "ordinals",
-        "of the shards that this host holds of those of all hosts (shards_of), such as 0-3 or 0,2; "
-        "empty: each host holds all data",
+        "shards of the cluster (shards_of) that this host holds, such as 0-3 or 0,2; empty: "
+        "this host holds all data",
     )
     shards_of: int = setting(
         0,
         "shards",
-        "that the data of all hosts together are divided over, where each holds some (shards_here)",
+        "shards of the whole cluster, where each host holds some of them (shards_here)",
         at_least=0,
         at_most=64,
     )
     shard_replicas: int = setting(
         2,
         "hosts",
-        "that shall hold each shard, where each host holds some; facetd cluster status tells which "
-        "shards have fewer",
+        "hosts that should hold each shard, where each host holds some; facetd cluster "
+        "status lists shards with fewer",
         at_least=1,
         at_most=16,
     )
     rpc_listen: str = setting(
         "",
         "host:port",
-        "to listen on for other hosts, which read the shards of this one; beyond loopback needs "
-        "rpc_tls_cert or --insecure",
+        "address to listen on for other hosts, which read the shards of this one; other than "
+        "loopback requires rpc_tls_cert or --insecure",
     )
     rpc_advertise: str = setting(
-        "", "host:port", "at which other hosts reach rpc_listen; empty: just so"
+        "", "host:port", "address at which other hosts reach rpc_listen; empty: rpc_listen itself"
     )
     rpc_tls_cert: str = setting(
-        "", "file", "with this host's certificate for connections between hosts (PEM)"
+        "", "file", "file with this host's certificate for connections between hosts (PEM)"
     )
-    rpc_tls_key: str = setting("", "file", "with the key of that certificate (PEM)")
+    rpc_tls_key: str = setting("", "file", "file with the private key of rpc_tls_cert (PEM)")
     rpc_tls_ca: str = setting(
-        "", "file", "with the certificates that other hosts' certificates must be signed by (PEM)"
+        "", "file", "file with the CA certificates that sign other hosts' certificates (PEM)"
     )
 
     # --- searching
     result_cache_bytes: int = setting(
-        0, "bytes", "of answers kept until the next write to their index; 0: none", at_least=0
+        0,
+        "bytes",
+        "size of the cache of responses, which are valid until the next write to their "
+        "index; 0: no cache",
+        at_least=0,
     )
 
     analytics_days: int = setting(
         30,
         "days",
-        "for which it is kept what was searched for and clicked; 0: nothing is counted",
+        "retention of search and click analytics; 0: nothing is recorded",
         at_least=0,
         at_most=3_660,
     )
@@ -231,13 +251,11 @@ class Settings:
     # --- logs
     log_level: str = log_level_setting()
     log_style: str = log_style_setting()
-    slow_query_ms: int = setting(
-        0, "ms", "searches that take longer are logged; 0: none", at_least=0
-    )
+    slow_query_ms: int = setting(0, "ms", "log searches that take longer; 0: none", at_least=0)
     traces: bool = setting(
         False,
         "yes/no",
-        "send OpenTelemetry traces to OTEL_EXPORTER_OTLP_ENDPOINT; needs facetd[otel]",
+        "send OpenTelemetry traces to OTEL_EXPORTER_OTLP_ENDPOINT; requires facetd[otel]",
     )
 
     limits: Limits = dataclasses.field(default_factory=Limits)

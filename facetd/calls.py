@@ -94,7 +94,16 @@ def address_of(url: str) -> Address:
 
 
 def headers_of(key: str | None) -> dict[str, str]:
-    """Return the headers of every request."""
+    """Return the headers of every request.
+
+    Raises:
+        ValueError: the key has characters that no key has.
+    """
+    if key is not None and (not key.isascii() or not key.isprintable() or " " in key):
+        raise ValueError(
+            "the key has a blank, a line break or a character that no API key and no tenant token "
+            "has; give it as it was made, fk_ and all that follows"
+        )
     headers = {"Accept": "application/json", "User-Agent": "facetd-python"}
     return headers if key is None else {**headers, "Authorization": f"Bearer {key}"}
 

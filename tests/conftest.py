@@ -69,9 +69,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         file_of = {item: item.nodeid.partition("::")[0] for item in items}
         rank = {name: i for i, name in enumerate(long_files_first(dict.fromkeys(file_of.values())))}
         items.sort(key=lambda item: rank[file_of[item]])
-    if config.getoption("--long"):
-        return
-    skip = pytest.mark.skip(reason="takes minutes: run with --long")
+    if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+        _skip(items, "alone", "measures time or memory: run by itself, with -m alone")
+    if not config.getoption("--long"):
+        _skip(items, "long", "takes minutes: run with --long")
+
+
+def _skip(items: Iterable[pytest.Item], marker: str, reason: str) -> None:
     for item in items:
-        if "long" in item.keywords:
-            item.add_marker(skip)
+        if marker in item.keywords:
+            item.add_marker(pytest.mark.skip(reason=reason))

@@ -27,11 +27,18 @@ DIALECT = {
     r"\btail segment\b": "open segment",
     r"\blets the n-th\b": "makes the n-th … fail",
     r"\bcurious\b|\bgrants? (the|a) wish": "to schedule",
+    r"\b(no|some|any)body\b": "the actor: no client, another host, an operator",
+    r"\b(again and again|round and round|over and over)\b": "repeatedly; in a loop; to poll",
+    r"\bat (its|their) turn\b": "in order; when the entry is applied",
+    r"\b(words?|parts|stand) side by side\b": "adjacent, next to each other",
+    r"\bperhaps\b": "possibly, or a plain statement",
+    r"\b(built|computed|created) anew\b": "rebuilt, recomputed, replaced",
 }
 """Private words, and what to say for them."""
 _STANDARD = re.compile(
     r"\b(lag|left|leaves?|fall) behind|\bbehind (a|the|its|one|nginx|Caddy) ?(\w+ )?"
-    r"(prox|HTTP|balancer)|\bbehind that proxy|\bBehind a proxy|leaves behind",
+    r"(prox|HTTP|balancer)|\bbehind that proxy|\bBehind a proxy|leaves behind"
+    r"|(?-i:\b(ANY|NO)BODY\b)",
     re.IGNORECASE,
 )
 """Uses of these words that are everyone's."""

@@ -1,4 +1,4 @@
-"""What an engine must do to be compared, and what the adapters share."""
+"""The interface of an engine in the comparison, and code that the adapters share."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from benchmarks.queries import BASIC_CLASSES, Query
 from benchmarks.truth import Answer, TypoRule
 
 ANSWER_SECONDS = 5.0
-"""How long a server that is starting may take to answer; then it is asked again."""
+"""How long a starting server may take to respond before the request is repeated."""
 
 
 class NotInstalled(Exception):
-    """What a peer needs is not there; the message says how to install it."""
+    """A dependency of a peer is missing; the message says how to install it."""
 
 
 class Peer:
@@ -64,11 +64,11 @@ class Peer:
         raise NotImplementedError
 
     def open(self) -> None:
-        """Start serving what was loaded; returns when requests are answered."""
+        """Start serving the loaded data; returns when requests are answered."""
         raise NotImplementedError
 
     def request(self, query: Query) -> HttpRequest:
-        """Say a query in the engine's language."""
+        """Translate a query into the engine's language."""
         raise NotImplementedError
 
     def parse(self, query: Query, body: bytes) -> Answer:
@@ -113,6 +113,12 @@ class Peer:
             self.running.stop()
             self.running = None
 
+    def kill(self) -> None:
+        """Kill what runs, all processes at once."""
+        assert self.running is not None
+        self.running.kill()
+        self.close()
+
     def pids(self) -> list[int]:
         """Return all processes of the engine."""
         return self.running.pids() if self.running else []
@@ -124,7 +130,7 @@ class Peer:
     def measure(
         self, class_name: str, queries: Sequence[Query], *, clients: int, seconds: float
     ) -> wrk.Load:
-        """Ask the queries of a class round and round."""
+        """Send the queries of a class in a cycle."""
         file = self.home / "requests" / f"{self.name}-{class_name}.txt"
         wrk.write_requests(file, (self.request(query) for query in queries))
         return wrk.run(self.port, file, connections=clients, seconds=seconds)
@@ -158,7 +164,7 @@ class ThinPeer(Peer):
     """
 
     def request(self, query: Query) -> HttpRequest:
-        """Say a query in the common language of the thin servers."""
+        """Translate a query into the common language of the thin servers."""
         if query.item_id is not None:
             return HttpRequest(f"/item/{query.item_id}")
         parameters: dict[str, str | int] = {"page": query.page, "per_page": query.per_page}

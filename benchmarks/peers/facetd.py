@@ -57,6 +57,8 @@ class Facetd(Peer):
         self.num_shards = num_shards
         self.result_cache_bytes = RESULT_CACHE_BYTES if caches_results else 0
         self.folder = self.folder.with_name(f"{self.folder.name}-{num_shards}")
+        self.launcher: tuple[str, ...] = ()
+        """Words in front of the command, as of a program that limits the ones it starts."""
 
     def start_service(self) -> None:
         """Start the service on the folder, whatever is in it."""
@@ -66,7 +68,7 @@ class Facetd(Peer):
             python = self.checkout.absolute() / ".venv" / "bin" / "python"
         self.start(
             [
-                *(python, "-m", "coordinator", "serve"),
+                *(*self.launcher, python, "-m", "coordinator", "serve"),
                 *("--port", str(self.port), "--shards", str(self.num_shards)),
                 *("--data-dir", self.folder),
                 *("--result-cache-bytes", str(self.result_cache_bytes)),
@@ -79,6 +81,15 @@ class Facetd(Peer):
         """Create or configure an index."""
         body = json.dumps(configuration).encode()
         self.client.ask("POST", f"/{index}/configuration", body, JSON)
+
+    def shards(self) -> list[dict[str, Any]]:
+        """Return the shards as the service describes them."""
+        shards: list[dict[str, Any]] = json.loads(self.client.ask("GET", "/_stats"))["shards"]
+        return shards
+
+    def shard_pids(self) -> list[int]:
+        """Return the processes of the shards."""
+        return [shard["pid"] for shard in self.shards()]
 
     def load_file(self, items: Path, index: str = INDEX) -> dict[str, Any]:
         """Load a file of newline-delimited JSON in one streamed request."""
@@ -102,7 +113,7 @@ class Facetd(Peer):
         self.start_service()
 
     def request(self, query: Query) -> HttpRequest:
-        """Say a query; typos and prefixes are off where the peers have them off."""
+        """Translate a query; typos and prefixes are off where the peers have them off."""
         if query.item_id is not None:
             return HttpRequest(f"/{INDEX}/items/{query.item_id}")
         body: dict[str, Any] = {

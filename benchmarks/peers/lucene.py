@@ -116,7 +116,7 @@ class Lucene(ThinPeer):
 
 
 def _has_java_home() -> bool:
-    """Tell whether JAVA_HOME names a JDK that is new enough."""
+    """Return whether JAVA_HOME names a JDK that is new enough."""
     folder = os.environ.get("JAVA_HOME", "")
     release = Path(folder, "release")
     if not folder or not release.exists() or shutil.which("javac", path=f"{folder}/bin") is None:

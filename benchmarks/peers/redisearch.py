@@ -27,8 +27,8 @@ Command = tuple[str, ...]
 class RediSearch(Peer):
     """Redis with its search module; it rebuilds the index in memory when it starts.
 
-    wrk does not speak its protocol, so a Python client makes the load, from packed commands; with
-    16 clients that client takes a good part of the machine.
+    wrk does not speak its protocol, so a Python client generates the load, from packed commands;
+    with 16 clients that client takes a large share of the machine.
     """
 
     name: ClassVar[str] = "redisearch"
@@ -111,7 +111,7 @@ class RediSearch(Peer):
     def measure(
         self, class_name: str, queries: Sequence[Query], *, clients: int, seconds: float
     ) -> wrk.Load:
-        """Let the Python client send the queries round and round."""
+        """Have the Python client send the queries in a cycle."""
         file = self.home / "requests" / f"{self.name}-{class_name}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps([_commands(query) for query in queries]))

@@ -83,7 +83,7 @@ class Typesense(Peer):
         folder.rmdir()
 
     def request(self, query: Query) -> HttpRequest:
-        """Say a query; several at once where facets leave out their own filter."""
+        """Translate a query; several at once where facets ignore their own filter."""
         if query.item_id is not None:
             return HttpRequest(f"/collections/shop/documents/{query.item_id}", headers=KEY)
         if not query.is_disjunctive:

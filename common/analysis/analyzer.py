@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common.analysis.accents import is_spelling
 from common.analysis.characters import (
     CLASS_SHIFT,
     PAGE_CELLS,
@@ -57,8 +58,8 @@ class Analyzer:
 
         Args:
             text: any text; lone surrogates separate.
-            is_indexing: whether the last character of a run is a word too, as in items; queries
-                leave it out.
+            is_indexing: whether the last character of a run is a word too, and spellings with
+                accents, as in items; queries leave them out.
         """
         if len(text) <= _PLAIN_CHARS_MAX and text.isalnum() and text.isascii():
             return [Token(text.lower(), 0, 0, len(text), False)]
@@ -100,6 +101,15 @@ class Analyzer:
                 word = words[begin:end].decode()
                 tokens.append(Token(word, position, source_start, source_end, is_run(word)))
                 begin = end
+
+    def spelling(self, text: str) -> str | None:
+        """Return the term of a word's spelling, or None if it has no accents."""
+        if text.isascii():
+            return None
+        for token in self.tokenize_bytes(text.encode("utf-8", "replace"), is_indexing=True):
+            if is_spelling(token.text):
+                return token.text
+        return None
 
     def fold(self, text: str) -> str:
         """Return the words of a text, folded, with one space between them."""

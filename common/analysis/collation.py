@@ -87,7 +87,7 @@ class CollationData(msgspec.Struct, frozen=True, array_like=True, gc=False):
     texts: str
     """Characters and contractions of the root, one after the other."""
     lengths: bytes
-    """Of each: characters, and elements."""
+    """Lengths of each: characters, and elements."""
     elements: bytes
     """uint32 each, little-endian."""
     letters: int

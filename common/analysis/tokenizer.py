@@ -11,9 +11,15 @@ Questions: which words has this span of bytes, as they stand in the vocabulary; 
     words      c++ c 11   c# c    .net net          (queries: c++ 11, c#, .net)
     position   0   0 1    2  2    3    3
 
+    text       Café      MÜLLER
+    words      cafe ´    muller ´    (´: the term of the spelling, `common.analysis.accents`)
+    position   0    0    1      1
+
 - A word is a run of letters and digits; everything else separates, apostrophes too.
 - With "++" or "#" after it, or with "." before it where white space or nothing stands before that,
   a word is one with the symbol. Items have both forms, at one position; queries the one typed.
+- When items are indexed, a word with accents is followed by the term of its spelling, at the same
+  position.
 - U+200C separates between Arabic letters, as Persian writes the parts of a word; elsewhere it is
   ignored.
 - A run of a script without spaces gives its overlapping bigrams of characters; vowel signs and
@@ -35,6 +41,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.analysis.accents import ACCENT_CELLS, ACCENT_PAGES, SPELLING_BYTES, SPELLING_START
 from common.analysis.characters import (
     ASCII_FOLDING,
     CLASS_SHIFT,
@@ -47,13 +54,15 @@ from common.analysis.characters import (
     CharacterClass,
 )
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import I64Array, U8Array, int64
+from common.kernels.types import U64, I64Array, U8Array, int64, uint64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TERM_BYTES_MAX: Final = 128
-_MARGIN_BYTES: Final = TERM_BYTES_MAX + 64
+_SPELT_WORD_BYTES_MAX: Final = 96
+"""Folded bytes of a word that gets a term for its spelling."""
+_MARGIN_BYTES: Final = TERM_BYTES_MAX + _SPELT_WORD_BYTES_MAX + SPELLING_BYTES + 20
 """Room that must be left in the caller's buffer for the next word, or the last two of a run."""
 _MARGIN_WORDS: Final = 8
 _SYMBOL_WORD_BYTES_MAX: Final = 32
@@ -74,6 +83,8 @@ _IGNORED: Final = int(CharacterClass.IGNORED)
 _COMPOSE: Final = int(CharacterClass.COMPOSE)
 _RUN_MARK: Final = int(CharacterClass.RUN_MARK)
 
+_ACCENT_FACTOR: Final = uint64(0x9E3779B97F4A7C15)
+
 # A character of a run with its marks is one number: code points of 21 bits, the base lowest.
 _POINT_BITS: Final = 21
 _POINT_MASK: Final = (1 << _POINT_BITS) - 1
@@ -87,9 +98,13 @@ class CharacterTables(NamedTuple):
     pages: NDArray[np.uint16]
     cells: NDArray[np.uint32]
     expansions: NDArray[np.uint32]
+    accent_pages: NDArray[np.uint16]
+    accent_cells: NDArray[np.uint64]
 
 
-TABLES: Final = CharacterTables(ASCII_FOLDING, PAGES, PAGE_CELLS, EXPANSIONS)
+TABLES: Final = CharacterTables(
+    ASCII_FOLDING, PAGES, PAGE_CELLS, EXPANSIONS, ACCENT_PAGES, ACCENT_CELLS
+)
 
 
 @arguments
@@ -195,6 +210,25 @@ def _is_arabic(point: int) -> bool:
 
 
 @kernel(inline=True, allocates=False)
+def _accents(tables: CharacterTables, point: int, at: int) -> U64:
+    """Return what a character adds to the sum of a word's accents, after `at` folded bytes.
+
+    A sum, so that marks count alike in any order, and composed characters like their parts.
+    """
+    code = uint64(tables.accent_cells[int64(tables.accent_pages[point >> 8]) << 8 | point & 255])
+    return code * (uint64(at) * _ACCENT_FACTOR | uint64(1))
+
+
+@kernel(inline=True, allocates=False)
+def _encode_spelling(accents: U64, out: U8Array, cursor: int) -> int:
+    """Write the sum of a word's accents as the beginning of a term; return the cursor after it."""
+    digest = (accents ^ accents >> uint64(32)) * _ACCENT_FACTOR
+    for i in range(SPELLING_BYTES):
+        out[cursor + i] = SPELLING_START + int64(digest >> uint64(60 - 4 * i) & uint64(15))
+    return cursor + SPELLING_BYTES
+
+
+@kernel(inline=True, allocates=False)
 def _encode_character(character: int, out: U8Array, cursor: int) -> int:
     """Write a character of a run, its base and up to two marks; return the cursor after it."""
     while character != 0:
@@ -252,7 +286,7 @@ def tokenize_span(
     Returns:
         (number of words written, where to go on; `end` when the text is done).
     """
-    ascii_folding, pages, cells, expansions = tables
+    ascii_folding, pages, cells, expansions, _, _ = tables
     word_bytes, word_ends, positions, starts, ends = buffers
     if state[_BEGIN] == 0:
         state[_BEGIN] = start + 1
@@ -367,6 +401,7 @@ def tokenize_span(
         source_start = at
         starts[count] = at
         is_arabic = False
+        accents = uint64(0)
         while at < end:
             folded = ascii_folding[text[at]]
             # ASCII needs one lookup, anything else the tables of all characters.
@@ -388,6 +423,7 @@ def tokenize_span(
                 break
             at += size
             if kind == _IGNORED:
+                accents += _accents(tables, point, cursor - word_start)
                 continue
             is_arabic = _is_arabic(point)
             # Write what the character folds to, one code point or several (ß to ss).
@@ -404,6 +440,7 @@ def tokenize_span(
                         cursor = _encode(int64(expansions[i]), word_bytes, cursor)
                     else:
                         word_limit = cursor
+            accents += _accents(tables, point, cursor - word_start)
         # The word with a symbol, before the word without it.
         num_symbols = _symbol_after(text, at, end)
         has_dot = _has_dot_before(text, source_start, begin)
@@ -438,5 +475,16 @@ def tokenize_span(
         word_ends[count] = cursor
         positions[count] = state[_NEXT]
         ends[count] = at
-        state[_NEXT] += 1
         count += 1
+        if is_indexing and accents != 0 and size <= _SPELT_WORD_BYTES_MAX:
+            # The term of the spelling: of its accents, then of the folded word.
+            cursor = _encode_spelling(accents, word_bytes, cursor)
+            for i in range(size):
+                word_bytes[cursor + i] = word_bytes[word_start + i]
+            cursor += size
+            word_ends[count] = cursor
+            positions[count] = state[_NEXT]
+            starts[count] = source_start
+            ends[count] = at
+            count += 1
+        state[_NEXT] += 1

@@ -17,10 +17,10 @@ _CLOSING: Final = 0x7D
 
 
 class TextShape(NamedTuple):
-    """Of a JSON text."""
+    """Bytes of a JSON text."""
 
     depth: int
-    """Of the brackets."""
+    """Depth of the brackets."""
     num_values: int
     """Values, keys not counted; an empty array or object counts twice."""
 

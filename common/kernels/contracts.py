@@ -1,7 +1,7 @@
-"""What kernels take for granted of their input, verified where they are built with checks.
+"""Preconditions of kernels, verified where they are built with checks.
 
-A merge of lists that are not in order, or a walk along documents that go back, reads what it must
-not, or finds too little, and nobody notices. In the usual build these calls are empty.
+A merge of unsorted lists, or a walk along documents that go back, silently reads out of bounds or
+finds too little. In the usual build these calls are empty.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ module is imported, says FACETD_KERNELS:
     (nothing)   the extension that was built with the package (`common.kernels.build`); numba is
                 not even imported. A checkout whose kernels changed builds it anew first.
     checked     the same, built with checks: an index past an array's end, or a broken contract,
-                raises instead of reading what is there
+                raises instead of reading out of bounds
     numba       numba compiles, or loads from its own cache (`common.kernels.jit_cache`); also
                 where no extension can be built
 
@@ -38,7 +38,7 @@ from common.kernels.extension import chosen, load
 F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G", bound=type[tuple[Any, ...]])
 recorded: Final[dict[str, Any]] = {}
-"""What a build finds: numba's dispatchers, not compiled yet, by "module.function"."""
+"""For a build: numba's dispatchers, not compiled yet, by "module.function"."""
 
 _MODE: Final = os.environ.get("FACETD_KERNELS", "")
 
@@ -64,7 +64,7 @@ def arguments(group: G) -> G:
     """Declare a group: a NamedTuple whose members kernels take together.
 
     Members are of the types of `common.kernels.types`, groups among them. The declaration does
-    nothing but tell readers, and the build, that machine code depends on this class.
+    nothing but show readers, and the build, that machine code depends on this class.
     """
     return group
 

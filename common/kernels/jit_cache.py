@@ -1,12 +1,12 @@
-"""Where numba keeps what it compiled, in processes that have no extension to load.
+"""Numba's cache of compiled code, for processes that have no extension to load.
 
 A folder per version of the kernels. numba compiles a function again when its *own* file has
-changed, but not when a function that it calls, in another file, has: the caller would go on with
-the old one inside it. So the folder is named by a digest of all files that have kernels, or groups
+changed, but not when a function that it calls, in another file, has: the caller would keep the old
+one inlined. So the folder is named by a digest of all files that have kernels, or groups
 of their arguments, and no code survives a change of any of them.
 
-What is loaded from there is executed. So a folder is taken only if it is ours and nobody else can
-write to it; where there is none, one is made that nobody else could have foreseen.
+Code loaded from there is executed. So a folder is used only if it is ours and no other user can
+write to it; where there is none, one with an unpredictable name is made.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from common.kernels import sources
 
 @cache
 def choose() -> None:
-    """Tell numba the folder, unless NUMBA_CACHE_DIR has."""
+    """Set numba's folder, unless NUMBA_CACHE_DIR does."""
     if "NUMBA_CACHE_DIR" in os.environ:
         return
     from numba.core import config
@@ -54,7 +54,7 @@ def user_folder(*names: str) -> Path | None:
     path = Path(home, "facetd", *names)
     with contextlib.suppress(OSError):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return path if _is_ours(path) else None  # perhaps to be read only
+    return path if _is_ours(path) else None  # it may be read-only
 
 
 def sources_digest() -> str:
@@ -69,7 +69,7 @@ def files() -> list[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a folder is one that nobody else can have put code into."""
+    """Return whether no other user can have put code into a folder."""
     try:
         status = path.lstat()
     except OSError:

@@ -34,7 +34,7 @@ ARENAS_MAX = 2
 GROWTH_BYTES = 4 << 20
 """Growth after which free memory is returned."""
 LOOK_SECONDS = 2.0
-"""Between checks of the growth; trimming takes about a millisecond."""
+"""Interval between checks of the growth; trimming takes about a millisecond."""
 
 
 @functools.cache  # each object makes a class of its own, which is a cycle
@@ -62,8 +62,8 @@ class Allocated(NamedTuple):
     """What this process has allocated and not freed.
 
     Attributes:
-        num_bytes: of arrays, of LMDB's pages and of whatever else is not small; 0 where the C
-            library does not tell.
+        num_bytes: of arrays, of LMDB's pages and of everything else that is not small; 0 if the C
+            library does not report it.
         num_blocks: small objects of Python (up to 512 bytes), which have an allocator of their own.
     """
 
@@ -82,7 +82,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def allocated() -> Allocated:
-    """Return what is in use; walks all free chunks, about a millisecond."""
+    """Return the bytes in use; walks all free chunks, about a millisecond."""
     libc = _libc()
     num_bytes = 0
     if libc is not None and hasattr(libc, "mallinfo2"):
@@ -111,7 +111,7 @@ class Trimmer:
         self._least = _anonymous_bytes()
 
     def keep(self) -> bool:
-        """Return free memory if there may be much; tells whether it did."""
+        """Return free memory to the system if there may be much; return whether it did."""
         anonymous = _anonymous_bytes()
         self._least = min(self._least, anonymous)
         if anonymous - self._least < GROWTH_BYTES:
@@ -122,12 +122,12 @@ class Trimmer:
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process; 0 where the system does not tell."""
+    """Return the resident memory of this process; 0 where the system does not report it."""
     return _pages().resident * _PAGE_BYTES
 
 
 def _anonymous_bytes() -> int:
-    """Return the resident memory that no file backs; 0 where the system does not tell."""
+    """Return the anonymous resident memory; 0 where the system does not report it."""
     pages = _pages()
     return (pages.resident - pages.shared) * _PAGE_BYTES
 

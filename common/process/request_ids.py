@@ -19,7 +19,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 REQUEST_IDS_MAX: Final = 16
-"""Of a call or a line."""
+"""Maximum number of ids of a call or a line."""
 
 T = TypeVar("T")
 

@@ -90,7 +90,7 @@ class Turns:
     async def take(self, lane: int) -> None:
         """Return when the caller may begin a long step, which ends when it next waits.
 
-        For loops on which nobody calls `begin`: the first step begins the turn.
+        For loops on which `begin` is never called: the first step begins the turn.
         """
         if not self._is_scheduled:
             self.begin()

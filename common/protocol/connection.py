@@ -94,7 +94,7 @@ DEFAULT_TIMEOUT_MS = 5_000
 NONCE_BYTES = 16
 
 HANDSHAKE_SECONDS = 5.0
-"""Within which a new connection must send an acceptable `hello`."""
+"""Time within which a new connection must send an acceptable `hello`."""
 
 STRANGERS_MAX = 256
 """Connections that have not sent it yet; at the bound the oldest is closed. A coordinator has one,
@@ -104,7 +104,7 @@ PAUSE_SECONDS = 0.5
 """A timer that fires so late means that this process, not the peer, was suspended."""
 
 PAUSE_GRACE_SECONDS = 0.1
-"""To read, after such a pause, the responses that have arrived."""
+"""Time to read, after such a pause, the responses that have arrived."""
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -207,7 +207,7 @@ class RpcServer:
         handlers: of all methods but `hello`.
         authenticate: checks the first frame of every connection.
         slow_ms: calls that take longer are logged; 0: none.
-        turns: of this loop; told when calls have arrived.
+        turns: of this loop; notified when calls have arrived.
 
     Attributes:
         num_in_flight: calls in progress.
@@ -765,7 +765,7 @@ class RpcClient(asyncio.Protocol):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail what is in flight."""
+        """Fail all calls in flight."""
         self._end(self._close_reason)
 
     def pause_writing(self) -> None:
@@ -858,7 +858,7 @@ class RpcClient(asyncio.Protocol):
             self._set_timer(next_at)
 
     def _end(self, reason: str) -> None:
-        """Become unusable, fail what is in flight, tell the owner. Idempotent."""
+        """Become unusable, fail all calls in flight, notify the owner. Idempotent."""
         if not self.is_open:
             return
         self.is_open = False

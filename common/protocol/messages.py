@@ -18,7 +18,7 @@ from common.boosts import Boost
 from common.errors import InvalidRequest
 from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""
@@ -47,11 +47,11 @@ class SnapshotSource(Message, frozen=True, array_like=True):
     """Where the items of a new index are: in a snapshot, as those of another index."""
 
     folder: str
-    """Of the snapshot; all processes see it."""
+    """Folder of the snapshot; all processes see it."""
     number: int
-    """Of the index in the snapshot."""
+    """Number of the index in the snapshot."""
     seq: int
-    """Of the newest write group in it; shards count on from there."""
+    """Number of the newest write group in it; shards continue from there."""
     files: tuple[tuple[int, str], ...]
     """Size and checksum of data.mdb, by shard."""
 
@@ -92,7 +92,7 @@ class CatalogUpdate(Message, frozen=True, array_like=True):
 
     revision: int
     indexes: tuple[IndexEntry, ...]
-    """All, or those that are new or configured anew since `base`."""
+    """All, or those that are new or reconfigured since `base`."""
     base: int | None = None
     gone: tuple[int, ...] = ()
     """Numbers of the indexes that were dropped since `base`."""
@@ -154,14 +154,14 @@ class StatisticsResponse(Message, frozen=True, array_like=True):
     scalar_fields: tuple[str, ...]
     """Paths of fields that have, or had, scalar values: they can be sorted and filtered."""
     scalar_kinds: tuple[int, ...] = ()
-    """Of each of these: bit set of the `ValueKind` of its values."""
+    """Per path: bit set of the `ValueKind` of its values."""
     spacing_freqs: tuple[int, ...] = ()
-    """Per spacing of the request: documents that have the word, or the words side by side."""
+    """Per spacing of the request: documents that have the word, or the words next to each other."""
     whole_freqs: tuple[int, ...] = ()
     """Per text of the request: documents that have a field which consists of it."""
     cut_freqs: tuple[tuple[tuple[int, int], ...], ...] = ()
     """Per word to cut: pairs of the number of characters of the first part and the documents (some)
-    that have both parts side by side."""
+    that have both parts next to each other."""
     near_words: tuple[tuple[tuple[int, str, int], ...], ...] = ()
     """Per word of the request: kind (TYPO_1, TYPO_2), term and documents of the terms that it may
     be a misspelling of; none if a document of the shard has it in a better way."""
@@ -282,7 +282,7 @@ class RangeRequest(Message, frozen=True, array_like=True):
     """Histogram: bucket number floor(value / interval); an integer if it is whole and below 2^53,
     which then counts integers exactly."""
     calendar: str | None = None
-    """Of ISO dates and times: year, quarter, month, week, day, hour, or a span such as 6h."""
+    """Buckets of dates and times: year, quarter, month, week, day, hour, or a span such as 6h."""
     leaves_out_own: bool = True
     origin: tuple[float, float] | None = None
     """Latitude and longitude that `rings` are around."""
@@ -301,11 +301,11 @@ class RangeRequest(Message, frozen=True, array_like=True):
     that are marked with its name are left out.
     """
     separator: str = ""
-    """Between the names of a node's path; empty: only the values themselves are counted."""
+    """Separates the names of a node's path; empty: only the values themselves are counted."""
     parents: tuple[str, ...] | None = None
     """Only children of these nodes are reported; "" has those at the top. None: all nodes are."""
     parent_separator: str = ""
-    """Between the path of a node's parent and its name; of `parents`."""
+    """Separates the path of a node's parent from its name; of `parents`."""
     is_of_values: bool = False
     """The values of a field that is no facet are counted, by facet key; `wants_missing` then counts
     the documents without one."""
@@ -369,9 +369,9 @@ class SortKey(Message, frozen=True, array_like=True):
     within: Same | None = None
     """The order is by the least number (descending: the greatest) of the elements that pass."""
     num_buckets: int = 0
-    """Of the score: how many steps of equal height it is rounded down to; 0: it is not."""
+    """Number of equal steps to which the score is rounded down; 0: it is not."""
     bucket_height: float = 0.0
-    """Of one step; known when the best score is."""
+    """Height of one step; known when the best score is."""
     seed: int | None = None
     """Names the random order."""
     collation: str = ""
@@ -454,7 +454,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
     factors: tuple[FilterFactor, ...] = ()
     """What the score is multiplied by after all boosts."""
     pins: tuple[Pin, ...] = ()
-    """Of these the ones that pass the filters are hits too."""
+    """Pinned items that pass the filters are hits too."""
     has_pins_apart: bool = False
     """Whether pinned hits come in `SearchResponse.pinned`, not among the others."""
     value_statistics: tuple[ValueStatisticsRequest, ...] = ()
@@ -463,15 +463,15 @@ class SearchRequest(Message, frozen=True, array_like=True):
     groups: GroupsRequest | None = None
     """With `distinct`: only hits of these values are wanted, and how many each has."""
     assumed_absent: StatisticsRequest | None = None
-    """What the query was weighed without, in the expectation that no document has it. A shard that
-    has any of it does not search; all return what they count."""
+    """Words that the query's weights ignore, in the expectation that no document has them. A shard
+    that has any of them does not search; all return their counts."""
     cube: CubeRequest | None = None
 
     @property
     def has_scores(self) -> bool:
         """Whether hits have a score, which orders them or decides ties.
 
-        Without a query, another order has none, even if `min_score` looks at boosts.
+        Without a query, another order has none, even if `min_score` uses boosts.
         """
         if self.query is not None or not self.is_boosted:
             return self.query is not None
@@ -548,7 +548,7 @@ class DistinctCounts(Message, frozen=True, array_like=True):
 
     total: int
     num_missing: int
-    """Of these the ones without a value."""
+    """Hits without a value."""
     hit_tokens: bytes
     """uint64 per hit of the response: the same number for a value on all shards, `NO_TOKEN` of
     `common.values` without one."""
@@ -600,7 +600,7 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """The pinned hits, which are not among the others, with places, scores, records, sort values,
     documents and explanations; `total` counts both kinds."""
     pin_numbers: tuple[int, ...] = ()
-    """Of pinned hits: position of each in `SearchRequest.pins`, ascending."""
+    """Position of each pinned hit in `SearchRequest.pins`, ascending."""
     distinct: DistinctCounts | None = None
     """None without `distinct`; `total` then still counts all hits. The best distinct hits of all
     shards are among each shard's."""
@@ -609,7 +609,7 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """Where facets count groups: by facet, the pairs to count in addition to `facet_counts`, which
     count hits without a value of the `distinct` field."""
     statistics: StatisticsResponse | None = None
-    """Of `SearchRequest.assumed_absent`, if given."""
+    """Statistics of `SearchRequest.assumed_absent`, if given."""
     cube: CubeCounts | None = None
 
     @property
@@ -752,10 +752,10 @@ class GroupOutcomesRequest(Message, frozen=True, array_like=True):
 
 
 class HostProgress(Message, frozen=True, array_like=True):
-    """Tells another host how far this one is, and asks it the same."""
+    """Reports this host's progress to another, and asks for its progress."""
 
     address: str
-    """Of the host that asks."""
+    """Address of the asking host."""
     held: int
     """The oldest state that requests there still use, or may begin to use; -1: none, as that host
     does not serve yet."""
@@ -836,7 +836,7 @@ class FingerprintResponse(Message, frozen=True, array_like=True):
 
     num_items: int
     num_damaged: int
-    """Of these; not in `fingerprint`."""
+    """Damaged items; not in `fingerprint`."""
     fingerprint: int
     """Sum over all items of xxh3_64(bytes, seed=place), modulo 2**64."""
 

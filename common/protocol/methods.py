@@ -107,11 +107,11 @@ FACET_VALUES: Final = Method("facet_values", FacetValuesRequest, FacetValuesResp
 
 APPLY: Final = Method("apply", ApplyRequest, ApplyResponse)
 OUTCOMES: Final = Method("outcomes", OutcomesRequest, OutcomesResponse)
-"""Of a write group whose response was lost."""
+"""Outcomes of a write group whose response was lost."""
 GROUP_OUTCOMES: Final = Method("group_outcomes", GroupOutcomesRequest, ApplyResponse)
-"""Between hosts: of a group of the log, once it is applied there."""
+"""Between hosts: outcomes of a group of the log, once it is applied there."""
 PROGRESS: Final = Method("progress", HostProgress, OtherProgress)
-"""Between hosts, all the time."""
+"""Between hosts, polled all the time."""
 POSITIONS: Final = Method("positions", PositionsRequest, PositionsResponse)
 """How far the sources of changes have come."""
 FINGERPRINT: Final = Method("fingerprint", FingerprintRequest, FingerprintResponse)

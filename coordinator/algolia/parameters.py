@@ -24,9 +24,10 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from common.configuration import GEO_FIELD, FacetSort, IndexConfiguration, parse_language
+from common.configuration import GEO_FIELD, IndexConfiguration
 from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
+from common.option_forms import FacetSort, parse_language
 from common.protocol.messages import FilterClause
 from common.query import Filter, GeoRadius, Or
 from coordinator.algolia.filters import (

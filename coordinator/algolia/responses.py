@@ -23,8 +23,17 @@ _MARKED: Final = re.compile(f"{PRE}(.*?){POST}", re.DOTALL)
 _ADDED: Final = frozenset(("_highlight", "_snippet"))
 
 
-def search_answer(asked: AlgoliaSearch, result: SearchResult, total_us: int) -> dict[str, Any]:
-    """Return the response to one search."""
+def search_answer(
+    asked: AlgoliaSearch, result: SearchResult, total_us: int, user_data: Any = None
+) -> dict[str, Any]:
+    """Return the response to one search.
+
+    Args:
+        asked: what was searched for.
+        result: what was found.
+        total_us: how long that took.
+        user_data: of the index's settings.
+    """
     search, style = asked.search, asked.style
     facets: dict[str, dict[str, int]] = {}
     stats: dict[str, dict[str, Any]] = {}
@@ -65,6 +74,8 @@ def search_answer(asked: AlgoliaSearch, result: SearchResult, total_us: int) -> 
         "renderingContent": {},
         "processingTimeMS": total_us // 1000,
     }
+    if user_data is not None:
+        answer["userData"] = user_data
     if style.members is not None:
         answer = {name: value for name, value in answer.items() if name in style.members}
     return answer

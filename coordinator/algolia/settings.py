@@ -22,6 +22,8 @@ from coordinator.algolia.parameters import BY_NAME, UNHONOURED, WRONG, read_sear
 
 KEY: Final = "algolia"
 """Key in the configuration document: settings that are defaults for searches by this protocol."""
+OBJECTS: Final = "objects"
+"""Key within it: rules and synonyms as this protocol stored them (`coordinator.algolia.stored`)."""
 
 _OF_INDEX: Final = frozenset(
     ("searchableAttributes", "attributesForFaceting", "indexLanguages", "removeStopWords")
@@ -78,7 +80,9 @@ def split_name(name: str) -> tuple[str, list[str]]:
 def stored(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings stored verbatim in a configuration document."""
     kept = document.get(KEY)
-    return kept if isinstance(kept, dict) else {}
+    if not isinstance(kept, dict):
+        return {}
+    return {name: value for name, value in kept.items() if name != OBJECTS}
 
 
 def shown(document: Mapping[str, Any], configuration: IndexConfiguration) -> dict[str, Any]:
@@ -134,6 +138,9 @@ def changed(
     # Validate search defaults by reading them as a search.
     read_search("", defaults, kept, [], configuration, limits)
     kept.update({name: value for name, value in defaults.items() if name in _OF_SEARCHES})
+    objects = (document.get(KEY) or {}).get(OBJECTS)
+    if objects:
+        kept[OBJECTS] = objects
     result[KEY] = kept
     if not kept:
         del result[KEY]

@@ -19,6 +19,11 @@ LAG_MS_MAX: Final = 10_000
 POLL_SECONDS: Final = 1.0
 
 
+WAIT: Final = click.option(
+    "--wait/--no-wait", default=True, help="With a shard: wait until it has moved.  [default: wait]"
+)
+
+
 @click.group()
 def cluster() -> None:
     """See and change several hosts that share a log."""
@@ -86,13 +91,15 @@ def _print(state: dict[str, Any]) -> None:
                 (
                     str(one["shard"]),
                     ", ".join(one["placed"]) or "-",
-                    ", ".join(one["serving"]) or "NOBODY",
+                    ", ".join(one["serving"]) or "NONE",
                     one["read_from"] or "-",
                 )
                 for one in placement["shards"]
             ],
             right=("shard",),
         )
+        for one in _moves(state):
+            click.echo(f"{one['host']} {one['what']} shard {one['shard']}")
 
 
 def _server_row(one: dict[str, Any]) -> tuple[str, ...]:
@@ -150,7 +157,7 @@ def problems_of(state: dict[str, Any]) -> list[str]:
         return problems
     for one in placement["shards"]:
         if not one["serving"]:
-            problems.append(f"shard {one['shard']} is served by nobody: searches and writes fail")
+            problems.append(f"shard {one['shard']} is served by no host: searches and writes fail")
         elif len(one["serving"]) < placement["replicas"]:
             problems.append(
                 f"shard {one['shard']} is served by {len(one['serving'])} of "
@@ -182,21 +189,30 @@ def compare(ctx: click.Context, /, wait: bool, service: ServiceOptions) -> None:
                 click.echo(f"{len(hosts)} hosts are equal at entry {seq}")
             ctx.exit(1 if found else 0)
         if len(hosts) == 1:
-            raise click.ClickException("there is one host only: nobody to compare with")
+            raise click.ClickException("there is only one host: none to compare with")
         time.sleep(POLL_SECONDS)
 
 
 @cluster.command()
 @click.argument("name", metavar="HOST")
 @click.option("--server/--no-server", default=False, help="It runs a server of the log too.")
+@click.option("--shard", type=int, help="Have HOST hold this shard too, now.")
+@WAIT
 @with_service
-def add(name: str, server: bool, service: ServiceOptions) -> None:
+def add(name: str, server: bool, shard: int | None, wait: bool, service: ServiceOptions) -> None:
     """Print what a new host needs: files, commands, and what to wait for.
 
     Nothing is registered: a host is one of several as soon as it follows the log.
+
+    With --shard, where each host holds some: HOST, which is there already, takes a copy of the
+    shard while all serve.
     """
     client = service.client()
-    for line in steps_to_add(_state(client), name, has_server=server):
+    state = _state(client)
+    if shard is not None:
+        _move(client, shard, "", name, wait=wait)
+        return
+    for line in steps_to_add(state, name, has_server=server):
         click.echo(line)
 
 
@@ -252,39 +268,60 @@ def _placing(state: dict[str, Any], host: str) -> str:
 
 @cluster.command()
 @click.argument("name", metavar="HOST")
+@click.option("--shard", type=int, help="Have HOST give up its copy of this shard, now.")
+@WAIT
 @with_service
-def remove(name: str, service: ServiceOptions) -> None:
-    """Forget a host that was stopped for good, so that nobody waits for it.
+def remove(name: str, shard: int | None, wait: bool, service: ServiceOptions) -> None:
+    """Forget a host that was stopped for good, so that the others stop waiting for it.
 
     HOST is its name in facetd cluster status. Its server of the log, if it ran one, is a member of
     the log's own cluster: nats server cluster peer-remove takes it out.
+
+    With --shard, where each host holds some: HOST gives up its copy of the shard once every other
+    host that shall have it serves it. The files stay in its directory.
     """
     client = service.client()
     _state(client)
+    if shard is not None:
+        _move(client, shard, name, "", wait=wait)
+        return
     removed = client.request("DELETE", f"/_cluster/hosts/{quote(name, safe='')}")["removed"]
     click.echo(f"{name} is forgotten ({', '.join(removed)})")
 
 
 @cluster.command()
-@click.argument("words", metavar="[SHARD] HOST TO", nargs=-1, required=True)
+@click.argument("words", metavar="HOST TO | SHARD", nargs=-1, required=True)
+@click.option("--from", "source", metavar="HOST", help="That holds the shard now.")
+@click.option("--to", "target", metavar="HOST", help="That shall hold it instead.")
 @click.option("--server/--no-server", default=False, help="They run a server of the log too.")
+@WAIT
 @with_service
-def move(words: tuple[str, ...], server: bool, service: ServiceOptions) -> None:
-    """Print how to move a host to another machine, or a shard to another host.
+def move(
+    words: tuple[str, ...],
+    source: str | None,
+    target: str | None,
+    server: bool,
+    wait: bool,
+    service: ServiceOptions,
+) -> None:
+    """Move a shard to another host, or print how to move a host to another machine.
 
-    HOST is its name in facetd cluster status, TO the new machine: add it, then remove the old one.
+    facetd cluster move 1 --from a:3000 --to c:3000 moves a shard, where each host holds some, while
+    all serve: c takes a copy and follows the log; once it serves the shard, a gives it up. The
+    same with the two exchanged takes it back, at any time. Hosts are named as in facetd cluster
+    status.
 
-    With a SHARD, where each host holds some: TO is the name of the host that shall hold it instead
-    of HOST. It is started with the shard among its own; it takes a copy, then follows the log.
+    facetd cluster move HOST TO: TO is the new machine; add it, then remove the old one.
     """
     client = service.client()
     state = _state(client)
-    if len(words) == 3:
-        for line in steps_to_move_shard(state, *words):
-            click.echo(line)
+    if source is not None or target is not None:
+        if len(words) != 1 or not words[0].isdigit() or source is None or target is None:
+            raise click.UsageError("name the SHARD by its number, --from HOST and --to HOST")
+        _move(client, int(words[0]), source, target, wait=wait)
         return
     if len(words) != 2:
-        raise click.UsageError("name HOST and TO, or SHARD, HOST and TO")
+        raise click.UsageError("name HOST and TO; or SHARD, --from HOST and --to HOST")
     name, to = words
     names = [one["name"] for one in state["hosts"]]
     if name not in names:
@@ -298,45 +335,28 @@ def move(words: tuple[str, ...], server: bool, service: ServiceOptions) -> None:
         click.echo("nats server cluster peer-remove NAME   # needs a system account")
 
 
-def steps_to_move_shard(state: dict[str, Any], shard: str, name: str, to: str) -> list[str]:
-    """Return the steps to have another host hold a shard.
+def _move(client: Client, shard: int, source: str, target: str, *, wait: bool) -> None:
+    """Order a shard to be moved, and wait until it is."""
+    order: dict[str, Any] = {"shard": shard}
+    if source:
+        order["from"] = source
+    if target:
+        order["to"] = target
+    client.request("POST", "/_cluster/shards", json.dumps(order).encode())
+    last = ""
+    while wait:
+        moves = [one for one in _moves(_state(client)) if one["shard"] == shard]
+        if not moves:
+            click.echo(f"shard {shard} is where it shall be")
+            return
+        told = ", ".join(f"{one['host']} {one['what']} shard {shard}" for one in moves)
+        if told != last:
+            click.echo(told, err=True)
+            last = told
+        time.sleep(POLL_SECONDS)
 
-    Args:
-        state: of the log and its hosts.
-        shard: ordinal.
-        name: of the host that holds it now.
-        to: name of the host that shall.
 
-    Raises:
-        ClientError: there is no such shard or host, or it holds the shard already, or not.
-    """
-    placement = state.get("placement")
-    if placement is None:
-        raise ClientError("every host has all shards here; move HOST TO moves a whole host")
-    held = {one["name"]: set(one["shards"]) for one in placement["hosts"]}
-    for one in (name, to):
-        if one not in held:
-            raise ClientError(f"there is no host {one!r}; there are {', '.join(sorted(held))}")
-    if not shard.isdigit() or int(shard) not in held[name]:
-        raise ClientError(f"{name} holds shards {shown_shards(sorted(held[name]))}, not {shard}")
-    if int(shard) in held[to]:
-        raise ClientError(f"{to} holds shard {shard} already")
-    number, num_shards = int(shard), len(placement["shards"])
-    kept = held[name] - {number}
-    lines = [
-        f"# on {to}: start facetd again; it takes shard {number} from a host that has it",
-        f"--shards-here {shown_shards(sorted(held[to] | {number}))} --of {num_shards}",
-        f"facetd cluster status   # until shard {number} is served by {to}",
-    ]
-    if not kept:
-        return [
-            *lines,
-            f"# then stop facetd on {name}, wait ten seconds, and",
-            f"facetd cluster remove {name}",
-        ]
-    return [
-        *lines,
-        f"# then on {name}: start facetd again",
-        f"--shards-here {shown_shards(sorted(kept))} --of {num_shards}",
-        f"# its folder shard-{number} stays; remove it once all is well",
-    ]
+def _moves(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what is being moved."""
+    moves: list[dict[str, Any]] = (state.get("placement") or {}).get("moves", [])
+    return moves

@@ -37,7 +37,7 @@ SECTIONS: Final = {
         CommandEntry(
             "coordinator", "processes", "Run the coordinator alone, for shards that run elsewhere."
         ),
-        CommandEntry("shard", "processes", "Run one shard alone; facetd shard --help tells more."),
+        CommandEntry("shard", "processes", "Run one shard alone; see facetd shard --help."),
     ),
     "Items": (
         CommandEntry("load", "loading", "Load FILE into an index."),
@@ -93,7 +93,7 @@ SECTIONS: Final = {
         CommandEntry(
             "rebuild",
             "copies",
-            "Build all indexes anew from the stored items, then check them.",
+            "Rebuild all indexes from the stored items, then check them.",
         ),
         CommandEntry("reshard", "copies", "Divide the data over another number of shards."),
     ),
@@ -117,7 +117,7 @@ SECTIONS: Final = {
 )
 @click.version_option(package_name="facetd", prog_name="facetd")
 def main() -> None:
-    """Exact faceted full-text search for one host.
+    """Exact faceted full-text search.
 
     facetd demo shows it at work; facetd serve runs it, and facetd load FILE fills it.
     """

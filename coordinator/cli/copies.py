@@ -126,7 +126,7 @@ def check(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 def rebuild(
     ctx: click.Context, /, config_file: Path | None, drop_damaged: bool, **flags: Any
 ) -> None:
-    """Build all indexes anew from the stored items, then check them.
+    """Rebuild all indexes from the stored items, then check them.
 
     No service may run on the data.
     """

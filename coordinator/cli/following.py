@@ -5,7 +5,7 @@
 
 The position is stored in the same commit as the changes, by every shard. So wherever a kill strikes
 this program, the service or the database, the next run knows what is stored. If the server's log no
-longer reaches back so far (the index was restored or the slot made anew), everything is copied
+longer reaches back so far (the index was restored or the slot re-created), everything is copied
 again, and what the table no longer has is removed.
 """
 
@@ -92,7 +92,7 @@ _PASSING: Final = frozenset((0, 429, 502, 503, 504, 507))
 @click.option(
     "--drop-slot",
     is_flag=True,
-    help="Remove slot and publication from the database, and end. A slot that nobody reads keeps "
+    help="Remove slot and publication from the database, and end. A slot without a reader keeps "
     "the database from removing its log.",
 )
 @click.option(

@@ -133,4 +133,6 @@ def _import(client: Client, one: Imported, skips_bad: bool) -> None:
     except BaseException:
         remove_if_empty(client, one.name)
         raise
+    for remark in one.remarks():
+        click.echo(f"facetd: {remark}", err=True)
     click.echo(json.dumps({"index": one.name, **result}, ensure_ascii=False))

@@ -120,7 +120,7 @@ def create(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @with_service
 def list_(service: ServiceOptions, as_json: bool) -> None:
-    """List the keys, without the secrets, which nobody has."""
+    """List the keys, without their secrets, which are not stored."""
     found = service.client().request("GET", "/_keys")
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))

@@ -25,6 +25,7 @@ from coordinator.clients.http_client import Client, ClientError, index_path
 
 POLL_SECONDS: Final = 0.2
 """Between two progress requests to the service."""
+COLUMNS_SHOWN: Final = 100
 
 
 def _pairs(
@@ -200,9 +201,11 @@ def _show_columns(source: Source) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("column", "kind", "for example"):
         table.add_column(heading)
-    for column in source.columns:
+    for column in source.columns[:COLUMNS_SHOWN]:
         table.add_row(Text(column.name), Text(column.kind), Text(column.example, "dim"))
     out.print(table)
+    if len(source.columns) > COLUMNS_SHOWN:
+        out.print(Text(f"… and {_counted(len(source.columns) - COLUMNS_SHOWN, 'column')} more"))
 
 
 def _mention_places(source: Source) -> None:

@@ -70,7 +70,7 @@ def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 @click.option("--parent-pipe", type=int, hidden=True)
 @click.option("--lock", type=int, hidden=True)
 @click.option("--bell", type=int, hidden=True)
-@click.option("--place", hidden=True)
+@click.option("--seat", hidden=True)
 @click.pass_context
 def coordinator(
     ctx: click.Context,
@@ -79,7 +79,7 @@ def coordinator(
     parent_pipe: int | None,
     lock: int | None,
     bell: int | None,
-    place: str | None,
+    seat: str | None,
     **flags: Any,
 ) -> None:
     """Run the coordinator alone, for shards that run elsewhere.
@@ -89,15 +89,15 @@ def coordinator(
     """
     gc.disable()  # collections during imports find nothing; `run` enables it when all is made
     from coordinator.process.coordinator import run
-    from coordinator.process.place import Place
+    from coordinator.process.seats import Seat
 
     settings = load_settings(config_file, flags)
-    ours = None if place is None else Place.of_argument(place)
+    ours = None if seat is None else Seat.of_argument(seat)
     if ours is not None and ours.ordinal and parent_pipe is not None:
         from coordinator.process.reader import run_reader
 
         ctx.exit(run_reader(settings, ours, parent_pipe))
-    ctx.exit(run(settings, lock=lock, parent_pipe=parent_pipe, bell=bell, place=ours))
+    ctx.exit(run(settings, lock=lock, parent_pipe=parent_pipe, bell=bell, seat=ours))
 
 
 @click.command(
@@ -106,7 +106,7 @@ def coordinator(
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def shard(arguments: tuple[str, ...]) -> None:
-    """Run one shard alone; facetd shard --help tells more."""
+    """Run one shard alone; see facetd shard --help."""
     # A separate program: the coordinator's code imports nothing from the shard's.
     let_processes_find_us()
     os.execv(sys.executable, python_command("shard", *arguments))

@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from itertools import compress, count
+from operator import is_not
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +34,8 @@ import xxhash
 from msgspec import Struct
 
 from common import data_directory
-from common.configuration import IndexConfiguration, parse_stored
+from common.configuration import IndexConfiguration
+from common.configuration_parser import parse_stored
 from common.data_directory import DataDirectoryError, explaining_full_disk, write_atomically
 from common.errors import NotFound
 from common.protocol.messages import CatalogUpdate, IndexEntry, SnapshotSource
@@ -86,14 +89,22 @@ class CatalogState(Struct, frozen=True):
         number = self.next_number if known is None else known.number
         return StoredIndex(number, name, self.revision + 1, configuration)
 
+    def has(self, number: int) -> bool:
+        """Return whether there is an index of a number."""
+        return any(one.number == number for one in self.indexes)
+
     def with_index(self, index: StoredIndex) -> CatalogState:
         """Return the state with an index added, or replaced if its number exists."""
-        indexes = tuple(index if one.number == index.number else one for one in self.indexes)
+        indexes: tuple[StoredIndex, ...]
+        if index.number >= self.next_number or not self.has(index.number):
+            indexes = (*self.indexes, index)
+        else:
+            indexes = tuple(index if one.number == index.number else one for one in self.indexes)
         return msgspec.structs.replace(
             self,
             revision=max(self.revision + 1, index.revision),
             next_number=max(self.next_number, index.number + 1),
-            indexes=indexes if index in indexes else (*indexes, index),
+            indexes=indexes,
         )
 
     def without_sources(self) -> CatalogState:
@@ -112,6 +123,17 @@ class CatalogState(Struct, frozen=True):
             indexes=tuple(index for index in self.indexes if index.name != name),
             aliases={alias: target for alias, target in self.aliases.items() if target != name},
         )
+
+    def replaced(self, name: str, new_name: str) -> CatalogState:
+        """Return the state with an index under the name of another one, which is gone.
+
+        The aliases of both lead to the index that stays.
+        """
+        aliases = {
+            alias: new_name if target == name else target for alias, target in self.aliases.items()
+        }
+        state = self.without_index(new_name).renamed(name, new_name, keeps_alias=False)
+        return msgspec.structs.replace(state, aliases=aliases)
 
     def renamed(self, name: str, new_name: str, *, keeps_alias: bool) -> CatalogState:
         """Return the state with an index under another name; its aliases go with it.
@@ -148,6 +170,35 @@ class CatalogState(Struct, frozen=True):
         return msgspec.structs.replace(
             self, revision=self.revision + 1, sections={**self.sections, name: content}
         )
+
+
+class Difference(NamedTuple):
+    """What distinguishes the indexes of a state from those of a former one."""
+
+    changed: Sequence[StoredIndex]
+    """New ones, and those that are not the same object."""
+    gone: Collection[int]
+    """Numbers of those that are there no more."""
+
+
+def difference(former: Sequence[StoredIndex], indexes: Sequence[StoredIndex]) -> Difference:
+    """Compare the indexes of two states, of thousands of which one or two have changed.
+
+    Cost: 20 ns an index where some were replaced in their places or added at the end; else 150.
+    """
+    places = _replaced(former, indexes)
+    if len(former) <= len(indexes) and all(
+        former[place].number == indexes[place].number for place in places
+    ):
+        return Difference([indexes[i] for i in places] + [*indexes[len(former) :]], ())
+    known = {index.number: index for index in former}
+    changed = [one for one in indexes if known.pop(one.number, None) is not one]
+    return Difference(changed, known.keys())
+
+
+def _replaced(former: Sequence[StoredIndex], indexes: Sequence[StoredIndex]) -> list[int]:
+    """Return the places that both have, and that have different indexes."""
+    return list(compress(count(), map(is_not, former, indexes)))
 
 
 Propose = Callable[[Callable[[CatalogState], CatalogState]], Awaitable[CatalogState]]
@@ -214,6 +265,7 @@ class Catalog:
         self.num_shards = num_shards
         self.state = state
         self.indexes: dict[str, Index] = {}
+        self._active: tuple[StoredIndex, ...] = ()
         self.aliases: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
         self._waiting: set[asyncio.Future[None]] = set()
@@ -283,7 +335,7 @@ class Catalog:
         Args:
             function: returns the new state; may raise to leave everything as it is.
             is_active: whether requests see changed aliases and sections at once; changed indexes
-                become visible with `activate`, after the shards have been told.
+                become visible with `activate`, after the shards have them.
 
         Returns:
             The new state.
@@ -319,18 +371,13 @@ class Catalog:
 
     def activate(self) -> None:
         """Make the state visible to requests."""
-        former = self.indexes
-        self.indexes = {}
-        for stored in self.state.indexes:
-            index = former.get(stored.name)
-            if index is None or index.revision != stored.revision:
-                index = Index(
-                    stored.number,
-                    stored.name,
-                    stored.revision,
-                    stored.configuration,
-                )
-            self.indexes[stored.name] = index
+        former, stored = self.indexes, self.state.indexes
+        changed, gone = difference(self._active, stored)
+        indexes = former | _seen(changed, former)
+        if gone or len(indexes) != len(stored):  # one was removed or renamed
+            indexes = _seen(stored, former)
+        self.indexes = indexes
+        self._active = stored
         self._activate_names()
         for waiting in self._waiting:
             if not waiting.done():
@@ -362,10 +409,13 @@ class Catalog:
     def is_active(self) -> bool:
         """Whether requests see the indexes of the durable state."""
         seen = self.indexes
-        return len(seen) == len(self.state.indexes) and all(
-            one.name in seen
-            and (seen[one.name].number, seen[one.name].revision) == (one.number, one.revision)
-            for one in self.state.indexes
+        return self._active is self.state.indexes or (
+            len(seen) == len(self.state.indexes)
+            and all(
+                one.name in seen
+                and (seen[one.name].number, seen[one.name].revision) == (one.number, one.revision)
+                for one in self.state.indexes
+            )
         )
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -374,7 +424,7 @@ class Catalog:
 
     def content(self) -> bytes:
         """Return the content of the file for the durable state."""
-        return self._encoder.encode(self.state)
+        return bytes(_Encoder().encode(self.state))
 
     def message(self, since: CatalogState | None = None) -> CatalogUpdate:
         """Return the catalog as sent to the shards.
@@ -385,11 +435,21 @@ class Catalog:
         state = self.state
         if since is None:
             return CatalogUpdate(state.revision, tuple(index.entry for index in state.indexes))
-        known = {index.number: index for index in since.indexes}
-        changed = [one for one in state.indexes if known.pop(one.number, None) is not one]
+        changed, gone = difference(since.indexes, state.indexes)
         return CatalogUpdate(
-            state.revision, tuple(one.entry for one in changed), since.revision, tuple(known)
+            state.revision, tuple(one.entry for one in changed), since.revision, tuple(gone)
         )
+
+
+def _seen(stored: Iterable[StoredIndex], former: Mapping[str, Index]) -> dict[str, Index]:
+    """Return indexes as requests see them; those whose configuration has not changed, as before."""
+    indexes = {}
+    for one in stored:
+        index = former.get(one.name)
+        if index is None or (index.number, index.revision) != (one.number, one.revision):
+            index = Index(one.number, one.name, one.revision, one.configuration)
+        indexes[one.name] = index
+    return indexes
 
 
 @functools.cache  # the lookup searches files
@@ -401,45 +461,60 @@ def program_version() -> str:
         return "unknown"
 
 
-class _StoredState(Struct, frozen=True):
-    """`CatalogState` with indexes that are encoded already."""
-
-    format: int
-    revision: int
-    next_number: int
-    indexes: list[msgspec.Raw]
-    aliases: dict[str, str]
-    sections: dict[str, dict[str, Any]]
+_CHECKSUM_AT: Final = len('{"checksum":"')
+_HEAD: Final = b'{"checksum":"%b","state":' % bytes(16)
+_NO_INDEXES: Final = b'"indexes":[]'
+_END: Final = b"}\n"
 
 
 class _Encoder:
-    """Encodes states; encodes an index once, as a change concerns one of perhaps thousands."""
+    """Encodes states. A change concerns one index of possibly thousands: only that is encoded.
+
+    What was encoded last is kept, and extended in its place where indexes were only added: with
+    10,000 of them, copying three megabytes costs more than all else of a change.
+    """
 
     def __init__(self) -> None:
-        self._encoded: dict[int, tuple[StoredIndex, msgspec.Raw]] = {}
+        self._indexes: tuple[StoredIndex, ...] = ()
+        self._pieces: list[bytes] = []
+        self._content = bytearray()
+        self._num_head = 0
+        self._num_tail = 0
 
-    def encode(self, state: CatalogState) -> bytes:
-        """Return the content of the file for a state."""
-        known = self._encoded
-        encoded = {}
-        for index in state.indexes:
-            found = known.get(index.number)
-            if found is None or found[0] is not index:
-                found = (index, msgspec.Raw(msgspec.json.encode(index)))
-            encoded[index.number] = found
-        self._encoded = encoded
-        content = msgspec.json.encode(
-            _StoredState(
-                state.format,
-                state.revision,
-                state.next_number,
-                [raw for _, raw in encoded.values()],
-                state.aliases,
-                state.sections,
-            )
+    def encode(self, state: CatalogState) -> bytearray:
+        """Return the content of the file for a state; valid until the next call."""
+        rest = msgspec.json.encode(msgspec.structs.replace(state, indexes=()))
+        before, _, after = rest.partition(_NO_INDEXES)  # only numbers come before it
+        head = _HEAD + before + _NO_INDEXES[:-1]
+        tail = b"]" + after + _END
+        former, indexes, content = self._indexes, state.indexes, self._content
+        is_extended = (
+            0 < len(former) <= len(indexes)
+            and len(head) == self._num_head
+            and not _replaced(former, indexes)
         )
-        checksum = xxhash.xxh3_64_hexdigest(content)
-        return b'{"checksum":"%b","state":%b}\n' % (checksum.encode(), content)
+        self._pieces = self._encode_indexes(indexes)
+        if is_extended:
+            del content[-self._num_tail :]
+            content[: len(head)] = head
+            content += b"".join(b"," + piece for piece in self._pieces[len(former) :])
+        else:
+            content = self._content = bytearray().join((head, b",".join(self._pieces)))
+        content += tail
+        with memoryview(content) as view:
+            checksum = xxhash.xxh3_64_hexdigest(view[len(_HEAD) : -len(_END)])
+        content[_CHECKSUM_AT : _CHECKSUM_AT + len(checksum)] = checksum.encode()
+        self._indexes, self._num_head, self._num_tail = indexes, len(head), len(tail)
+        return content
+
+    def _encode_indexes(self, indexes: tuple[StoredIndex, ...]) -> list[bytes]:
+        former, pieces = self._indexes, self._pieces
+        if len(indexes) < len(former):  # the others have moved up
+            known = {id(one): piece for one, piece in zip(former, pieces, strict=True)}
+            return [known.get(id(one)) or msgspec.json.encode(one) for one in indexes]
+        for place in _replaced(former, indexes):
+            pieces[place] = msgspec.json.encode(indexes[place])
+        return pieces + [msgspec.json.encode(one) for one in indexes[len(former) :]]
 
 
 class _CatalogFile(Struct):

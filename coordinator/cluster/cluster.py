@@ -15,8 +15,8 @@ does not move. So a number that a response has named (`meta.seq`) is never given
 not even by a restarted coordinator.
 
 Reads in progress. A search calls the shards more than once (statistics, then hits, then documents),
-and all calls must see one state. `begin_read` registers the horizon that a request uses. Shards are
-told only the oldest one in use (`ApplyRequest.horizon`), so they keep every state that a request
+and all calls must see one state. `begin_read` registers the horizon that a request uses. Shards
+receive only the oldest one in use (`ApplyRequest.horizon`), so they keep every state that a request
 can still name.
 """
 
@@ -94,7 +94,8 @@ class _OwnHost:
     """This host, as one that has copies of shards (`ShardHost`).
 
     Attributes:
-        is_stopped: whether its data are not those of other hosts, so that nobody must read them.
+        is_stopped: whether its data differ from the other hosts', so that it must not be read.
+        leaving: shards that no new request may read here.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -103,10 +104,15 @@ class _OwnHost:
         self.prepared = -1
         self.moved_at = time.monotonic()
         self.is_stopped = False
+        self.leaving: set[int] = set()
         self._cluster = cluster
 
     def kept_from(self, shard: int) -> int | None:
         """Return the oldest state that a shard surely has; None if it does not serve here."""
+        return None if shard in self.leaving else self.readable_from(shard)
+
+    def readable_from(self, shard: int) -> int | None:
+        """Return the same, also for a shard that is about to leave, for who has begun to read."""
         cluster = self._cluster
         client = cluster.here.get(shard)
         if self.is_stopped or client is None or client.state is not ShardState.SERVING:
@@ -115,17 +121,22 @@ class _OwnHost:
 
     def epoch(self, shard: int) -> int:
         """Return the number of the connection: a shard that was away may lack older states."""
-        return self._cluster.here[shard].epoch
+        client = self._cluster.here.get(shard)
+        return 0 if client is None else client.epoch
 
     def call(
         self, shard: int, method: Method[P, R], params: P, timeout_ms: int
     ) -> asyncio.Future[R]:
         """Call a method; see `ShardClient.call`."""
-        return self._cluster.here[shard].call(method, params, timeout_ms)
+        client = self._cluster.here.get(shard)
+        if client is None:
+            raise Unavailable(f"shard {shard} has been moved to another host")
+        return client.call(method, params, timeout_ms)
 
     def num_in_flight(self, shard: int) -> int:
         """Calls of a shard that await a response."""
-        return self._cluster.here[shard].num_in_flight
+        client = self._cluster.here.get(shard)
+        return 0 if client is None else client.num_in_flight
 
 
 class Cluster:
@@ -144,6 +155,7 @@ class Cluster:
     Attributes:
         shards: by ordinal; what requests read from.
         here: the shards of this host, by ordinal; all of them unless they are placed over hosts.
+        arriving: shards that this host is about to hold, by ordinal; not read yet.
         placed: which host has which shard; None where each host has all.
         num_shards: number of shards.
         seq: the newest write sequence number assigned.
@@ -169,20 +181,15 @@ class Cluster:
         self.shard_timeout_ms = shard_timeout_ms
         self.configure_timeout_ms = configure_timeout_ms
         self.num_shards = num_shards or len(locators)
+        self._secret = secret
+        self._silent_shard_seconds = silent_shard_seconds
         self.here = {
-            shard: ShardClient(
-                shard,
-                self.num_shards,
-                secret,
-                locate,
-                self._bring_up_to_date,
-                silent_seconds=silent_shard_seconds,
-                on_state=self._note_state,
-            )
+            shard: self._client_of(shard, locate)
             for shard, locate in zip(
                 range(len(locators)) if ordinals is None else ordinals, locators, strict=True
             )
         }
+        self.arriving: dict[int, ShardClient] = {}
         self.own_host = _OwnHost(self)
         self.placed = (
             None
@@ -210,18 +217,37 @@ class Cluster:
         """By shard: the catalog that it has."""
         self._listeners: list[Callable[[ShardClient], None]] = []
 
+    def _client_of(self, shard: int, locate: Locate) -> ShardClient:
+        return ShardClient(
+            shard,
+            self.num_shards,
+            self._secret,
+            locate,
+            self._bring_up_to_date,
+            silent_seconds=self._silent_shard_seconds,
+            on_state=self._note_state,
+        )
+
     @classmethod
-    def from_settings(cls, settings: Settings, catalog: Catalog) -> Self:
+    def from_settings(
+        cls, settings: Settings, catalog: Catalog, held: tuple[int, ...] | None = None
+    ) -> Self:
         """Create the cluster that the settings describe.
+
+        Args:
+            settings: of the service.
+            catalog: sent to the shards.
+            held: ordinals of the shards of this host; None: as the settings say.
 
         Raises:
             SettingError: a shard address is malformed.
         """
         data: Path = settings.data_dir
+        held = settings.own_shards if held is None else held
         if settings.shard_addresses:
             locators = tuple(locate_at(*parse_address(text)) for text in settings.shard_addresses)
         else:
-            locators = tuple(locate_in(data, shard) for shard in settings.own_shards)
+            locators = tuple(locate_in(data, shard) for shard in held)
         return cls(
             catalog,
             locators,
@@ -229,7 +255,7 @@ class Cluster:
             shard_timeout_ms=settings.shard_timeout_ms,
             configure_timeout_ms=settings.configure_timeout_ms,
             silent_shard_seconds=settings.silent_shard_seconds,
-            ordinals=settings.own_shards if settings.has_placed_shards else None,
+            ordinals=held if settings.has_placed_shards else None,
             num_shards=settings.all_shards if settings.has_placed_shards else 0,
         )
 
@@ -246,7 +272,37 @@ class Cluster:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
-        await asyncio.gather(*(shard.stop() for shard in self.here.values()))
+        shards = (*self.here.values(), *self.arriving.values())
+        await asyncio.gather(*(shard.stop() for shard in shards))
+
+    # --- shards that come and go, where they are placed over hosts
+
+    def begin_arriving(self, shard: int, locate: Locate) -> ShardClient:
+        """Connect to a shard of this host that is not read yet."""
+        client = self._client_of(shard, locate)
+        self.arriving[shard] = client
+        client.start()
+        return client
+
+    async def end_arriving(self, shard: int) -> None:
+        """Leave a shard alone, unless it is one of this host's now."""
+        client = self.arriving.pop(shard, None)
+        if client is not None:
+            await client.stop()
+
+    def admit(self, shard: int, seq: int) -> None:
+        """Make a shard one of this host's.
+
+        Args:
+            shard: one of `arriving`, which serves.
+            seq: it has everything up to there; older states may be gone.
+        """
+        self.begun_at[shard] = max(self.begun_at[shard], seq)
+        self.here[shard] = self.arriving.pop(shard)
+
+    def dismiss(self, shard: int) -> ShardClient:
+        """Make a shard none of this host's; return it, to be stopped."""
+        return self.here.pop(shard)
 
     @property
     def has_started(self) -> bool:
@@ -280,10 +336,10 @@ class Cluster:
         """Call a function whenever a shard changes state."""
         self._listeners.append(listener)
 
-    # --- what other coordinators of this service may know
+    # --- shared with other coordinators of this service
 
     def share(self, shared: SharedState) -> None:
-        """Publish from now on what may be searched, for the readers among the coordinators."""
+        """From now on, publish the searchable states to the readers among the coordinators."""
         self._shared = shared
         if self._withheld is not None:
             self._publish_serving()
@@ -422,21 +478,23 @@ class Cluster:
         return min(used, default=None)
 
     def reading_here(self, index: int) -> Reading:
-        """Hold what the shards of this host have, for the body of a `with` statement.
+        """Hold the newest state of this host's shards, for the body of a `with` statement.
 
-        Where shards are placed over hosts, that may be more than what searches see.
+        Where shards are placed over hosts, that may be more than what searches see, and it can be
+        read before searches are answered, which takes a copy of every shard.
 
         Raises:
-            Unavailable: `starting`.
+            Unavailable: `starting`, or this host has stopped.
         """
         if self.placed is None:
             return self.reading(index)
-        self._check_started()
+        if not self._has_started or self.own_host.is_stopped:
+            self._check_started()
         return Reading(self._horizon(index), self.own_host.applied)
 
     @property
     def num_states_in_use(self) -> int:
-        """States of indexes kept for running requests, exports and cursors."""
+        """Number of index states kept for running requests, exports and cursors."""
         return sum(len(horizon.readers) for horizon in self._horizons.values())
 
     def forget(self, index: int) -> None:
@@ -461,6 +519,8 @@ class Cluster:
         meanwhile, gets it with its next handshake, before any other call.
         """
         async with self._push_lock:
+            for shard in self.arriving.values():
+                shard.disconnect("it takes the catalog with its next handshake")
             serving = [one for one in self.here.values() if one.state is ShardState.SERVING]
             await asyncio.gather(*(self._push_to(shard) for shard in serving))
 
@@ -491,6 +551,8 @@ class Cluster:
 
     def _note_state(self, shard: ShardClient) -> None:
         """Update readiness when a shard changes state."""
+        if self.here.get(shard.shard) is not shard:
+            return  # it arrives, or has left
         if all(one.state is ShardState.SERVING for one in self.here.values()):
             if not self._has_started:  # all that was on disk at startup becomes visible
                 self._has_started = True

@@ -1,4 +1,4 @@
-"""Shards placed over hosts: who has which, which copy do we read from, and how far are all of them?
+"""Shards placed over hosts: which host has which, which copy we read, how far each has come.
 
     shard   this host   host b   host c        floor = the entry of the log that this host and the
       0        ●          ○                            chosen copy (●) of every shard have
@@ -9,10 +9,10 @@ A request reads each shard from one copy, from its first call to its last: recor
 each copy for itself. If that copy is lost meanwhile, the request runs once more, with another one.
 
 The chosen copy stays chosen while it serves, unless it has come no further for a while and another
-one has: what this host knows of a copy (the numbers of facet values) is of no use for the next.
+one has: this host's caches for a copy (the numbers of facet values) are useless for another.
 
-States. Every host keeps the states that requests of any host may still name: hosts tell each other
-the oldest one (`held`), again and again. A host that says nothing for a while is not waited for.
+States. Every host keeps the states that requests of any host may still name: hosts keep exchanging
+the oldest one (`held`). A host that has been silent for a while is not waited for.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from coordinator.cluster.shard_client import ShardState
 STALLED_SECONDS: Final = 1.0
 """A copy that has come no further for so long is left for another one that has."""
 HELD_SECONDS: Final = 10.0
-"""A host that has said nothing for so long gives up the states that it held."""
+"""A host that has been silent for so long gives up the states that it held."""
 HELD_SECONDS_MAX: Final = 900.0
 """A host that holds the same state for so long gives it up: it must not fill the others' memory."""
 NEEDED_SECONDS: Final = 0.02
-"""For which the oldest state in use is not looked up again: there may be many indexes."""
+"""How long the oldest state in use is cached: there may be many indexes."""
 TAKE_OVER_SECONDS: Final = 4.0
 """How long a request waits for another copy of a shard whose host is gone."""
 
@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 class ShardHost(Protocol):
-    """A host that has copies of some shards, as far as this one knows.
+    """A host that has copies of some shards, as known here.
 
     Attributes:
         name: for people.
@@ -67,7 +67,7 @@ class ShardHost(Protocol):
         ...
 
     def epoch(self, shard: int) -> int:
-        """Return what changes when the copy may have become another one."""
+        """Return a number that changes when the copy may have become another one."""
         ...
 
     def call(
@@ -108,8 +108,8 @@ class PlacedShard:
     Attributes:
         shard: its ordinal.
         name: for messages.
-        host: whose copy is read; None: nobody serves one.
-        on_call: called with the method's name and the future of every call; None: nobody looks.
+        host: whose copy is read; None: no host serves one.
+        on_call: called with the method's name and the future of every call; None: no listener.
         pid: 0; its process may be on another host.
     """
 
@@ -272,7 +272,7 @@ def _is_ahead(host: ShardHost, current: ShardHost) -> bool:
 
 
 class _Held(NamedTuple):
-    """What another host needs."""
+    """The needs of another host."""
 
     seq: int
     """The oldest state."""
@@ -315,7 +315,7 @@ class PlacedShards:
     # --- how far
 
     def update(self) -> None:
-        """Take note that a host has come further, has come, or has gone."""
+        """Note that a host has made progress, has joined, or has gone."""
         for shard in self.shards:
             shard.choose()
         applied = [-1 if shard.host is None else shard.host.applied for shard in self.shards]
@@ -391,7 +391,7 @@ class PlacedShards:
         return self._needed
 
     def hold(self, address: str, seq: int) -> None:
-        """Keep all states from one on for another host, until it says something else."""
+        """Keep all states from one on for another host, until it reports another one."""
         now = time.monotonic()
         former = self._held.get(address)
         since = now if former is None or former.seq != seq else former.since
@@ -436,7 +436,7 @@ class PlacedShards:
 
 
 def shown_shards(ordinals: Sequence[int]) -> str:
-    """Return ordinals as people write them: "0-3,6"."""
+    """Return ordinals in short form: "0-3,6"."""
     parts: list[str] = []
     first = last = -2
     for one in sorted(ordinals):

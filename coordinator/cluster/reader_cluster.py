@@ -1,8 +1,8 @@
 """Cluster and catalog of a reader: one of several coordinators, which changes nothing.
 
-It has connections of its own to the shards. What may be searched it learns from the memory that it
-shares with the owner (`coordinator.cluster.shared_state`), and the catalog from its file. Whatever
-it cannot answer exactly as the owner would now, it leaves to the owner: `OwnerOnly`.
+It has its own connections to the shards. It reads the horizons from the memory that it shares with
+the owner (`coordinator.cluster.shared_state`), and the catalog from its file. A request that it
+cannot answer exactly as the owner would now, it leaves to the owner: `OwnerOnly`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from coordinator.settings import Settings
 
 OPENING_TIMEOUT_MS: Final = 5_000
 LOOK_SECONDS: Final = 0.005
-"""Between looks at what the owner or a shard has done."""
+"""Interval between checks for changes by the owner or a shard."""
 
 
 class OwnerOnly(Exception):
@@ -108,7 +108,7 @@ class ReaderCluster(Cluster):
 
 
 class OwnersLeases(Leases):
-    """Cursors of a reader: the owner alone can read them, and leases their states."""
+    """Cursors of a reader: only the owner can read them, and it leases their states."""
 
     def check_ours(self) -> None:
         """Leave it to the owner."""

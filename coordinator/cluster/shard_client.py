@@ -74,7 +74,7 @@ def locate_in(data: Path, shard: int) -> Locate:
 
 
 def locate_at(host: str, port: int) -> Locate:
-    """Locate a shard at a fixed address; its process (perhaps on another host) is not ours."""
+    """Locate a shard at a fixed address; its process (possibly on another host) is not ours."""
     endpoint = Endpoint(host, port, 0)
     return lambda: endpoint
 
@@ -96,7 +96,7 @@ class ShardClient:
         state: of the connection.
         epoch: number of connections made so far.
         pid: of the shard process, 0 before the first connection.
-        on_call: called with the method's name and the future of every call; None: nobody looks.
+        on_call: called with the method's name and the future of every call; None: no listener.
     """
 
     def __init__(
@@ -314,11 +314,11 @@ class ShardClient:
 
     @staticmethod
     def _ping(client: RpcClient) -> None:
-        """Ask for a sign of life; the response itself is ignored."""
+        """Send a heartbeat; the response itself is ignored."""
         try:
             ping: asyncio.Future[None] = client.call(PING, None)
         except Unavailable:
-            return  # too many calls in flight: any of their responses is a sign of life too
+            return  # too many calls in flight: any of their responses will do
         ping.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def _kill(self, endpoint: Endpoint) -> None:

@@ -7,9 +7,9 @@
 One process, the *owner*, changes things; the others, the *readers*, only search. The owner writes a
 horizon here before it acknowledges the group, so a reader that begins a search afterwards sees it.
 
-A reader announces the horizon that it is about to read, then looks whether that is still the
+A reader publishes the horizon that it is about to read, then checks whether that is still the
 newest; if not, it tries again. The owner makes a horizon the newest before it looks for the oldest
-one in use. So either the owner sees the announcement, or the reader sees the newer horizon: no
+one in use. So either the owner sees the reader's horizon, or the reader sees the newer one: no
 shard drops a state that a reader goes on to name.
 
 Words are aligned and written as a whole. Pages never touched take no memory.
@@ -27,7 +27,7 @@ INDEXES_MAX: Final = 1 << 20
 """Indexes with greater numbers are read by the owner alone."""
 COORDINATORS_MAX: Final = 64
 RATE_WORDS: Final = 3 * 4 * (1 << 14)
-"""Of the shared buckets of clients (`coordinator.http.rate_limit`)."""
+"""Words of the shared buckets of clients (`coordinator.http.rate_limit`)."""
 
 _VERSION, _REVISION, _SERVING, _BASE, _PIDS = range(5)
 _HEADER_WORDS: Final = 8_192  # the tables begin with a page
@@ -81,7 +81,7 @@ class SharedState:
     # --- the owner writes
 
     def publish_catalog(self, revision: int) -> None:
-        """Tell the readers that requests see another catalog now.
+        """Notify the readers that requests now see another catalog.
 
         Args:
             revision: of the stored state that they see; 0: a change is under way, so that what is
@@ -91,7 +91,7 @@ class SharedState:
         self._header[_VERSION] += 1
 
     def publish_serving(self, is_serving: bool) -> None:
-        """Tell the readers whether requests for data are answered."""
+        """Publish to the readers whether requests for data are answered."""
         self._header[_SERVING] = is_serving
 
     def publish_base(self, seq: int) -> None:
@@ -143,7 +143,7 @@ class SharedState:
         self._ours[index] = 0 if horizon is None else horizon + 1
 
     def begin_reader(self) -> None:
-        """Take the place of a reader; what a former process in it was reading is let go."""
+        """Take a reader's place; release the states that its former process was reading."""
         first = (_HEADER_WORDS + RATE_WORDS + self.ordinal * INDEXES_MAX) * _WORD
         if hasattr(mmap, "MADV_REMOVE"):
             self._map.madvise(mmap.MADV_REMOVE, first, INDEXES_MAX * _WORD)
@@ -152,7 +152,7 @@ class SharedState:
         self._header[_PIDS + self.ordinal] = os.getpid()
 
     def end_reader(self) -> None:
-        """Tell the owner that this reader will ask nothing of it any more."""
+        """Notify the owner that this reader will send it no more requests."""
         self._header[_PIDS + self.ordinal] = 0
 
 

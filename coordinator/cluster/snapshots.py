@@ -57,7 +57,7 @@ SNAPSHOT_FILE: Final = "snapshot.json"
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PARTIAL: Final = ".partial"
 _COPY: Final = ".copy-"
-"""Begins the names of snapshots that copies of indexes are made of; no client can name these."""
+"""Prefix of the snapshots through which indexes are copied; no client can name these."""
 _FILE: Final = re.compile(
     r"shard-\d{1,2}/(?:shard\.json|index-\d{1,19}/data\.mdb)|catalog\.json|MANIFEST\.json"
 )

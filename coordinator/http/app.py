@@ -244,8 +244,8 @@ def _refusal(status: int, exc: BaseException | None, limits: Limits) -> ServiceE
 
     Args:
         status: aiohttp's status: 400 for nearly everything.
-        exc: aiohttp's exception. For a line that is too long, only the limit that it names tells
-            the request line from a header.
+        exc: aiohttp's exception. For a line that is too long, only the limit that it names
+            distinguishes the request line from a header.
         limits: in force.
     """
     if isinstance(exc, LineTooLong):

@@ -64,6 +64,7 @@ _ROWS: Final = (
     ("invalid_days", 400, "for how many days of analytics is wrong"),
     ("invalid_size", 400, "how many entries of analytics is wrong"),
     ("invalid_preview", 400, "preview is true or false"),
+    ("invalid_placement", 400, "several hosts: the shard cannot be moved like that"),
     # --- 401 to 431
     ("unauthorized", 401, "an API key is needed, or it is wrong or expired"),
     ("forbidden", 403, "the API key does not allow this"),

@@ -1,11 +1,11 @@
-"""What readers send to the owner: connections that carry a request, and reports of what they did.
+"""Messages from readers to the owner: connections that carry a request, and reports of their work.
 
     reader ── message "c" + the client's address, with one end of a new socket pair ──▶ owner
            ── message "r" + a report (`coordinator.http.reports`) ─────────────────────▶
 
 All readers share one end of a pair of sockets that keeps the boundaries of messages, the owner has
-the other, and the supervisor holds both: what is sent while an owner is being replaced waits for
-the next one. There is no name or port that anybody else could connect to.
+the other, and the supervisor holds both: messages sent while an owner is being replaced wait for
+the next one. There is no name or port to which another process could connect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from common.process.logs import Log
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 MESSAGES_AT_ONCE: Final = 64
 RETRY_SECONDS: Final = 0.002
-"""Between attempts while the owner has not taken earlier messages."""
+"""Interval between attempts while the owner has not taken earlier messages."""
 PATIENCE_SECONDS: Final = 5.0
 
 _CONNECTION, _COUNTED, _REPORT = b"c", b"C", b"r"

@@ -127,7 +127,7 @@ class RouteMetrics:
 
 
 class Counts(Struct, array_like=True):
-    """What one coordinator, or several together, have counted."""
+    """Counts of one coordinator, or of several together."""
 
     routes: dict[str, tuple[dict[int, int], list[int], float]]
     """By name: responses by status, and the counts and the sum of their durations."""
@@ -154,7 +154,7 @@ class Counts(Struct, array_like=True):
         return total
 
     def without_moment(self) -> Counts:
-        """Return what still counts of a process that has ended."""
+        """Return the counts that remain valid after a process has ended."""
         return msgspec.structs.replace(
             self, cache_bytes=0, in_flight=0, body_bytes=0, connections=0, states=0
         )
@@ -180,7 +180,7 @@ _SUMMED: Final = Counts.__struct_fields__[2:]
 
 
 class ProcessUse(NamedTuple):
-    """What another coordinator takes."""
+    """Memory and processor time of another coordinator."""
 
     pid: int
     resident_bytes: int
@@ -215,12 +215,12 @@ class Metrics:
         self.num_slow = 0
         """Number of slow searches logged."""
         self.others: Callable[[], Counts] | None = None
-        """What the other coordinators of the service have counted, if there are any."""
+        """Counts of the other coordinators of the service, if there are any."""
         self.processes: Callable[[], Iterable[ProcessUse]] | None = None
         """These coordinators."""
 
     def counts(self, num_states: int, results: ResultCache) -> Counts:
-        """Return what this coordinator has counted.
+        """Return the counts of this coordinator.
 
         Args:
             num_states: states of indexes in use.
@@ -243,7 +243,7 @@ class Metrics:
         )
 
     def counts_of_all(self, num_states: int, results: ResultCache) -> Counts:
-        """Return what all coordinators have counted."""
+        """Return the counts of all coordinators together."""
         counts = self.counts(num_states, results)
         if self.others is not None:
             counts.add(self.others())
@@ -309,7 +309,7 @@ class Metrics:
             waiting: work in progress.
             results: the result cache.
             replica: this host as one of several.
-            num_away: other hosts that do not answer any more.
+            num_away: other hosts that no longer answer.
         """
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
@@ -392,7 +392,7 @@ class Metrics:
 
 
 def _process_families(processes: Iterable[ProcessUse]) -> Iterator[Metric]:
-    """Yield what the readers take, where there are several coordinators."""
+    """Yield memory and processor time of the readers, if there are several coordinators."""
     memory = GaugeMetricFamily(
         "facetd_reader_resident_bytes", "Memory of a reader process.", labels=("pid",)
     )
@@ -425,7 +425,7 @@ class _Snapshot(Collector):
 
 
 def _replica_families(replica: LogState, num_away: int) -> Iterator[Metric]:
-    """Yield what operators watch of a host that shares a log with others."""
+    """Yield the replication metrics of a host that shares a log with others."""
     rows = (
         (
             "facetd_replica_seq",

@@ -31,6 +31,7 @@ from common.errors import (
     UnsupportedMediaType,
 )
 from common.process.logs import Log
+from coordinator.algolia.absent import reason_for
 from coordinator.http.rate_limit import TrustedProxies, client_of, rate_limit
 from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
@@ -53,7 +54,7 @@ UNROUTED: Final = "none"
 """Label in the metrics of requests that match no route."""
 SWITCH_TRIES_MAX: Final = 100
 SWITCH_WAIT_SECONDS: Final = 0.05
-"""Between attempts of a request whose index is switching configuration. Shards switch within
+"""Pause between attempts of a request whose index is switching configuration. Shards switch within
 milliseconds of each other; one that takes longer hangs or is down."""
 MIN_SEQ: Final = "X-Min-Seq"
 MAX_LAG: Final = "X-Max-Lag-Ms"
@@ -118,7 +119,7 @@ class Middleware:
         self._logs_requests = services.settings.log_level == "debug"
 
     def stop(self) -> None:
-        """Finish what goes on beside the requests: here nothing."""
+        """Finish work that runs beside the requests: here there is none."""
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; raises nothing but cancellation."""
@@ -133,7 +134,7 @@ class Middleware:
             if request.method == "OPTIONS":
                 answer = self._options(request, segments)
             else:
-                route, request.arguments = self._router.resolve(request.method, segments)
+                route, request.arguments = self._resolve(request, segments)
                 answer = await self._answer(route, request)
         except ServiceError as error:
             answer = self._refusal(error, request)
@@ -179,7 +180,7 @@ class Middleware:
         return answer
 
     async def _wait_fresh(self, log: SharedLog, request: Request) -> None:
-        """Wait until this host has what the client has seen elsewhere; refuse if it lags too much.
+        """Wait until this host has the entry that the client requires; refuse if it lags too much.
 
         Raises:
             InvalidRequest: a header is no number.
@@ -202,8 +203,18 @@ class Middleware:
         forwarded = request.headers.getall(hdrs.X_FORWARDED_FOR, ())
         return client_of(self._proxies.address(request.peer_address, forwarded))
 
+    def _resolve(self, request: Request, segments: list[str]) -> tuple[ServedRoute, list[str]]:
+        """Return the route of a request and its arguments; say what of a protocol is not there."""
+        try:
+            return self._router.resolve(request.method, segments)
+        except (NotFound, MethodNotAllowed) as error:
+            reason = reason_for(request.method, segments) if is_algolia(request) else None
+            if reason is None:
+                raise
+            raise type(error)(reason, details=error.details) from None
+
     async def _answer(self, route: ServedRoute, request: Request) -> Response:
-        """Check what the route requires, read the body, run the route.
+        """Check the route's requirements, read the body, run the route.
 
         The route runs again if its index switches configuration meanwhile.
         """
@@ -262,9 +273,9 @@ class Middleware:
 
     def _run(self, route: ServedRoute, request: Request) -> Awaitable[Response]:
         """Run a route; once more if a host that it reads from is lost meanwhile."""
-        run = partial(route.handler, self._services, request)
         if self._placed is None:
-            return run()
+            return route.handler(self._services, request)
+        run = partial(route.handler, self._services, request)
         return self._placed.read(run, may_repeat=not route.is_change)
 
     async def _wait_switched(self, route: ServedRoute, request: Request) -> None:

@@ -38,7 +38,7 @@ _OF_CONNECTION: Final = frozenset(
 )
 _OF_BODY: Final = frozenset(("content-length", "transfer-encoding", "content-encoding", "expect"))
 _LEAVES_BODY: Final = frozenset((408, 413, 415, 417))
-"""Statuses after which nobody reads the rest of the request."""
+"""Statuses after which the rest of the request is not read."""
 _BROKEN: Final = (RequestPayloadError, ClientPayloadError, HttpProcessingError)
 
 

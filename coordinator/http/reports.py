@@ -1,8 +1,8 @@
-"""What readers tell the owner: what they counted, so that metrics and analytics are of all.
+"""Reports from readers to the owner, so that metrics and analytics cover all processes.
 
 A reader sends its counters, as they stand, a few times a second while they change; the owner adds
-up the newest of every reader, and what those had counted that are gone. Searches for analytics,
-slow searches and durations of the last seconds are sent once each.
+up the newest report of every reader, and the counts of readers that are gone. Searches for
+analytics, slow searches and durations of the last seconds are sent once each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOTED_AT_ONCE: Final = 40
 """Searches in one report: a text may have 800 bytes."""
 RECENT_AT_ONCE: Final = 1_000
 SLOW_BYTES_MAX: Final = 4_000
-"""Longer requests of slow searches are told by their beginning."""
+"""Longer requests of slow searches are cut to this length."""
 
 _log = Log("http")
 
@@ -39,14 +39,14 @@ _Plain: TypeAlias = tuple[float, tuple[str | None, str], str, str, int, int]
 
 
 class ReaderReport(Struct, array_like=True):
-    """What one reader has done."""
+    """Work of one reader."""
 
     pid: int
     counts: Counts
     resident_bytes: int
     cpu_seconds: float
     noted: list[_Plain]
-    """Of `coordinator.read.analytics`."""
+    """Searches for `coordinator.read.analytics`."""
     recent: list[tuple[float, float]]
     slow: list[dict[str, Any]]
 
@@ -127,7 +127,7 @@ def _shortened(event: dict[str, Any]) -> dict[str, Any]:
 
 
 class Reports:
-    """What the owner knows of the readers.
+    """The owner's view of the readers.
 
     Args:
         metrics: of the owner; shows all.
@@ -154,18 +154,18 @@ class Reports:
         self._slow_queries.latest.extend(report.slow)
 
     def keep_only(self, pids: list[int]) -> None:
-        """Count the readers that are gone as such."""
+        """Keep the counts of readers that are gone."""
         for pid in self.latest.keys() - set(pids):
             self._gone.add(self.latest.pop(pid).counts.without_moment())
 
     def processes(self) -> list[ProcessUse]:
-        """Return what the readers take."""
+        """Return memory and processor time of the readers."""
         return [
             ProcessUse(one.pid, one.resident_bytes, one.cpu_seconds) for one in self.latest.values()
         ]
 
     def counts(self) -> Counts:
-        """Return what all readers have counted."""
+        """Return the counts of all readers together."""
         total = self._gone.copy()
         for report in self.latest.values():
             total.add(report.counts)

@@ -1,4 +1,4 @@
-"""Request: one HTTP request and what is needed to answer it.
+"""Request: one HTTP request and the state needed to answer it.
 
 aiohttp parses the protocol and serializes the requests of a connection. It creates request objects
 through a factory, and this is ours: it holds what a route needs and nothing else (creating
@@ -275,7 +275,7 @@ class Request:
     async def _read_rest(
         self, first: bytes, inflate: Inflater | None, bytes_max: ByteLimit, budget: ByteBudget
     ) -> int:
-        """Read what has not arrived yet; a slow body is charged only for what it has sent."""
+        """Read the rest of the body; a slow body is charged only for bytes received."""
         payload = self._payload
         body = bytearray()
         chunk = first
@@ -493,7 +493,8 @@ async def _inflated(chunk: bytes, inflate: Inflater | None) -> AsyncIterator[byt
 class Inflater:
     """Decompresses a stream in bounded parts.
 
-    `deflate` means zlib by the standard, but raw deflate for some clients; the first byte tells.
+    `deflate` means zlib by the standard, but raw deflate for some clients; the first byte shows
+    which.
     """
 
     def __init__(self, encoding: str) -> None:

@@ -15,7 +15,7 @@ match object and calls one middleware after another: 10 µs more.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from coordinator.http.services import Services
 
     Handler: TypeAlias = Callable[[Services, Request], Awaitable[Response]]
+
+
+TAGS: Final[Mapping[str, str]] = {
+    "search": "Search: hits, facets, ranges.",
+    "items": "Items: read, write, load, export.",
+    "indexes": "Indexes: configuration, removal, sizes, aliases.",
+    "algolia": "Algolia's protocol: search, objects, settings, keys.",
+    "operations": "Operations: health, metrics, keys, documentation.",
+    "pages": "Pages for people.",
+}
+"""Sections of the documentation, with their headlines."""
 
 
 class Body(Enum):
@@ -77,7 +88,7 @@ class Route:
     is_of_all_indexes: bool = False
     """Whether it shows or touches every index, so that keys limited to some are rejected."""
     tag: str = ""
-    """Section of the documentation."""
+    """Section of the documentation, one of `TAGS`."""
     parameters: tuple[Any, ...] = ()
     """Parameters that it reads from query string or body, for the documentation."""
     document: dict[str, Any] = field(default_factory=dict)
@@ -176,7 +187,12 @@ class Router:
             if route is not None:
                 return route, [segments[position] for position in node.arguments]
         if not nodes:
-            raise NotFound("there is no such page; GET /_docs describes those that are")
+            is_name = len(segments) > 1 and segments[0][:1] == "_"
+            raise NotFound(
+                "there is no such page"
+                + (", and no index has a name that begins with _" if is_name else "")
+                + "; GET /_docs describes those that are"
+            )
         allow = sorted({name for node in nodes for name in node.routes} | {"OPTIONS"})
         raise MethodNotAllowed(
             f"method {method[:20]} is not for this page; {', '.join(allow)} are",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BODY_FAST_BYTES: Final = 4_096
 """Requests with longer bodies take turns: decoding and checking one takes milliseconds."""
 COMMON_LANE: Final = 0
-"""Of the turns: of requests that do not begin with an index; indexes are numbered from 1."""
+"""Lane of requests whose path names no index; indexes are numbered from 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class TracedMiddleware(Middleware):
         return await super()._answer(route, request)
 
     def stop(self) -> None:
-        """Send what has not been sent yet."""
+        """Send the spans that have not been sent yet."""
         self._provider.shutdown()
 
 

@@ -27,7 +27,7 @@ ACCEPTED: Final = Limits(
 )
 """Limits for filters accepted earlier, possibly under other limits than today's."""
 WORDS_MAX: Final = 256
-"""Words of a query that rules look at."""
+"""Words of a query that rules are matched against."""
 
 
 class CompiledRule(NamedTuple):
@@ -99,7 +99,7 @@ def curated(
     """
     if not rules:
         return parameters, []
-    # The words of a search for similar items are its own, nobody has asked for them.
+    # The words of a search for similar items are the item's, not the user's.
     query = parameters.query if parameters.similar_to is None else ""
     words = tuple(token.text for token in analyzer.tokenize(query)[:WORDS_MAX])
     chosen: dict[str, set[str]] = {}

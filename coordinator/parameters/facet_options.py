@@ -17,8 +17,9 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from common.configuration import FacetConfiguration, IndexConfiguration, parse_facet_sort
+from common.configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
+from common.option_forms import parse_facet_sort
 from coordinator.parameters.kinds import (
     Mistake,
     check_bounds,

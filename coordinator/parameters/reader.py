@@ -13,52 +13,35 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
 from common.boosts import NO_POINT, parse_boosts
-from common.configuration import (
-    GEO_FIELD,
+from common.configuration import FacetConfiguration, IndexConfiguration
+from common.errors import InvalidRequest, ServiceError
+from common.limits import Limits
+from common.option_forms import (
     MATCH_FORMS,
     PREFIX_FORMS,
     TYPO_FORMS,
     TYPO_LENGTHS_FORMS,
-    FacetConfiguration,
-    IndexConfiguration,
     parse_match,
     parse_prefix,
     parse_typo,
     parse_typo_lengths,
     parse_weighted_field,
 )
-from common.errors import InvalidRequest, ServiceError
-from common.limits import Limits
 from common.placement import canonical_id
-from common.protocol.messages import (
-    Distinct,
-    FilterClause,
-    HighlightRequest,
-    RangeRequest,
-    SortKey,
-    elements_of,
-)
-from common.query import And, AnyOf, Filter, Not, Or, Same, Under
+from common.protocol.messages import Distinct, RangeRequest, SortKey
 from common.rules import parse_rules
+from coordinator.parameters.conditions import Conditions
 from coordinator.parameters.facet_options import (
     FacetOptions,
     read_facet_cube,
     read_facet_options,
     read_facet_ranges,
 )
-from coordinator.parameters.filter_objects import (
-    OBJECT_KEYS,
-    FilterObjects,
-    check_objects,
-    scalar_fields_of,
-)
-from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.foreign import FOREIGN, MISPLACED
 from coordinator.parameters.kinds import (
     DIGITS,
@@ -71,49 +54,26 @@ from coordinator.parameters.kinds import (
     names,
     object_of,
     optional_bool,
-    optional_integer,
     paths,
-    read_collation,
     text,
 )
-from coordinator.parameters.places import read_point
+from coordinator.parameters.marks import highlight_request, read_highlight, read_snippet
 from coordinator.parameters.raw import QueryText, RawParameters
+from coordinator.parameters.sort_keys import read_sort_keys
 from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
     CubeSpec,
     FacetSpec,
     SearchParameters,
-    TreeSpec,
     facet_spec,
-    ways_to,
 )
 
-SNIPPET_WORDS_DEFAULT: Final = 30
 MIN_SCORE_MAX: Final = 1e12
 NUMBER: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
 HINTS_MAX: Final = 8
 """Only this many unknown names get a suggestion: finding the nearest one takes a millisecond."""
 
 _SHOWN: Final = frozenset(("score", "score_details", "timings", "elements"))
-_COMMA: Final = re.compile(r",(?![^(]*\))")
-"""A comma outside parentheses."""
-_NEARLY_ORDERS: Final = frozenset(("asc", "desc", "ascending", "descending", "up", "down"))
-"""Near misses of an order. A field whose name ends like this can be sorted as `a:up:asc`."""
-_DEGREES: Final = r"\s*(-?[0-9]{1,3}(?:\.[0-9]{1,17})?)\s*"
-_SORT_MEMBERS: Final = frozenset(
-    {"field", "order", "missing", "point", "buckets", "seed", "collation"}
-)
-_FROM_POINT: Final = re.compile(rf"(.+)\({_DEGREES},{_DEGREES}\)", re.ASCII | re.DOTALL)
-"""`_geo(48.2,16.4)`: field, latitude and longitude of a sort key."""
-_MARK_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "highlight_fields": None,
-        "snippet_fields": (),
-        "pre": "<em>",
-        "post": "</em>",
-        "ellipsis": "…",
-    }
-)
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -156,13 +116,7 @@ class ParameterReader:
         self.ranges: list[tuple[str, dict[str, Any]]] = []
         self.cube: CubeSpec | None = None
         self.sort_field: str | None = None
-        self.filters = FilterObjects(limits)
-        self.clauses: list[FilterClause] = []
-        self.filter_fields: dict[str, str] = {}
-        self.selected: dict[str, frozenset[str]] = {}
-        self.same: dict[str, dict[str, Filter]] = {}
-        self.chosen_nodes: dict[str, frozenset[str]] = {}
-        self.geo_field = next(iter(configuration.geo_fields), GEO_FIELD)
+        self.conditions = Conditions(configuration, limits)
         self.marks: dict[str, Any] = {}
 
     def read(self, raw: RawParameters, parameters: Mapping[str, Parameter]) -> None:
@@ -349,108 +303,8 @@ class ParameterReader:
         """Read `sort`."""
         if self.sort_field is not None:
             raise Mistake("and sort_field exclude each other")
-        if value.__class__ is QueryText and value.startswith(("{", "[")):
-            value = json_of_text(value)
-        if isinstance(value, dict):
-            value = [value]
-        elif isinstance(value, str):
-            value = [part.strip() for part in _COMMA.split(value) if part.strip()]
-        elif isinstance(value, list) and value and value[0].__class__ is QueryText:
-            value = [str(one) for one in value]
-        if not isinstance(value, list) or len(value) > self.limits.sort_keys_max:
-            raise Mistake(
-                f"must be a list of up to {self.limits.shown('sort_keys_max')} keys such as "
-                '"year:desc"'
-            )
-        keys = [self.sort_key(one, f"[{i}]") for i, one in enumerate(value)]
-        self.values["sort"] = tuple(keys)
+        self.values["sort"] = read_sort_keys(value, self.configuration, self.limits)
         self.values["sort_param"] = "sort"
-
-    def sort_key(self, value: Any, path: str) -> SortKey:
-        """Read "year:desc:missing=first" or {"field", "order", "missing", "point"}.
-
-        Also "name:collation=sv", "_score:buckets=10:desc" and "_random:42", with the members
-        collation, buckets and seed.
-        """
-        point: tuple[float, float] | None = None
-        buckets: Any = None
-        seed: Any = None
-        collation: Any = None
-        if isinstance(value, dict):
-            name, order, missing = value.get("field"), value.get("order"), value.get("missing")
-            buckets, seed = value.get("buckets"), value.get("seed")
-            collation = value.get("collation")
-            if not set(value) <= _SORT_MEMBERS:
-                if len(value) == 1:
-                    raise Mistake(
-                        'must name the field in the member field: {"field": "year", "order": '
-                        '"desc"}, or "year:desc"',
-                        path=path,
-                    )
-                raise Mistake(
-                    "must have the members field, order, missing, point, collation, buckets (of "
-                    "_score) and seed (of _random)",
-                    path=path,
-                )
-            if value.get("point") is not None:
-                point = read_point(value["point"], f"{path}.point")
-        elif isinstance(value, str):
-            name, order, missing = value, None, None
-            while True:
-                head, colon, tail = name.rpartition(":")
-                if colon and tail in ("asc", "desc") and order is None:
-                    name, order = head, tail
-                elif colon and tail in ("missing=first", "missing=last") and missing is None:
-                    name, missing = head, tail.removeprefix("missing=")
-                elif colon and tail.startswith("buckets=") and buckets is None:
-                    name, buckets = head, tail.removeprefix("buckets=")
-                elif colon and tail.startswith("collation=") and collation is None:
-                    name, collation = head, tail.removeprefix("collation=")
-                elif head == "_random" and seed is None:
-                    name, seed = head, tail
-                else:
-                    break
-        else:
-            raise Mistake('must be a key such as "year:desc"', path=path)
-        if order not in (None, "asc", "desc") or missing not in (None, "first", "last"):
-            raise Mistake("has an order asc or desc, and missing first or last", path=path)
-        check_field(name, self.limits, path)
-        head, colon, tail = str(name).rpartition(":")
-        if colon and order is None and isinstance(value, str) and tail.lower() in _NEARLY_ORDERS:
-            raise Mistake(
-                f'ends in {tail!r}, but an order is asc or desc: for example "{head[:100]}:desc"',
-                path=path,
-            )
-        if collation is not None:
-            collation = read_collation(collation, path)
-            if name in ("_random", "_score") or point is not None:
-                raise Mistake("has a collation, which only fields with texts take", path=path)
-        if name == "_random":
-            if buckets is not None or missing is not None:
-                raise Mistake("has no buckets and no missing values beside _random", path=path)
-            if seed is None:
-                raise Mistake('needs a seed beside _random, for example "_random:42"', path=path)
-            number = integer(seed, 0, "seed_max", self.limits, path)
-            return SortKey(None, order == "desc", seed=number)
-        if seed is not None:
-            raise Mistake("has a seed, which only _random takes", path=path)
-        if name == "_score":
-            num_buckets = 0
-            if buckets is not None:
-                num_buckets = integer(buckets, 1, "score_buckets_max", self.limits, path)
-            return SortKey(None, order != "asc", missing == "first", num_buckets=num_buckets)
-        if buckets is not None:
-            raise Mistake("has buckets, which only _score takes", path=path)
-        from_point = _FROM_POINT.fullmatch(str(name))
-        if from_point and from_point[1] in ("_geoPoint", *self.configuration.geo_fields):
-            name = self.geo_field if from_point[1] == "_geoPoint" else from_point[1]
-            point = read_point([float(from_point[2]), float(from_point[3])], path)
-        if point is not None and name not in self.configuration.geo_fields:
-            known = ", ".join(self.configuration.geo_fields) or "none"
-            raise Mistake(f"names no field of points; these are {known[:500]}", path=path)
-        if collation is None:
-            collation = "" if point else self.configuration.collation_of(str(name))
-        return SortKey(str(name), order == "desc", missing == "first", point, collation=collation)
 
     def read_boost(self, value: Any) -> None:
         """Read `boost`."""
@@ -555,56 +409,11 @@ class ParameterReader:
 
     def read_highlight(self, value: Any) -> None:
         """Read `highlight`."""
-        options = self.mark_options(value, ("fields", "pre", "post"))
-        if options is None:
-            return
-        self.marks["highlight_fields"] = options.pop("fields", None) or ("*",)
-        self.marks.update(options)
+        self.marks.update(read_highlight(value, self.limits))
 
     def read_snippet(self, value: Any) -> None:
         """Read `snippet`."""
-        options = self.mark_options(value, ("fields", "pre", "post", "ellipsis"))
-        if options is None:
-            return
-        fields = []
-        for name in options.pop("fields", None) or ("*",):
-            path, colon, num_words = name.rpartition(":")
-            if colon and DIGITS.fullmatch(num_words):
-                fields.append(
-                    (path, integer(num_words, 1, "snippet_words_max", self.limits, ".fields"))
-                )
-            else:
-                fields.append((name, SNIPPET_WORDS_DEFAULT))
-        self.marks["snippet_fields"] = tuple(fields)
-        self.marks.update(options)
-
-    def mark_options(self, value: Any, known: tuple[str, ...]) -> dict[str, Any] | None:
-        """Read the options of highlight or snippet; also `true`, or just the fields."""
-        if value.__class__ is QueryText and value[:1] in "{[tf":
-            value = (
-                json_of_text(value) if value[:1] in "{[" or value in ("true", "false") else value
-            )
-        if value is False:
-            return None
-        if value is True:
-            return {}
-        if not isinstance(value, dict):
-            return {"fields": paths(value, self.limits)}
-        check_members(value, known)
-        options: dict[str, Any] = {}
-        for name, option in value.items():
-            if option is None:
-                continue
-            if name == "fields":
-                options["fields"] = paths(option, self.limits)
-            elif isinstance(option, str) and len(option) <= self.limits.mark_chars_max:
-                options[name] = option
-            else:
-                raise Mistake(
-                    f"must be a text of up to {self.limits.shown('mark_chars_max')} characters",
-                    path=f".{name}",
-                )
-        return options
+        self.marks.update(read_snippet(value, self.limits))
 
     def read_facet_fields(self, value: Any) -> None:
         """Read `facet_fields`."""
@@ -634,7 +443,7 @@ class ParameterReader:
             **{name: settings[name] for name in settings if name in self.facets},
         }
         for name in self.field_facets:
-            self.filter_fields[name] = f"facets.{name}"
+            self.conditions.fields[name] = f"facets.{name}"
 
     def read_facet_ranges(self, value: Any) -> None:
         """Read `facet_ranges`."""
@@ -646,149 +455,25 @@ class ParameterReader:
 
     def read_filters(self, value: Any) -> None:
         """Read `filters`."""
-        if isinstance(value, str):
-            raise Mistake(f"must be an object of values by field; {MISPLACED['filters']}")
-        for name, wanted in self.filters.fields(value).items():
-            path = f".{name[:100]}"
-            check_field(name, self.limits, path)
-            if name in self.configuration.hierarchies:
-                self.read_nodes(name, wanted, path)
-                continue
-            facet = self.facets.get(name)
-            shown = self.field_facets.get(name) if facet is None else facet
-            is_any = shown is None or not shown.conjunction
-            keys: list[str] = []
-            if isinstance(wanted, dict) and wanted.get("same") is not None:
-                self.read_same(name, wanted["same"], f"{path}.same")
-            condition = self.filters.condition(name, wanted, is_any, path, keys)
-            if condition is None:
-                continue
-            check_objects(condition, self.configuration, path)
-            if facet is None and not (isinstance(wanted, dict) and set(wanted) <= OBJECT_KEYS):
-                self.filter_fields[name] = f"filters.{name}"
-            if shown is not None and keys:
-                self.selected[name] = self.selected.get(name, frozenset()).union(keys)
-            is_left_out = is_any and (
-                shown is not None or any(name == field for field, _ in self.ranges)
-            )
-            if self.cube is not None and name == self.cube.field:
-                is_left_out = True
-            self.clauses.append(FilterClause(condition, name if is_left_out else None))
-
-    def read_nodes(self, name: str, wanted: Any, path: str) -> None:
-        """Read the chosen nodes of a tree; an item must be at or below one of them."""
-        tree = self.configuration.hierarchies[name]
-        nodes = self.filters.nodes(wanted, path)
-        if not nodes:
-            return
-        self.chosen_nodes[name] = frozenset(nodes)
-        if tree.is_of_paths:
-            condition: Filter = Under(tree.levels[0], nodes, tree.separator)
-        else:
-            by_level: dict[str, list[str]] = {}
-            for node in nodes:
-                depth = min(node.count(tree.separator), len(tree.levels) - 1)
-                by_level.setdefault(tree.levels[depth], []).append(node)
-            condition = Or(tuple([AnyOf(level, tuple(ones)) for level, ones in by_level.items()]))
-        self.clauses.append(FilterClause(condition, name))
-
-    def read_trees(self, value: Any) -> None:
-        """Read `trees`."""
-        if value.__class__ is QueryText and value.startswith("{"):
-            value = json_of_text(value)
-        if not isinstance(value, dict):
-            value = dict.fromkeys(names(value, "hierarchies_max", self.limits))
-        trees = self.configuration.hierarchies
-        specs = []
-        for name, options in value.items():
-            path = f".{name[:100]}"
-            if name not in trees:
-                known = ", ".join(trees) or "none"
-                raise Mistake(f"is no tree; the hierarchies are {known[:500]}", path=path)
-            options = options or {}
-            if not isinstance(options, dict):
-                raise Mistake("must be an object with size and open", path=path)
-            check_members(options, ("size", "open"), path)
-            opened = options.get("open")
-            if not isinstance(opened, list):
-                opened = [] if opened is None else [opened]
-            tree = trees[name]
-            separator = tree.separator if tree.is_of_paths else ""
-            leaves_out_own = not self.values.get("is_strict", False)
-            chosen = self.chosen_nodes.get(name, frozenset())
-            size = optional_integer(options, "size", "facet_size_max", self.limits, 10, path)
-            is_opened = frozenset(self.filters.nodes(opened, f"{path}.open"))
-            parents = ("", *sorted({*ways_to((*chosen, *is_opened), tree.separator)}))
-            requests = tuple(
-                RangeRequest(
-                    level,
-                    leaves_out_own=leaves_out_own,
-                    tree=name,
-                    separator=separator,
-                    parents=parents,
-                    parent_separator=tree.separator,
-                )
-                for level in tree.levels
-            )
-            specs.append(TreeSpec(name, tree.separator, requests, size, chosen, is_opened))
-        self.values["trees"] = tuple(specs)
-
-    def read_same(self, nested: str, wanted: Any, path: str) -> None:
-        """Read the conditions that one element of a nested field must meet."""
-        conditions: dict[str, Filter] = {}
-        for name, (values, inner_path) in self.filters.same(nested, wanted, path).items():
-            check_field(name, self.limits, inner_path)
-            facet = self.facets.get(name)
-            keys: list[str] = []
-            condition = self.filters.condition(
-                name, values, facet is None or not facet.conjunction, inner_path, keys
-            )
-            if condition is None:
-                continue
-            check_objects(Same(nested, condition), self.configuration, inner_path)
-            if facet is None:
-                self.filter_fields[name] = f"filters{inner_path}"
-            elif keys:
-                self.selected[name] = self.selected.get(name, frozenset()).union(keys)
-            conditions[name] = condition
-        if conditions:
-            self.same[nested] = conditions
-            self.clauses.append(FilterClause(self.element(nested), elements_of(nested)))
-
-    def element(self, nested: str, without: str | None = None) -> Same:
-        """Return the conditions of `filters` on one element, except those on field `without`."""
-        conditions = self.same.get(nested, {})
-        return Same(nested, And(tuple(one for name, one in conditions.items() if name != without)))
-
-    def nested_field_of(self, name: str) -> str | None:
-        """Return the innermost nested field that contains a field, if any."""
-        nested = [one for one in self.configuration.nested if name.startswith(f"{one}.")]
-        return max(nested, key=len, default=None)
+        self.conditions.require(
+            value,
+            self.facets,
+            self.field_facets,
+            [name for name, _ in self.ranges],
+            None if self.cube is None else self.cube.field,
+        )
 
     def read_not_filters(self, value: Any) -> None:
         """Read `not_filters`."""
-        for name, unwanted in self.filters.fields(value).items():
-            path = f".{name[:100]}"
-            check_field(name, self.limits, path)
-            if isinstance(unwanted, dict) and unwanted.get("same") is not None:
-                raise Mistake("can be said in filters only", path=f"{path}.same")
-            condition = self.filters.condition(name, unwanted, True, path, [])
-            if condition is not None:
-                check_objects(condition, self.configuration, path)
-                self.clauses.append(FilterClause(Not(condition)))
+        self.conditions.exclude(value)
 
     def read_filter(self, value: Any) -> None:
         """Read `filter`."""
-        if isinstance(value, dict):
-            raise Mistake("must be an expression such as year >= 1990; filters takes an object")
-        condition = parse_filter(
-            text(value, "filter_expression_chars_max", self.limits), self.limits, self.geo_field
-        )
-        check_objects(condition, self.configuration)
-        for field in scalar_fields_of(condition):
-            if field not in self.facets:
-                self.filter_fields.setdefault(field, "filter")
-        self.clauses.append(FilterClause(condition))
+        self.conditions.require_expression(value, self.facets)
+
+    def read_trees(self, value: Any) -> None:
+        """Read `trees`."""
+        self.values["trees"] = self.conditions.trees(value, is_strict=self.is_strict)
 
     def read_key_pattern(self, value: Any) -> None:
         """Read `query` of the facet route."""
@@ -859,18 +544,15 @@ class ParameterReader:
             values["sort"] = (SortKey(self.sort_field, collation=collation),)
         if configuration.nested and "sort" in values:
             values["sort"] = tuple([self.element_key(key) for key in values["sort"]])
-        if self.clauses:
-            values["filters"] = tuple(self.clauses)
-            values["selected"] = self.selected
-        if self.filter_fields:
-            values["filter_fields"] = self.filter_fields
+        conditions = self.conditions
+        if conditions.clauses:
+            values["filters"] = tuple(conditions.clauses)
+            values["selected"] = conditions.selected
+        if conditions.fields:
+            values["filter_fields"] = conditions.fields
         if self.marks:
-            values["marks"] = HighlightRequest(
-                **{**_MARK_DEFAULTS, **self.marks},
-                text_bytes_max=self.limits.marked_text_bytes_max,
-                item_bytes_max=self.limits.marked_page_bytes_max
-                // max(1, values.get("per_page", PER_PAGE_DEFAULT)),
-            )
+            per_page = values.get("per_page", PER_PAGE_DEFAULT)
+            values["marks"] = highlight_request(self.marks, per_page, self.limits)
         if self.ranges:
             values["ranges"] = tuple(
                 RangeRequest(name, leaves_out_own=self.leaves_out_own(name), **options)
@@ -879,15 +561,20 @@ class ParameterReader:
         values["facets"] = self.facet_specs(self.facets)
         if self.field_facets:
             values["field_facets"] = self.facet_specs(self.field_facets)
-        if self.same:
-            values["within"] = self.facets_within()
+        if within := conditions.facets_within(self.facets, is_strict=self.is_strict):
+            values["within"] = within
         return SearchParameters(**values)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether every count is of the hits, with all filters."""
+        return bool(self.values.get("is_strict"))
 
     def leaves_out_own(self, name: str) -> bool:
         """Return whether the counts of a field leave out what `filters` says of it."""
         facet = self.facets.get(name) or self.field_facets.get(name)
         is_conjunctive = facet is not None and facet.conjunction
-        return not is_conjunctive and not self.values.get("is_strict", False)
+        return not is_conjunctive and not self.is_strict
 
     def check_groups(self) -> None:
         """Note what `distinct` and other parameters cannot do together."""
@@ -917,21 +604,9 @@ class ParameterReader:
 
     def element_key(self, key: SortKey) -> SortKey:
         """Return a sort key; inside a nested field, restricted to the elements that match."""
-        nested = None if key.field is None else self.nested_field_of(key.field)
-        return key if nested is None else structs.replace(key, within=self.element(nested))
-
-    def facets_within(self) -> dict[str, Same]:
-        """Return, by facet inside a nested field, the elements that it counts.
-
-        These match all conditions on one element, except a disjunctive facet's own.
-        """
-        within = {}
-        for name, facet in self.facets.items():
-            nested = self.nested_field_of(name)
-            if nested in self.same:
-                leaves_out_own = not facet.conjunction and not self.values.get("is_strict", False)
-                within[name] = self.element(nested, name if leaves_out_own else None)
-        return within
+        conditions = self.conditions
+        nested = None if key.field is None else conditions.nested_field_of(key.field)
+        return key if nested is None else structs.replace(key, within=conditions.element(nested))
 
     def facet_specs(self, facets: Mapping[str, FacetConfiguration]) -> tuple[FacetSpec, ...]:
         """Return those of some facets that are to be shown, in their order."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from common.boosts import SCALE_MAX, WEIGHT_MAX
-from common.configuration import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from common.limits import DEFAULT_LIMITS
+from common.option_forms import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
 from common.rules import NAME_CHARS_MAX
 from coordinator.parameters.facet_options import CALENDARS, SPAN

@@ -11,7 +11,8 @@ from msgspec import Struct, structs
 
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost
-from common.configuration import FacetConfiguration, PrefixMode, SearchableField, TypoMode
+from common.configuration import FacetConfiguration
+from common.option_forms import PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import (
     Distinct,
     FilterClause,
@@ -64,7 +65,7 @@ class FacetSummary(Struct, frozen=True):
     cardinality: bool = False
     """How many distinct values the hits have."""
     percentiles: tuple[float, ...] = ()
-    """Of the numeric values within the hits."""
+    """Percentiles of the numeric values within the hits."""
     fields: tuple[str, ...] = ()
     """Whose numbers to sum up by value, within the items that the facet counts."""
 
@@ -132,7 +133,7 @@ class TreeSpec(Struct, frozen=True):
     name: str
     separator: str
     requests: tuple[RangeRequest, ...]
-    """For the counts of its nodes: one per level, or one for all."""
+    """Requests for the counts of its nodes: one per level, or one for all."""
     size: int
     """Most children to show of a node; those on the path to chosen or opened nodes are always
     shown."""
@@ -147,7 +148,7 @@ class CubeSpec(Struct, frozen=True):
 
     field: str
     edges: tuple[int | float, ...] = ()
-    """Of the bins, ascending; empty: `interval` says them."""
+    """Edges of the bins, ascending; empty: they follow from `interval`."""
     interval: int | float | None = None
     """Width of the bins, which then reach from the least to the greatest number of the hits."""
 
@@ -180,8 +181,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     it."""
     key_filter: Filter | None = None
     """The filter of the caller's API key; it is among `filters`, too. Then nothing in a response
-    may depend on the items it hides: words are counted and weighed among the others, values without
-    hits are never listed, and a field that no item has is not an error."""
+    may depend on the items it hides: document frequencies and weights of words come from the
+    others, values without hits are never listed, and a field that no item has is not an error."""
     filter_fields: Mapping[str, str] = MappingProxyType({})
     """Restricted fields that are not facets, with the parameter that names them ("filters.year",
     "filter"): if such a field has no scalar values either, the request is wrong."""
@@ -239,7 +240,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """Whether to respond without the shards that are down, rather than with an error."""
     timeout_ms: int = 10_000
     keeps_order: bool = False
-    """Whether the result tells what its hits are ordered by, to be merged. Clients cannot set it.
+    """Whether the result has the sort keys of its hits, for merging. Clients cannot set it.
     """
     only_ids: tuple[bytes, ...] = ()
     """If not empty, only items with these (canonical) ids exist for the search. Clients cannot set
@@ -320,7 +321,7 @@ class NamedSearch(Struct, frozen=True):
     index: str
     raw: RawParameters
     weight: float = 1.0
-    """Of its scores, where searches are merged."""
+    """Factor of its scores, where searches are merged."""
 
 
 class MergedPage(Struct, frozen=True):

@@ -12,8 +12,10 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import uvloop
@@ -35,7 +37,7 @@ from coordinator.http.reports import Reports
 from coordinator.http.security import UnsafeAddress
 from coordinator.http.services import Services
 from coordinator.process.doorman import ring
-from coordinator.process.place import Place
+from coordinator.process.seats import Seat
 from coordinator.process.services import SWITCH_SECONDS, make_services
 from coordinator.process.supervisor import (
     PORT_TRY_SECONDS,
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 
 
 MISSED_SECONDS: Final = 5.0
-"""After which shards that were to be started elsewhere are named as missing."""
+"""Time after which shards to be started elsewhere are reported as missing."""
 
 _log = Log("coordinator")
 
@@ -61,7 +63,7 @@ def run(
     lock: int | None = None,
     parent_pipe: int | None = None,
     bell: int | None = None,
-    place: Place | None = None,
+    seat: Seat | None = None,
 ) -> int:
     """Run the coordinator until a signal arrives.
 
@@ -70,7 +72,7 @@ def run(
         lock: descriptor that holds the lock of the data directory, if the supervisor took it.
         parent_pipe: read end of the supervisor's pipe, if there is a supervisor.
         bell: write end of the pipe to the supervisor's doorman, if it holds the port.
-        place: among several coordinators; None: there are no others.
+        seat: among several coordinators; None: there are no others.
 
     Returns:
         The exit status.
@@ -82,9 +84,9 @@ def run(
     logs.configure("coordinator", level=settings.log_level, style=settings.log_style)
     configure_allocator()
     try:
-        if settings.coordinators > 1 and place is None:
+        if settings.coordinators > 1 and seat is None:
             raise SettingError("several coordinators take facetd serve, which starts them")
-        return uvloop.run(_run(settings, lock, parent_pipe, bell, place))
+        return uvloop.run(_run(settings, lock, parent_pipe, bell, seat))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
         print(f"facetd: {error}", file=sys.stderr)
         return EXIT_CANNOT_START if is_supervised else 1
@@ -95,7 +97,7 @@ async def _run(
     lock: int | None,
     parent_pipe: int | None,
     bell: int | None = None,
-    place: Place | None = None,
+    seat: Seat | None = None,
 ) -> int:
     """Start, wait, stop."""
     data = settings.data_dir
@@ -110,13 +112,15 @@ async def _run(
     num_shards = len(settings.shard_addresses) or settings.all_shards
     with data_directory.start_explained(data):
         catalog = Catalog.open(data, num_shards)
-        cluster = Cluster.from_settings(settings, catalog)
-        shared = make_shared_log(settings, catalog, cluster)
+        cluster = Cluster.from_settings(settings, catalog, held_here(settings))
+        shared = make_shared_log(
+            settings, catalog, cluster, process_starter(parent_pipe is not None)
+        )
     log = None if shared is None else shared.log
     services = make_services(settings, catalog, cluster, log=log)
     readers = None
-    if place is not None:
-        readers = ReaderProcesses(settings, place, services)
+    if seat is not None:
+        readers = ReaderProcesses(settings, seat, services)
         services = replace(services, shared=readers.shared)
     app = create_app(services)
 
@@ -133,7 +137,7 @@ async def _run(
     try:
         if bell is not None:
             ring(bell)
-        port = await _listen(app, settings, place)
+        port = await _listen(app, settings, seat)
         if readers is not None:
             readers.start(app)
         address = url(settings.host, port)
@@ -163,16 +167,44 @@ async def _run(
     return 0
 
 
-def make_shared_log(settings: Settings, catalog: Catalog, cluster: Cluster) -> Replica | None:
-    """Create what follows the log of several hosts; None for a host of its own.
+def held_here(settings: Settings) -> tuple[int, ...] | None:
+    """Return the shards that this host holds after what was moved; None: as the settings say.
+
+    Raises:
+        DataDirectoryError: replica.json cannot be read.
+    """
+    if not settings.has_placed_shards:
+        return None
+    from coordinator.replication.position import held_shards, read_replica
+
+    return held_shards(settings, read_replica(settings.data_dir))
+
+
+def process_starter(is_supervised: bool) -> Callable[[], None] | None:
+    """Return what has the supervisor compare its processes with the shards that shall run."""
+    return partial(os.kill, os.getppid(), signal.SIGUSR1) if is_supervised else None
+
+
+def make_shared_log(
+    settings: Settings, catalog: Catalog, cluster: Cluster, look: Callable[[], None] | None
+) -> Replica | None:
+    """Create the follower of the log that several hosts share; None for a single host.
+
+    Args:
+        settings: of the service.
+        catalog: of its indexes.
+        cluster: its shards.
+        look: has the supervisor start and end processes of shards; None: there is no supervisor.
 
     Raises:
         DataDirectoryError: the directory belongs to such a log, and the settings name none.
     """
     if settings.log_url:
+        from coordinator.process.maintenance import restore
+        from coordinator.replication.moving import ShardProcesses
         from coordinator.replication.replica import Replica
 
-        return Replica(settings, catalog, cluster)
+        return Replica(settings, catalog, cluster, ShardProcesses(look, restore))
     if data_directory.placement_path(settings.data_dir).exists():
         raise DataDirectoryError(
             f"{settings.data_dir} has some of the shards that several hosts hold together: start "
@@ -187,18 +219,18 @@ def make_shared_log(settings: Settings, catalog: Catalog, cluster: Cluster) -> R
 
 
 class ReaderProcesses:
-    """The owner's side of what it shares with the readers.
+    """The owner's side of its exchange with the readers.
 
     Args:
         settings: of the service.
-        place: of the owner.
+        seat: of the owner.
         services: whose changes the readers follow.
     """
 
-    def __init__(self, settings: Settings, place: Place, services: Services) -> None:
-        shared = self.shared = SharedState(place.state, settings.coordinators, place.ordinal)
+    def __init__(self, settings: Settings, seat: Seat, services: Services) -> None:
+        shared = self.shared = SharedState(seat.state, settings.coordinators, seat.ordinal)
         catalog = services.catalog
-        self._exchange = place.exchange
+        self._exchange = seat.exchange
         self._reports = Reports(services.metrics, services.analytics, services.slow_queries)
 
         def publish() -> None:
@@ -209,7 +241,7 @@ class ReaderProcesses:
         publish()
 
     def start(self, app: HttpApp) -> None:
-        """Take what readers send."""
+        """Receive the readers' messages."""
         Inbox(self._exchange, app.take, self._take_report).start()
 
     def _take_report(self, message: bytes) -> None:
@@ -222,10 +254,10 @@ class ReaderProcesses:
             await asyncio.sleep(PORT_TRY_SECONDS)
 
 
-async def _listen(app: HttpApp, settings: Settings, place: Place | None) -> int:
+async def _listen(app: HttpApp, settings: Settings, seat: Seat | None) -> int:
     """Start to listen; wait if the port is about to be released."""
-    if place is not None:
-        listeners = [socket.socket(fileno=one) for one in place.listeners]
+    if seat is not None:
+        listeners = [socket.socket(fileno=one) for one in seat.listeners]
         return await app.start(settings.host, settings.port, listeners)
     give_up_at = asyncio.get_running_loop().time() + PORT_WAIT_SECONDS
     while True:
@@ -240,7 +272,7 @@ async def _listen(app: HttpApp, settings: Settings, place: Place | None) -> int:
 async def _announce(cluster: Cluster, settings: Settings, port: int, *, is_alone: bool) -> None:
     """Publish the endpoint for the command line; log once the service is complete.
 
-    If nobody else starts the shards, say which ones are missing.
+    If no other program starts the shards, say which ones are missing.
     """
     endpoint = Endpoint(settings.host, port, os.getpid())
     try:

@@ -131,7 +131,7 @@ class Doorman:
 
 
 def ring(bell_end: int) -> None:
-    """Tell the doorman that the coordinator can listen; the doorman may be gone already."""
+    """Notify the doorman that the coordinator can listen; the doorman may be gone already."""
     with contextlib.suppress(OSError):
         os.write(bell_end, b"!")
     with contextlib.suppress(OSError):

@@ -8,12 +8,12 @@
     of another log        any            refused
     with data of its own  none           log_create: the log begins with them; else refused
 
-Where each host holds some shards, the same holds for each of them: an empty host takes its shards
-from hosts that have them, and so does a host that has been given another shard. What was taken at
-different moments is followed from the earliest of them; applying an entry again changes nothing. A
-log of such hosts begins empty.
+Where each host holds some shards, the same applies to each shard: an empty host takes its shards
+from hosts that have them, and so does a host that has been given another shard. If they were copied
+at different moments, the host follows the log from the earliest; applying an entry again changes
+nothing. A log of such hosts begins empty.
 
-A log that is away does not keep a host from starting that has data: reads go on without it.
+A host that has data starts even while the log is away: reads go on without it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ from common.settings import SettingError
 from coordinator.cluster.placed_shards import shown_shards
 from coordinator.cluster.snapshots import SnapshotError
 from coordinator.process import maintenance
+from coordinator.replication.placement_table import TableStore
 from coordinator.replication.position import (
     REPLICA_FORMAT,
     ReplicaFile,
+    held_shards,
+    host_name,
     new_host,
     read_replica,
     write_replica,
@@ -52,7 +55,7 @@ from coordinator.replication.transfer import Offer, find_offer, find_offers, tak
 from coordinator.settings import Settings
 
 CONNECT_SECONDS_MAX: Final = 30.0
-"""How long an empty host waits for the log, and for another host to take its data from."""
+"""How long an empty host waits for the log, and for another host to copy from."""
 
 _log = Log("replica")
 
@@ -112,7 +115,7 @@ async def _join(settings: Settings) -> None:
 
 
 async def _info(stream: LogStream, patience: float) -> StreamInfo | None:
-    """Connect and ask; try again for a while."""
+    """Connect and ask; retry for a while."""
     give_up_at = time.monotonic() + patience
     while True:
         try:
@@ -236,10 +239,10 @@ def _put_in_place(taken: Path, work: Path, num_shards: int) -> None:
 
 
 def missing_shards(replica: ReplicaFile, settings: Settings) -> tuple[int, ...]:
-    """Return the shards that a host shall hold and does not have."""
+    """Return the shards that a host is to hold and does not have."""
     if not settings.has_placed_shards:
         return ()
-    return tuple(one for one in settings.own_shards if one not in replica.shards)
+    return tuple(one for one in held_shards(settings, replica) if one not in replica.shards)
 
 
 class _Taken(NamedTuple):
@@ -259,8 +262,9 @@ async def _fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) 
     has_everything = info.origin == 1 and info.first_seq <= 1
     work = data.with_name(f"{data.name}.joining")
     position = Position(0, 0)
+    wanted = await _wanted_by_table(stream, settings)
     try:
-        taken = await _take_shards(stream, data, settings.own_shards, is_needed=not has_everything)
+        taken = await _take_shards(stream, data, wanted, is_needed=not has_everything)
         shutil.rmtree(work, ignore_errors=True)
         if taken:
             # With the oldest catalog, every change since is applied again, to all shards.
@@ -278,7 +282,8 @@ async def _fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) 
             new_host(),
             position.seq,
             position.stored_at,
-            shards=settings.own_shards,
+            shards=wanted,
+            configured=settings.own_shards,
         )
         write_replica(work, replica)
         work.rename(data)
@@ -287,12 +292,34 @@ async def _fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) 
         _remove_taken(data)
 
 
+async def _wanted_by_table(stream: LogStream, settings: Settings) -> tuple[int, ...]:
+    """Return the shards of an emptied host: what it held, or shall hold, if that was moved.
+
+    Raises:
+        CannotJoin: the table cannot be read.
+    """
+    store = TableStore(stream, settings.all_shards, settings.log_replicas, None)
+    give_up_at = time.monotonic() + CONNECT_SECONDS_MAX
+    while True:
+        try:
+            table = await store.read()
+            break
+        except LogAway as error:
+            if time.monotonic() >= give_up_at:
+                raise CannotJoin(str(error)) from error
+        await asyncio.sleep(0.5)
+    address = table.address_of(host_name(settings))
+    if address is None or table.hosts[address].configured != settings.own_shards:
+        return settings.own_shards
+    return tuple(sorted(table.hosts[address].target))
+
+
 async def _fit_shards(
     stream: LogStream, info: StreamInfo, replica: ReplicaFile, settings: Settings
 ) -> None:
-    """Give a host the shards that it lacks; note which ones it holds no more."""
+    """Give a host the shards that it lacks; note which ones it no longer holds."""
     data = settings.data_dir.absolute()
-    own = settings.own_shards
+    own = held_shards(settings, replica)
     left = {**replica.left, **{one: replica.seq for one in replica.shards if one not in own}}
     for shard in left.keys() - replica.left.keys():
         _log.info("a shard is no longer of this host; its folder stays", shard=shard)
@@ -315,6 +342,8 @@ async def _fit_shards(
         stored_at=position.stored_at,
         shards=own,
         left={shard: seq for shard, seq in left.items() if shard not in own},
+        arriving={shard: seq for shard, seq in replica.arriving.items() if shard not in own},
+        configured=settings.own_shards,
     )
     if fitted != replica:
         write_replica(data, fitted)
@@ -329,11 +358,11 @@ async def _take_shards(
         stream: the connection to the log.
         data: the directory.
         wanted: the shards.
-        is_needed: whether to wait for hosts that have them; else nothing is taken if some do not
-            have one that serves.
+        is_needed: whether to wait for hosts that have them; else nothing is taken if no serving
+            host has one of them.
 
     Raises:
-        CannotJoin: no host gives them.
+        CannotJoin: no host offers them.
     """
     if not wanted:
         return []

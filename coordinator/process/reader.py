@@ -2,7 +2,7 @@
 
 shared memory, catalog file ─▶ ReaderCatalog ─▶ ReaderCluster ─▶ Search ─▶ Services ─▶ HttpApp
 
-It begins to listen once it has all shards and the catalog; until then, and while it is being
+It starts listening once it has all shards and the catalog; until then, and while it is being
 replaced, the others answer.
 """
 
@@ -40,8 +40,8 @@ from coordinator.http.app import create_app
 from coordinator.http.exchange import Outbox
 from coordinator.http.reports import Reporter
 from coordinator.http.security import UnsafeAddress
-from coordinator.process.place import Place
-from coordinator.process.services import SWITCH_SECONDS, analytics_place, make_services
+from coordinator.process.seats import Seat
+from coordinator.process.services import SWITCH_SECONDS, analytics_arguments, make_services
 from coordinator.process.supervisor import raise_descriptor_limit
 from coordinator.read.analytics import ReaderAnalytics
 from coordinator.settings import Settings
@@ -49,12 +49,12 @@ from coordinator.settings import Settings
 _log = Log("coordinator")
 
 
-def run_reader(settings: Settings, place: Place, parent_pipe: int) -> int:
+def run_reader(settings: Settings, seat: Seat, parent_pipe: int) -> int:
     """Run a reader until a signal arrives.
 
     Args:
         settings: of the service.
-        place: of this reader.
+        seat: of this reader.
         parent_pipe: read end of the supervisor's pipe.
 
     Returns:
@@ -62,17 +62,17 @@ def run_reader(settings: Settings, place: Place, parent_pipe: int) -> int:
     """
     ask_for_parent_death_signal()
     sys.setswitchinterval(SWITCH_SECONDS)
-    name = f"reader {place.ordinal}"
+    name = f"reader {seat.ordinal}"
     logs.configure(name, level=settings.log_level, style=settings.log_style)
     configure_allocator()
     try:
-        return uvloop.run(_run(settings, place, parent_pipe))
+        return uvloop.run(_run(settings, seat, parent_pipe))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
         print(f"facetd: {error}", file=sys.stderr)
         return EXIT_CANNOT_START
 
 
-async def _run(settings: Settings, place: Place, parent_pipe: int) -> int:
+async def _run(settings: Settings, seat: Seat, parent_pipe: int) -> int:
     """Start, wait, stop."""
     watch_parent(parent_pipe)
     raise_descriptor_limit()
@@ -82,12 +82,12 @@ async def _run(settings: Settings, place: Place, parent_pipe: int) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
-    shared = SharedState(place.state, settings.coordinators, place.ordinal)
+    shared = SharedState(seat.state, settings.coordinators, seat.ordinal)
     shared.begin_reader()
     catalog = ReaderCatalog(settings, shared)
     cluster = ReaderCluster.for_reader(settings, catalog, shared)
-    outbox = Outbox(place.exchange)
-    analytics = ReaderAnalytics(*analytics_place(settings))
+    outbox = Outbox(seat.exchange)
+    analytics = ReaderAnalytics(*analytics_arguments(settings))
     leases: Leases = OwnersLeases(cluster, settings.limits)
     services = replace(
         make_services(settings, catalog, cluster, analytics=analytics, leases=leases),
@@ -104,12 +104,12 @@ async def _run(settings: Settings, place: Place, parent_pipe: int) -> int:
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            listeners = [socket.socket(fileno=one) for one in place.listeners]
+            listeners = [socket.socket(fileno=one) for one in seat.listeners]
             await app.start(settings.host, settings.port, listeners)
             gc.collect()
             gc.freeze()
             gc.enable()
-            _log.info("reading", reader=place.ordinal, pid=os.getpid())
+            _log.info("reading", reader=seat.ordinal, pid=os.getpid())
             tasks = [asyncio.create_task(keep_small()), asyncio.create_task(reporter.keep())]
             await stopping
             _log.info("stopping")

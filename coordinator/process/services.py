@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
 
 SWITCH_SECONDS: Final = 0.0002
-"""For which a thread may hold the interpreter while the event loop waits for it."""
+"""How long a thread may hold the interpreter while the event loop waits for it."""
 
 
 def make_services(
@@ -55,7 +55,7 @@ def make_services(
     """
     turns = Turns()
     if analytics is None:
-        analytics = Analytics(*analytics_place(settings))
+        analytics = Analytics(*analytics_arguments(settings))
     search = Search(cluster, catalog, settings.limits, turns, leases)
     write_log = EmbeddedLog(cluster, catalog, settings) if log is None else log
     fields = KnownFields(cluster, settings.limits)
@@ -81,7 +81,7 @@ def make_services(
     )
 
 
-def analytics_place(settings: Settings) -> tuple[Path, int, int]:
+def analytics_arguments(settings: Settings) -> tuple[Path, int, int]:
     """Return where searches are counted, for how many days, and how many of them."""
     return (
         data_directory.analytics_folder(settings.data_dir),

@@ -42,7 +42,8 @@ from common.process.lifeline import EXIT_CANNOT_START
 from common.process.logs import Log
 from common.process.python import let_processes_find_us, python_command
 from coordinator.process.doorman import Doorman
-from coordinator.process.place import Place, Places
+from coordinator.process.seats import Seat, Seats
+from coordinator.replication.position import shards_to_run
 from coordinator.settings import Settings
 
 BACK_OFF_SECONDS: Final = (0.0, 0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -285,18 +286,53 @@ class Supervisor:
     ) -> None:
         self._settings = settings
         self._with_service = with_service
-        self._children: list[Child] = []
+        self._pipe = -1
+        self._shards: dict[int, Child] = {}
+        self._ending: dict[int, Child] = {}
+        """Shards that have left this host."""
+        self._coordinators: list[Child] = []
         self._fork_server: ForkServer | None = None
         self._doorman: Doorman | None = None
         self._restarts: dict[Child, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
-        self._places: Places | None = None
+        self._seats: Seats | None = None
         self._is_stopping = False
         self._status = 0
 
     def run(self) -> int:
         """Run until a signal arrives; return the exit status."""
         return asyncio.run(self._run())
+
+    @property
+    def _children(self) -> list[Child]:
+        """All processes that are kept running."""
+        return [*self._shards.values(), *self._coordinators]
+
+    def _shard_child(self, shard: int) -> Child:
+        assert self._fork_server is not None
+        arguments = shard_arguments(self._settings, shard, self._pipe)
+        return Child(f"shard {shard}", partial(self._fork_server.make, arguments))
+
+    def _fit_shards(self) -> None:
+        """Start and end processes of shards, where hosts may take and give up some."""
+        try:
+            wanted = shards_to_run(self._settings)
+        except DataDirectoryError as error:
+            _log.warning("the shards of this host are not known", reason=str(error))
+            return
+        for shard in self._shards.keys() - wanted:
+            child = self._ending[shard] = self._shards.pop(shard)
+            timer = self._restarts.pop(child, None)
+            if timer is not None:
+                timer.cancel()
+            child.signal(signal.SIGTERM)
+            loop = asyncio.get_running_loop()
+            loop.call_later(SHARD_STOP_SECONDS, child.signal, signal.SIGKILL)
+        for shard in [one for one, child in self._ending.items() if not child.is_running]:
+            _log.info("ended", what=self._ending.pop(shard).name)
+        for shard in sorted(set(wanted) - self._shards.keys() - self._ending.keys()):
+            self._shards[shard] = self._shard_child(shard)
+            self._shards[shard].start()
 
     async def _run(self) -> int:
         """Lock the directory, start everything, watch, stop."""
@@ -322,33 +358,30 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
         let_processes_find_us()
         doorman = self._doorman = Doorman()
-        places: Places | None = None
+        seats: Seats | None = None
         if settings.coordinators > 1:
-            places = await self._make_places()
-            if places is None:
+            seats = await self._make_seats()
+            if seats is None:
                 return 1
-        listeners = None if places is None else places.first_listeners()
+        listeners = None if seats is None else seats.first_listeners()
         await doorman.begin(settings.host, settings.port, listeners)
         if not await self._prepare_kernels():
             doorman.end()
             return self._status
         pipe, pipe_end = os.pipe()  # we keep the write end open for as long as we live
-        fork_server = self._fork_server = ForkServer((pipe,), self._wake.set)
-        self._children = [
+        self._fork_server = ForkServer((pipe,), self._wake.set)
+        self._pipe = pipe
+        self._shards = {shard: self._shard_child(shard) for shard in shards_to_run(settings)}
+        self._coordinators = [
+            Child("coordinator", partial(self._start_coordinator, pipe, lock, seats)),
             *(
-                Child(
-                    f"shard {shard}",
-                    partial(fork_server.make, shard_arguments(settings, shard, pipe)),
-                )
-                for shard in settings.own_shards
-            ),
-            Child("coordinator", partial(self._start_coordinator, pipe, lock, places)),
-            *(
-                Child(f"reader {place.ordinal}", partial(start_reader, pipe, place))
-                for place in ([] if places is None else places.places[1:])
+                Child(f"reader {seat.ordinal}", partial(start_reader, pipe, seat))
+                for seat in ([] if seats is None else seats.seats[1:])
             ),
         ]
-        self._places = places
+        self._seats = seats
+        if settings.has_placed_shards:
+            loop.add_signal_handler(signal.SIGUSR1, self._wake.set)
         for child in self._children:
             child.start()
         using = asyncio.ensure_future(self._use()) if self._with_service else None
@@ -363,19 +396,19 @@ class Supervisor:
                 await asyncio.gather(using, return_exceptions=True)
             await self._stop_children()
             doorman.end()
-            if places is not None:
-                places.close()
+            if seats is not None:
+                seats.close()
             os.close(pipe_end)
         _log.info("stopped", status=self._status)
         return self._status
 
-    async def _make_places(self) -> Places | None:
-        """Make places for several coordinators; wait if the port is about to be released."""
+    async def _make_seats(self) -> Seats | None:
+        """Make seats for several coordinators; wait if the port is about to be released."""
         settings = self._settings
         give_up_at = asyncio.get_running_loop().time() + PORT_WAIT_SECONDS
         while True:
             try:
-                return Places(settings.host, settings.port, settings.coordinators)
+                return Seats(settings.host, settings.port, settings.coordinators)
             except OSError as error:
                 if self._is_stopping or asyncio.get_running_loop().time() >= give_up_at:
                     print(f"facetd: {port_taken(settings, error)}", file=sys.stderr)
@@ -383,15 +416,15 @@ class Supervisor:
             await asyncio.sleep(PORT_TRY_SECONDS)
 
     def _start_coordinator(
-        self, pipe: int, lock: int, places: Places | None
+        self, pipe: int, lock: int, seats: Seats | None
     ) -> subprocess.Popen[bytes]:
         """Start the coordinator; the first one takes over the port from the doorman."""
         assert self._doorman is not None
         bell = self._doorman.bell_end
-        place = None if places is None else places.places[0]
+        seat = None if seats is None else seats.seats[0]
         inherited = (pipe, lock) if bell < 0 else (pipe, lock, bell)
-        command = coordinator_command(pipe, lock, bell, place)
-        return popen(command, inherited if place is None else (*inherited, *place.descriptors))
+        command = coordinator_command(pipe, lock, bell, seat)
+        return popen(command, inherited if seat is None else (*inherited, *seat.descriptors))
 
     async def _prepare_kernels(self) -> bool:
         """Make sure that there are kernels to run; return False if the start must not go on.
@@ -471,6 +504,8 @@ class Supervisor:
             return
         assert self._fork_server is not None
         self._fork_server.look()
+        if self._settings.has_placed_shards:
+            self._fit_shards()
         for child in self._children:
             status = child.reap()
             if status is None:
@@ -509,11 +544,10 @@ class Supervisor:
         """
         for timer in self._restarts.values():
             timer.cancel()
-        if self._places is not None:
-            self._places.stop_listening()
-        num_shards = len(self._settings.own_shards)
-        shards, coordinators = self._children[:num_shards], self._children[num_shards:]
-        await self._stop_group(coordinators, self._settings.stop_grace_seconds)
+        if self._seats is not None:
+            self._seats.stop_listening()
+        await self._stop_group(self._coordinators, self._settings.stop_grace_seconds)
+        shards = [*self._shards.values(), *self._ending.values()]
         await self._stop_group(shards, SHARD_STOP_SECONDS)
         if self._fork_server is not None:
             self._fork_server.kill()
@@ -552,18 +586,18 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
     ]
 
 
-def start_reader(pipe: int, place: Place) -> subprocess.Popen[bytes]:
+def start_reader(pipe: int, seat: Seat) -> subprocess.Popen[bytes]:
     """Start one of several coordinators that only reads."""
     command = [
         *python_command("coordinator", "coordinator"),
         *("--parent-pipe", str(pipe)),
-        *("--place", place.argument()),
+        *("--seat", seat.argument()),
     ]
-    return popen(command, (pipe, *place.descriptors))
+    return popen(command, (pipe, *seat.descriptors))
 
 
 def port_taken(settings: Settings, error: OSError) -> str:
-    """Return what tells that nothing can listen on the address."""
+    """Describe why nothing can listen on the address."""
     return (
         f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
         "choose another --port or --host"
@@ -571,7 +605,7 @@ def port_taken(settings: Settings, error: OSError) -> str:
 
 
 def coordinator_command(
-    pipe: int, lock: int, bell: int = -1, place: Place | None = None
+    pipe: int, lock: int, bell: int = -1, seat: Seat | None = None
 ) -> list[str]:
     """Return the arguments of the coordinator process; settings are passed in the environment."""
     return [
@@ -579,7 +613,7 @@ def coordinator_command(
         *("--parent-pipe", str(pipe)),
         *("--lock", str(lock)),
         *(("--bell", str(bell)) if bell >= 0 else ()),
-        *(("--place", place.argument()) if place is not None else ()),
+        *(("--seat", seat.argument()) if seat is not None else ()),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What do people search for, what do they not find, what is slow? In bounded memory, by day.
+"""Frequent searches, searches without hits, slow searches and clicks, by day, in bounded memory.
 
     search ──▶ noted ──▶ the client's last text, for some seconds ──▶ today's counts ──▶ a file
             many at a time     ("st", "star": only what it ends at counts)     every minute
@@ -60,7 +60,7 @@ class Counter(Generic[K]):
     """Numbers by key, of the most frequent keys.
 
     Args:
-        num_max: how many keys are kept for certain.
+        num_max: how many keys are always kept.
         num_values: numbers per key; the first one decides what is frequent.
 
     Attributes:
@@ -272,7 +272,7 @@ class Analytics:
         """Count a search for its first page.
 
         Args:
-            client: tells the searches of one from those of others; forgotten after seconds.
+            client: distinguishes the searches of clients; forgotten after seconds.
             index: name.
             query: as typed; may be empty.
             num_hits: total.
@@ -290,7 +290,7 @@ class Analytics:
             self._take_noted()
 
     def _take_noted(self) -> None:
-        """Count what was noted, but for the last search of each client that may go on typing."""
+        """Count the noted searches, except the last of each client that may still be typing."""
         noted, self._noted = self._noted, []
         typing = self._typing
         for now, client, index, query, num_hits, took_us in noted:
@@ -468,7 +468,7 @@ class Analytics:
                 await self.save()
 
     async def save(self) -> None:
-        """Write what is counted, and remove days that are too old."""
+        """Write the counts, and remove days that are too old."""
         if not self.is_on:
             return
         self._settle()
@@ -528,7 +528,7 @@ class ReaderAnalytics(Analytics):
         self._noted.append(Noted(time.time(), client, index, query, num_hits, took_us))
 
     def take_noted(self) -> list[Noted]:
-        """Return what has been noted since the last call."""
+        """Return the searches noted since the last call."""
         noted, self._noted = self._noted, []
         return noted
 

@@ -1,4 +1,4 @@
-"""What the coordinator remembers between searches, of all indexes, shares one budget of bytes.
+"""The coordinator's memory of all indexes between searches shares one budget of bytes.
 
 Statistics of words and scored queries (`text_scoring`) and the first pages of facets (`facets`) are
 kept by index. They can all be fetched or built again, so when the budget is used up, the index that
@@ -26,7 +26,7 @@ class CacheBudget:
     """Bounds the memory that all indexes together use; safe to use from several threads.
 
     Attributes:
-        num_bytes: estimated size of what is remembered.
+        num_bytes: estimated size of the memory.
     """
 
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:

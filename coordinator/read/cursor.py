@@ -52,7 +52,7 @@ class Cursor:
     place: tuple[float | None, int] = (None, 0)
     """Score and place (insertion number) of that hit."""
     sort_values: tuple[Any, ...] | None = None
-    """Of that hit; None if they are left out."""
+    """Sort values of that hit; None if they are left out."""
     moment: int = 0
     """When the first page was requested, in seconds since 1970: scores may depend on it."""
     num_seen: int = 0

@@ -135,7 +135,7 @@ def cube_result(
     parameters: SearchParameters,
     answers: Sequence[SearchResponse],
 ) -> CubeResult:
-    """Add up what the shards have counted.
+    """Add up the shards' counts.
 
     Raises:
         InvalidRequest: `invalid_facet_cube`; there are more counts than allowed.

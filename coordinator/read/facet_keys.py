@@ -5,7 +5,7 @@
   full text.
 
 The folded keys and their distinct words, sorted, are kept with the numbering, in blocks of
-`_BLOCK_KEYS`: as values are added, only the last block is made anew. The words with a prefix are a
+`_BLOCK_KEYS`: as values are added, only the last block is rebuilt. The words with a prefix are a
 range of a block's words. If the query word is long enough to have a typo, a letter-mask filter in
 numpy passes some words to an edit distance.
 

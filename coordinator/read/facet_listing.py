@@ -71,7 +71,7 @@ class FacetListing:
 
         Args:
             parameters: of the search.
-            outcome: what the shards counted.
+            outcome: the shards' counts.
         """
         state, facets = outcome.state, outcome.memory.facets
         if (known := known_results(parameters, outcome.plan, facets)) is not None:
@@ -170,7 +170,7 @@ def _until(deadline: Deadline, steps: Generator[None, None, T]) -> Generator[Non
 
 
 def _listing(results: Iterable[FacetResult]) -> Generator[None, None, list[FacetResult]]:
-    """List results one by one: each is made when it is asked for."""
+    """List results lazily: each is made when it is requested."""
     listed = []
     for result in results:
         listed.append(result)

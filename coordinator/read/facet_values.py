@@ -201,7 +201,7 @@ class FacetValues:
         return known if known < num_values else None
 
     def extend(self, shard: int, epoch: int, start: int, values: Sequence[str]) -> None:
-        """Add a part of a shard's dictionary, skipping what is known."""
+        """Add a part of a shard's dictionary, skipping known values."""
         if self._epochs[shard] != epoch:
             self._epochs[shard], self._lengths[shard], self.is_same[shard] = epoch, 0, True
         known = self._lengths[shard]
@@ -611,7 +611,7 @@ def num_buckets(
 def _as_long_as(
     accepts: NDArray[np.bool_] | None, merged: MergedCounts
 ) -> NDArray[np.bool_] | None:
-    """Return which values may be listed; later ones than were looked at have no counts here."""
+    """Return which values may be listed; values past the inspected ones have no counts here."""
     if accepts is None or len(accepts) >= len(merged.counts):
         return accepts
     return np.pad(accepts, (0, len(merged.counts) - len(accepts)))

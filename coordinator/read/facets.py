@@ -61,7 +61,7 @@ _SUMMABLE_END: Final = 2.0**900
 first."""
 _SCALE: Final = 2.0**-124
 _DOUBLES_EXACT_END: Final = 2.0**53
-"""Below this, doubles tell all integers apart."""
+"""Below this, doubles represent all integers exactly."""
 NONE_SELECTED: Final[frozenset[str]] = frozenset()
 
 
@@ -155,8 +155,7 @@ class FacetMemory:
             for (shard, asked), end, part in zip(requests, ends, parts, strict=True):
                 if part.epoch != asked.epoch or (asked.start < end and not part.values):
                     raise Switched(
-                        f"facet {asked.field!r} has just been built anew on shard {shard}; "
-                        "try again"
+                        f"facet {asked.field!r} has just been rebuilt on shard {shard}; try again"
                     )
                 self.values(asked.field).extend(shard, part.epoch, part.start, part.values)
 
@@ -270,7 +269,7 @@ def facet_results(
 
     Args:
         parameters: of the search.
-        plan: what was requested.
+        plan: the requested counts.
         memory: knows the dictionaries that the responses refer to.
         answers: pairs (shard ordinal, response).
         horizon: of the search.
@@ -398,7 +397,7 @@ def known_results(
 
 
 def num_values_to_list(parameters: SearchParameters, plan: FacetPlan, memory: FacetMemory) -> int:
-    """Return how many values have to be looked at of facets whose counts are known already."""
+    """Return how many values have to be inspected in facets whose counts are known already."""
     num_values = 0
     for spec in parameters.facets:
         totals = plan.known.get(spec.configuration.field)
@@ -473,7 +472,7 @@ def _exact_extreme(
     numbers: NDArray[np.float64],
     nearest: float,
 ) -> int | float:
-    """Return the least or greatest number: an integer, where doubles cannot tell them apart.
+    """Return the least or greatest number: an integer, where doubles are not exact.
 
     Args:
         choose: `min` or `max`.

@@ -1,4 +1,4 @@
-"""How many searches of one index run at a time, where other indexes have searches too.
+"""Limits how many searches of one index run at a time while other indexes have searches too.
 
     index 3   ■ ■ ■ · · · …      three run, the others wait until one of these has ended
     index 8   ■                  finds three ahead of it, not sixteen
@@ -6,11 +6,11 @@
 A tenant that sends many expensive searches at once fills every queue on the way: of both event
 loops, of the sockets between them, of the operating system. Each of these is short where few
 searches are under way. So as soon as a second index has searches, no index has more than
-`RUNNING_MAX` under way; the others wait here, first come, first served. An index that is alone has
-no limit: what it could wait for is itself.
+`RUNNING_MAX` under way; the others wait here, first come, first served. A lone index has no limit:
+it could only wait for itself.
 
 "Has searches" means under way now, or within the last `RECENT_SECONDS`: a client that waits for
-each response before it sends the next request would otherwise find all places taken every time.
+each response before it sends the next request would otherwise find all slots taken every time.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class FairShare:
                 await place
         except BaseException as error:
             if place.done() and not place.cancelled():
-                self._end(index)  # it had its place already
+                self._end(index)  # it already had its slot
             else:
                 self._give_up(index, place)
             if isinstance(error, TimeoutError):

@@ -35,9 +35,9 @@ class Member(Struct, frozen=True):
     """One search of those that are merged."""
 
     index: str
-    """Name of the index, as the request says it."""
+    """Name of the index, as in the request."""
     weight: float
-    """What its scores are multiplied by."""
+    """Factor of its scores."""
     parameters: SearchParameters
     """As requested."""
 
@@ -50,7 +50,7 @@ def whole(parameters: SearchParameters, num_hits: int) -> SearchParameters:
         num_hits: on the merged page and those before it.
 
     Raises:
-        InvalidRequest: `invalid_merge`; it asks for what is of one index only.
+        InvalidRequest: `invalid_merge`; it uses a feature that works on one index only.
     """
     specs = (*parameters.facets, *parameters.field_facets)
     for is_asked, name, reason in (

@@ -1,11 +1,11 @@
-"""Second questions to the shards, which depend on the hits and buckets that a search found.
+"""Second requests to the shards, which depend on the hits and buckets that a search found.
 
     hits of a page   ─▶ the sizes and best hits of their groups          (`distinct`, group hits)
     listed buckets   ─▶ statistics of numbers by facet value             (`facets.*.stats`)
     listed buckets   ─▶ joint counts with the bins of a numeric field    (`facet_cube`)
 
-Each is the search's own request, narrowed to what is asked: it has the same hits, whatever is
-written meanwhile. Merging the responses is pure: `groups`, `value_statistics`, `facet_cube`.
+Each is the search's own request, narrowed to these hits or buckets: it has the same hits, whatever
+is written meanwhile. Merging the responses is pure: `groups`, `value_statistics`, `facet_cube`.
 """
 
 from __future__ import annotations

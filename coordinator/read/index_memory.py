@@ -1,4 +1,4 @@
-"""What the coordinator remembers of an index between searches; all of it can be fetched again.
+"""The coordinator's memory of an index between searches; all of it can be fetched again.
 
     index number ─▶ IndexMemory of its current configuration
                         ├─ stop words, synonyms, curation rules, folded once   (no round trip)

@@ -8,7 +8,7 @@ The search is sent for this item alone. If it is no hit, so is every part of the
     query             knihgt                         0 hits  ──▶  a reason
     rules, min_score  the rest without them, then with each
 
-So the answer follows from the same code as the search, whatever a part means.
+So the explanation follows from the same code as the search, whatever a part means.
 
 Cost: one search of one item for every part, and two more for a word that it lacks: with its
 neighbours, it may be written together or apart.
@@ -49,7 +49,7 @@ class _Part(Struct, frozen=True):
 
 
 class ItemExplanations:
-    """Explains what searches say of single items.
+    """Explains the results of searches for single items.
 
     Args:
         cluster: the shards.
@@ -70,7 +70,7 @@ class ItemExplanations:
         parse: Callable[[RawParameters], SearchParameters],
         id: bytes,
     ) -> ExplainedItem:
-        """Explain what a search says of an item.
+        """Explain why an item is a hit of a search, or why not.
 
         Args:
             index: to search.
@@ -237,7 +237,7 @@ def _filters_of(raw: RawParameters) -> Iterator[tuple[dict[str, Any], list[RawPa
 
 
 def _of_item(parameters: SearchParameters, id: bytes) -> SearchParameters:
-    """Return a search for one item, without anything that is counted or looked up besides."""
+    """Return a search for one item, without counts or other lookups."""
     return structs.replace(
         parameters,
         only_ids=(id,),

@@ -57,7 +57,7 @@ class Hit(Struct, frozen=True):
     answer: SearchResponse
     rank: int
     pin: int | None = None
-    """Of a pinned hit: the number of its pin in the search."""
+    """Number of a pinned hit's pin in the search."""
 
     @property
     def place(self) -> int:

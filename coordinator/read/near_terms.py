@@ -2,17 +2,16 @@
 
 Every shard sends its most frequent candidates and a bound for those it leaves out. Then:
 
-    1  the best `size` of the words that every shard has sent are the answer if the last of them has
+    1  the best `size` of the words that every shard has sent are the result if the last of them has
        more items than any other word can have, by the counts and bounds of the shards
     2  otherwise the candidates of all shards are counted on every shard that left something out,
-       and the best of the sums are the answer if the last exceeds the sum of all bounds
+       and the best of the sums are the result if the last exceeds the sum of all bounds
     3  otherwise ask for eight times as many, up to `NUM_TERMS_MAX`
 
-So counts are exact for any number of shards, and the order is where the most frequent words decide
+So counts are exact for any number of shards, and so is the order if the most frequent words decide
 it; it mostly takes one short round trip. (Fagin, Lotem, Naor: Optimal aggregation algorithms for
-middleware, JCSS 2003, bounds what was not seen like this.) Only among words that are all rare, such
-as codes of one item each, a word that is beyond the first `NUM_TERMS_MAX` of every shard can be
-missed.
+middleware, JCSS 2003, bound unseen words like this.) Only among words that are all rare, such as
+codes of one item each, a word beyond the first `NUM_TERMS_MAX` of every shard can be missed.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class NearTerm(Struct, frozen=True):
     count: int
     """Items that have it, among those that count."""
     distance: int
-    """Edits between it, or its beginning, and what it is near to."""
+    """Edits between it, or its beginning, and the text."""
 
 
 class Scope(Struct, frozen=True):
@@ -60,13 +59,13 @@ class Scope(Struct, frozen=True):
     deadline: Deadline
 
     def request(self) -> TermsRequest:
-        """Return a request that wants nothing yet."""
+        """Return a request without words yet."""
         index = self.index
         return TermsRequest(index.number, self.horizon, index.revision, filters=self.filters)
 
 
 class NearTerms:
-    """Asks the shards for words.
+    """Requests words from the shards.
 
     Args:
         cluster: the shards. All must answer: counts are of the whole index.

@@ -68,7 +68,7 @@ class Paging:
         sort, is_newest_first = parameters.sort, parameters.is_place_descending
         offset, limit = parameters.offset if cursor is None else 0, parameters.per_page
         if cursor is not None and parameters.distinct is not None:
-            # Which hits are left depends on those of earlier pages: these are looked at again.
+            # Which hits remain depends on those of earlier pages, so these are inspected again.
             offset = cursor.num_seen
         num_hits = num_first = offset + limit if limit else 0
         if cursor is None and parameters.distinct is None:

@@ -39,16 +39,15 @@ from common.analysis.analyzer import (
     typo_budget,
 )
 from common.analysis.languages import TypoLengths, stop_words, typo_groups
-from common.configuration import (
-    IndexConfiguration,
-    PrefixMode,
-    TypoMode,
-)
+from common.configuration import IndexConfiguration
+from common.option_forms import PrefixMode, TypoMode
 from common.process.turns import completed
 from common.query import Clause, Phrase, Word
 from coordinator.read.spacing import SYMBOLS, Spacing, TypedWord, is_cuttable, spacings_of
 
 Words: TypeAlias = tuple[str, ...]
+Spellings: TypeAlias = tuple[tuple[str, str], ...]
+"""As in `Word.spellings`: terms, each with the word as typed."""
 
 INFIX_LETTERS_MIN: Final = 3
 """Fewer letters are inside too many words."""
@@ -85,6 +84,8 @@ class ParsedQuery(Struct, frozen=True):
     """Other spacings of the words, in the index or not, but for cuts in two."""
     cuttable: Words = ()
     """Words that may be written as two."""
+    spellings: tuple[tuple[str, Spellings], ...] = ()
+    """Words that were typed with accents, and never without."""
     whole: Words = ()
     """All words in order, if there is nothing else in the query and a field may consist of them."""
 
@@ -348,8 +349,28 @@ def parse_query(
         num_words_cut,
         tuple([one for one in spacings if quoted.isdisjoint(one.typed)]),
         tuple([word for word in cuttable if word not in quoted]),
+        () if text.isascii() else tuple(_spellings(text, pieces, analyzer)),
         () if num_words_cut else _whole(pieces),
     )
+
+
+def _spellings(
+    text: str, pieces: Sequence[_Piece], analyzer: Analyzer
+) -> Iterator[tuple[str, Spellings]]:
+    """Yield the words outside of phrases that were always typed with accents, with their spellings.
+
+    A word that was typed without accents as well may have any.
+    """
+    found: dict[str, dict[str | None, str]] = {}
+    for piece in pieces:
+        if piece.is_excluded or (piece.is_phrase and len(piece.tokens) > 1):
+            continue
+        for token in piece.tokens:
+            typed = text[token.start : token.end]
+            found.setdefault(token.text, {}).setdefault(analyzer.spelling(typed), typed)
+    for word, spellings in found.items():
+        if None not in spellings:
+            yield word, tuple((term, typed) for term, typed in spellings.items() if term)
 
 
 def _whole(pieces: Sequence[_Piece]) -> Words:

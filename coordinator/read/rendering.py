@@ -114,7 +114,7 @@ def _rests(key: str, paths: Sequence[list[str]]) -> list[list[str]]:
 
 
 def _only(value: Any, paths: Sequence[list[str]]) -> Any:
-    """Keep only what the paths lead to."""
+    """Keep only the members that the paths name."""
     if isinstance(value, list):
         return [_only(element, paths) for element in value if isinstance(element, dict)]
     result = {}
@@ -130,7 +130,7 @@ def _only(value: Any, paths: Sequence[list[str]]) -> Any:
 
 
 def _without(value: Any, paths: Sequence[list[str]]) -> Any:
-    """Remove what the paths lead to."""
+    """Remove the members that the paths name."""
     if isinstance(value, list):
         return [_without(element, paths) for element in value]
     if not isinstance(value, dict):

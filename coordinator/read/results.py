@@ -20,7 +20,7 @@ class FacetStats(Struct, frozen=True):
     """Summary of a facet's numeric values over the hits; a document counts once per value."""
 
     min: int | float | None
-    """An integer from 2^53 on (also negative), where doubles no longer tell integers apart."""
+    """An integer from 2^53 on (also negative), where doubles are no longer exact."""
     max: int | float | None
     avg: float | None
     sum: float
@@ -40,7 +40,7 @@ class FacetResult(Struct, frozen=True):
     cardinality: int | None = None
     """Number of distinct values among the hits; None: not requested."""
     percentiles: dict[str, float | None] | None = None
-    """Of the hits' numeric values, None where there are none; None: not requested."""
+    """Percentiles of the hits' numeric values, None where there are none; None: not requested."""
 
 
 class RangeResult(Struct, frozen=True):
@@ -90,7 +90,7 @@ class HitOrder(NamedTuple):
     score: float | None
     sort_values: tuple[Any, ...]
     position: int | None
-    """Of a pinned hit: from 1."""
+    """Position of a pinned hit, from 1."""
 
 
 class SearchResult(Struct, frozen=True):
@@ -155,7 +155,7 @@ class Suggestion(Struct, frozen=True, omit_defaults=True):
 
 
 class SuggestionPage(Struct, frozen=True):
-    """What is suggested, the best first."""
+    """The suggestions, the best first."""
 
     suggestions: list[Suggestion]
     seq: int
@@ -163,13 +163,13 @@ class SuggestionPage(Struct, frozen=True):
 
 
 class ExplainedItem(Struct, frozen=True):
-    """What a search says of one item."""
+    """Explanation of one item of a search."""
 
     id: int | str
     is_hit: bool
     reasons: list[dict[str, Any]]
     """What keeps it out; empty for a hit."""
     score: float | None
-    """Of a hit, or of an item that only `min_score` keeps out."""
+    """Score of a hit, or of an item that only `min_score` keeps out."""
     score_details: Any
     seq: int

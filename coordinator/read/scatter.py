@@ -1,4 +1,4 @@
-"""Sends a search to every shard: its words weighed, the counts of its facets planned.
+"""Sends a search to every shard, with the weights of its words and the plan of its facets' counts.
 
     parameters ─▶ scored query ─▶ facet plan ─▶ SearchRequest ─▶ every shard ─▶ SearchOutcome
 
@@ -52,7 +52,7 @@ class SearchOutcome(Struct, frozen=True):
     total: int
     """Hits over all shards; of a search by distinct values those that are left."""
     request: SearchRequest
-    """What the shards were asked."""
+    """The request to the shards."""
 
     @property
     def has_others(self) -> bool:
@@ -65,7 +65,7 @@ class Scatter:
 
     Args:
         cluster: the shards.
-        memories: what is known of the indexes.
+        memories: of the indexes.
         analyzer: splits query texts into words.
         limits: in force.
         turns: of the event loop; long steps take theirs.

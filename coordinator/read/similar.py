@@ -1,11 +1,11 @@
-"""More like this: the words of an item that say most about it, as a query.
+"""More like this: the words that best distinguish an item, as a query.
 
     item 42 ──▶ its searched words, with the weights of their fields
                     │ document frequencies over all shards
                     ▼
             the 25 words of greatest weight · idf ──▶ query, match 30 %, without item 42
 
-The result is an ordinary search, so filters, facets, totals, pages and orders are as exact as ever.
+The result is an ordinary search, so filters, facets, totals, pages and orders are exact as always.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import msgspec
 import orjson
 
 from common.analysis.analyzer import Analyzer
-from common.configuration import SearchableField
 from common.deadline import Deadline
 from common.errors import NotFound
 from common.json.texts import texts_of
 from common.limits import Limits
+from common.option_forms import SearchableField
 from common.protocol.messages import FilterClause
 from common.query import Ids, Not, Or
 from common.scoring import inverse_doc_freq
@@ -35,9 +35,9 @@ from coordinator.read.results import RunSearch
 WORDS_MAX: Final = 25
 """Words of the query."""
 LOOKED_AT_MAX: Final = 256
-"""Distinct words of an item whose frequencies are asked for; those it has most often."""
+"""Distinct words of an item whose frequencies are requested; those it has most often."""
 TEXT_CHARS_MAX: Final = 20_000
-"""Characters of an item that are looked at: the first ones of its searched fields."""
+"""Characters of an item that are analysed: the first ones of its searched fields."""
 MATCH: Final = "30%"
 """How many of the words a similar item has."""
 
@@ -68,7 +68,7 @@ class SimilarItems:
         deadline: Deadline,
         stop_words: frozenset[str],
     ) -> SearchParameters:
-        """Return the search for items like one: its most telling words, without itself.
+        """Return the search for items like one: its most distinctive words, without itself.
 
         Args:
             index: the index to search.
@@ -132,7 +132,7 @@ def weighed_words(
         document: the item.
         fields: that are searched; None: all.
         analyzer: splits texts.
-        stop_words: that say nothing.
+        stop_words: left out.
     """
     weights: dict[str, float] = {}
     left = TEXT_CHARS_MAX
@@ -151,7 +151,7 @@ def weighed_words(
 def telling_words(
     weights: Mapping[str, float], doc_freqs: Mapping[str, int], num_docs: int, words_max: int
 ) -> list[str]:
-    """Return the words that tell an item from others, the most telling first.
+    """Return the words that best distinguish an item from others, best first.
 
     Args:
         weights: of the item's words.

@@ -1,6 +1,6 @@
 """Together or apart: other spacings of the words of a query (pure).
 
-    spiderman        ──▶  spider man        the word in parts, side by side
+    spiderman        ──▶  spider man        the word in parts, adjacent
     lap top          ──▶  laptop            two words joined: an alternative of either
     wi-fi            ──▶  wifi
     hp364            ──▶  hp 364            digits beside letters
@@ -57,7 +57,7 @@ class TypedWord(NamedTuple):
     piece: int
     """Ordinal of the run of characters between spaces that it belongs to."""
     ordinal: int
-    """Of all words of the query, so that neighbours are one apart."""
+    """Ordinal among all words of the query, so that neighbours are one apart."""
 
 
 def spacings_of(row: Sequence[TypedWord]) -> Iterator[Spacing]:

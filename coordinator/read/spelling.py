@@ -7,8 +7,8 @@ Candidates come from the index, counted among the items that pass the filters an
 words, so a key's filter hides words here, too. The corrected query is sent as a search before it
 is shown.
 
-Cost: two round trips, and a scan of the vocabulary for each word that is corrected. So it is tried
-only where a search found nothing, a word is nowhere, or it was asked to.
+Cost: two round trips, and a scan of the vocabulary for each word that is corrected. So it runs only
+if a search found nothing, a word is in no item, or the request says so.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Spelling:
     async def _completed(
         self, scope: Scope, words: Sequence[str], counts: list[int], stop_words: frozenset[str]
     ) -> Respelling | None:
-        """Correct the words before one that is half typed, if any of them is nowhere."""
+        """Correct the words before one that is half typed, if any of them is in no item."""
         before = await self._respelt(scope, words[:-1], counts[:-1], False, stop_words, None)
         return None if before is None else Respelling([*before.words, words[-1]], 1)
 
@@ -96,7 +96,7 @@ class Spelling:
         stop_words: frozenset[str],
         num_hits: int | None,
     ) -> Respelling | None:
-        """Correct the words that are nowhere; if there are none, the one that pays most.
+        """Correct the words that are in no item; if there are none, the one that gains most.
 
         With `num_hits` None only the former.
         """

@@ -60,7 +60,7 @@ def _sent_along(hits: Sequence[Hit]) -> list[bytes] | None:
 async def _documents(
     cluster: Cluster, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
 ) -> tuple[list[bytes], list[dict[str, Any]] | None]:
-    """Return the stored bytes (and marks) of the hits; fetch what the shards did not send."""
+    """Return the stored bytes (and marks) of the hits; fetch those that the shards did not send."""
     missing: Sequence[Hit] = hits
     if parameters.marks is None:
         missing = [hit for hit in hits if hit.rank >= len(hit.answer.documents)]

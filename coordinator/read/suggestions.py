@@ -1,12 +1,12 @@
-"""Suggestions for a search box: what the text as typed may become, with exact counts.
+"""Suggestions for a search box: completions of the text as typed, with exact counts.
 
     tom ha   ──▶  word     tom hanks      31 items have both words; the last word is completed
                   field    Tom Hagen's …   1 item has all its words; a whole text of a field
                   facet    Tom Hanks      29 items have this value
                   search   tom hardy      12 items have both words; a frequent search
 
-Every count is of the items that pass the filters, the key's among them; nothing is suggested that
-has none. Where nothing is as typed, typos are forgiven.
+Every count is of the items that pass the filters, the key's among them; nothing without such items
+is suggested. If nothing matches as typed, typos are forgiven.
 
 Cost: two round trips. Facets are looked up in the coordinator's own numbering, words in the
 vocabulary (`near_terms`); whole texts come from a search for the best items.
@@ -24,9 +24,9 @@ import orjson
 from msgspec import Struct, structs
 
 from common.analysis.analyzer import Analyzer, Token, typo_budget
-from common.configuration import SearchableField
 from common.deadline import Deadline
 from common.errors import InvalidRequest
+from common.option_forms import SearchableField
 from common.protocol.messages import SortKey
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
@@ -46,7 +46,7 @@ from coordinator.read.spelling import Spelling, respelt
 _COUNTED_WORDS_MAX: Final = 16
 """Longer texts are not suggested."""
 _MORE: Final = 2
-"""Times as many candidates are looked at as are wanted: some may be the same, or have no items."""
+"""Candidates per wanted suggestion: some may be duplicates, or have no items."""
 
 
 class _Typed(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Suggestions:
     Args:
         cluster: the shards.
         search: runs searches for whole texts and facet values.
-        analytics: knows what is searched for.
+        analytics: has the frequent searches.
     """
 
     def __init__(self, cluster: Cluster, search: Search, analytics: Analytics) -> None:
@@ -110,7 +110,7 @@ class Suggestions:
         return SuggestionPage(list(self._in_turn(by_source, size)), horizon)
 
     def _typed(self, text: str) -> _Typed | None:
-        """Return what was typed; None where words are quoted or excluded, or there are none."""
+        """Return the typed text; None where words are quoted or excluded, or there are none."""
         found = typed_words(text, self._analyzer)
         return None if found is None else _Typed(text, *found)
 
@@ -157,7 +157,7 @@ class Suggestions:
         return await self._counted(scope, [Suggestion(text, "word", 0)])
 
     async def _counted(self, scope: Scope, suggested: Sequence[Suggestion]) -> list[Suggestion]:
-        """Count the items that have all words; leave out what has none."""
+        """Count the items that have all words; leave out suggestions that have none."""
         sets = [
             (one, words)
             for one in suggested

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from common.configuration import PrefixMode, SearchableField, TypoMode
 from common.deadline import Deadline
+from common.option_forms import PrefixMode, SearchableField, TypoMode
 from common.process.turns import Turns, completed
 from common.protocol.messages import (
     FieldWeight,
@@ -43,7 +43,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.query_parser import ParsedQuery, Words, words_of
+from coordinator.read.query_parser import ParsedQuery, Spellings, Words, words_of
 from coordinator.read.spacing import Spacing, cut_in_two, is_worthwhile
 
 _QUERY_BYTES: Final = 1_000
@@ -52,7 +52,7 @@ _SPACING_BYTES: Final = 250
 """Estimated size of a query, and of each of its words or of a word's document frequencies; of the
 document frequency of a spacing."""
 QUERY_FAST_CHARS: Final = 256
-"""Parsing and weighing a longer text takes more than half a millisecond."""
+"""Parsing a longer text and computing its weights takes more than half a millisecond."""
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
 """Cached choices of `search_fields` per index and horizon."""
 
@@ -78,7 +78,7 @@ class ScoredQuery:
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
     assumption: Assumption | None = None
-    """What the weights rest on, if it is not known yet."""
+    """The assumption on which the weights rest, if there is one."""
 
 
 class Assumption(NamedTuple):
@@ -95,6 +95,7 @@ class StatisticsKeys(NamedTuple):
 
     words: Sequence[Word]
     spacings: Sequence[Words]
+    """And spellings with accents."""
     wholes: Sequence[Words]
     """Texts that a field may consist of."""
     cuts: Sequence[str]
@@ -122,7 +123,7 @@ class Statistics:
     corrections: dict[Word, tuple[MatchKind, tuple[str, ...]]] = field(default_factory=dict)
     """What words that are nowhere in the index may be misspellings of, and how these match."""
     spacing_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
-    """Documents that have a word, or words side by side."""
+    """Documents that have a word, or adjacent words."""
     whole_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Documents with a field that consists of a text's words."""
     cut_freqs: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -135,10 +136,13 @@ class Statistics:
     """Queries scored before: users type the same words."""
 
     def missing(self, parsed: ParsedQuery) -> StatisticsKeys | None:
-        """Return what these statistics lack to weigh a query, or None if nothing."""
+        """Return the statistics missing for the weights of a query, or None."""
         spacings: Iterable[Words] = ()
         if parsed.spacings:
             spacings = dict.fromkeys([spacing.words for spacing in parsed.spacings])
+        if parsed.spellings:
+            spelt = [(term,) for _, terms in parsed.spellings for term, _ in terms]
+            spacings = [*spacings, *dict.fromkeys(spelt)]
         missing = StatisticsKeys(
             [word for word in words_of(parsed.clauses) if word not in self.doc_freqs],
             [one for one in spacings if one not in self.spacing_freqs],
@@ -236,7 +240,7 @@ class StatisticsMemory:
         self._budget.drop(self)
 
     def at(self, horizon: int) -> Statistics:
-        """Return what is known at a horizon."""
+        """Return the statistics known at a horizon."""
         statistics = self._newest
         if statistics.horizon != horizon:
             # A new object: searches that are waiting for a response keep theirs.
@@ -274,7 +278,7 @@ class StatisticsMemory:
         )
 
     def may_assume(self, keys: StatisticsKeys) -> bool:
-        """Return whether to search as if what is unknown were nowhere in the index.
+        """Return whether to search as if unknown words and spacings were nowhere in the index.
 
         Few queries have words that are also written together or apart, or are a whole field. The
         shards find out while they search, which saves a round trip.
@@ -309,7 +313,7 @@ class StatisticsMemory:
         *,
         is_partial: bool,
     ) -> Statistics:
-        """Return statistics with what a query needs and they lack.
+        """Return statistics completed for a query.
 
         If a shard is down and the search allows partial results, the remaining shards' statistics
         score it. Those sums are not cached, since the next search may find all shards again. A
@@ -351,7 +355,7 @@ class StatisticsMemory:
 
 
 def is_long_text(text: str) -> bool:
-    """Return whether a query takes long enough to be parsed and weighed in several steps."""
+    """Return whether parsing and weights of a query take long enough to need several steps."""
     return len(text) > QUERY_FAST_CHARS
 
 
@@ -364,7 +368,7 @@ async def score_query(
     deadline: Deadline,
     turns: Turns,
 ) -> ScoredQuery:
-    """Parse a query and weigh its clauses; results are cached per horizon.
+    """Parse a query and compute the weights of its clauses; results are cached per horizon.
 
     Blank text and bare punctuation restrict nothing. A long text takes its turns of the event loop;
     `parse` begins to parse it (`parse_query`).
@@ -403,7 +407,7 @@ async def score_again(
     parts: Sequence[StatisticsResponse],
     turns: Turns,
 ) -> ScoredQuery:
-    """Weigh a query that was weighed on an assumption, now that the shards have counted.
+    """Recompute weights that rested on an assumption, now that the shards have counted.
 
     Where they found nothing, the assumption was right and the query is as it was.
 
@@ -412,7 +416,7 @@ async def score_again(
         parameters: of the search.
         memory: of the index.
         scored: the query on its assumption.
-        parts: what the shards counted.
+        parts: the shards' counts.
         turns: of the event loop.
     """
     assumption = scored.assumption
@@ -445,20 +449,24 @@ def _key(parameters: SearchParameters) -> QueryKey:
 def _weigh(
     index: Index, parsed: ParsedQuery, parameters: SearchParameters, statistics: Statistics
 ) -> Generator[None, None, ScoredQuery]:
-    """Weigh the clauses of a query; yield after some ten microseconds each.
+    """Compute the weights of a query's clauses; yield after some ten microseconds each.
 
     A word that occurs nowhere in the index, not even as a prefix or with a typo, is ignored as long
     as another clause is left. If none is left, nothing matches.
     """
-    # What the statistics lack is assumed to be nowhere.
+    # Words that the statistics lack are assumed to be nowhere.
     doc_freqs = statistics.doc_freqs
     clauses: list[ScoredClause] = []
     ignored = []
     spacings = yield from _worthwhile_spacings(parsed, statistics)
+    spellings = dict(parsed.spellings)
     for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
         yield
         if isinstance(clause, Word):
+            known = spellings.get(clause.text, ())
             clause, freqs = _with_alternatives(clause, statistics, spacings)
+            if known:
+                clause, freqs = _with_spellings(clause, freqs, known, statistics)
             if not any(freqs):
                 ignored.append(clause.text)
                 continue
@@ -500,14 +508,26 @@ def _with_alternatives(
         freqs = _replaced(freqs, MatchKind.COMPLETION, freqs[MatchKind.PREFIX])
         freqs = _replaced(freqs, MatchKind.PREFIX, 0)
     if word.typos == 1 and freqs[MatchKind.EXACT]:
-        # A word of the index: what has another first letter is another word.
+        # A word of the index: with another first letter it is another word.
         freqs = _replaced(freqs, MatchKind.TYPO_2, 0)
     if corrections is not None and own is None:
         kind, words = corrections
         word = msgspec.structs.replace(word, corrections=words, correction_kind=int(kind))
-        # Their other forms have not been counted; what they weigh does not depend on it.
+        # Their other forms have not been counted; their weights do not depend on it.
         freqs = _replaced(freqs, MatchKind(kind + 1), freqs[kind])
     return word, freqs
+
+
+def _with_spellings(
+    word: Word, freqs: tuple[int, ...], spellings: Spellings, statistics: Statistics
+) -> tuple[Word, tuple[int, ...]]:
+    """Return a word with its spellings, if some but not all of its documents have one."""
+    known = statistics.spacing_freqs
+    spelt = sum([known.get((term,), 0) for term, _ in spellings])
+    if not 0 < spelt < freqs[MatchKind.EXACT]:
+        return word, freqs
+    word = msgspec.structs.replace(word, spellings=spellings)
+    return word, _replaced(freqs, MatchKind.SPELLING, spelt)
 
 
 def _replaced(freqs: tuple[int, ...], kind: MatchKind, freq: int) -> tuple[int, ...]:

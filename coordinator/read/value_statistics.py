@@ -1,6 +1,6 @@
 """Statistics of numbers by facet value, over all shards (pure).
 
-Shards are asked for the buckets of a response only, after these have been chosen. Their sums are
+Shards compute them only for the buckets of a response, after these have been chosen. Their sums are
 exact integers, so the sum of all is rounded once, and does not depend on how items are spread.
 """
 
@@ -30,7 +30,7 @@ _STEP_BUCKETS: Final = 32
 def statistics_requests(
     parameters: SearchParameters, results: Sequence[FacetResult]
 ) -> dict[str, ValueStatisticsRequest]:
-    """Return what to ask the shards, by facet.
+    """Return the requests to the shards, by facet.
 
     Args:
         parameters: of the search.
@@ -62,7 +62,7 @@ def with_statistics(
 
     Args:
         results: the facets.
-        requests: what the shards were asked, by facet.
+        requests: to the shards, by facet.
         answers: of the shards.
 
     Returns:
@@ -92,7 +92,7 @@ def with_statistics(
 
 
 def _summary(parts: Sequence[NumberStatistics], place: int) -> NumberSummary | None:
-    """Add up what shards know of the numbers of one bucket."""
+    """Add up the shards' statistics of the numbers of one bucket."""
     count = sum([part.counts[place] for part in parts])
     if not count:
         return None

@@ -1,7 +1,7 @@
 """Applies entries of the log on the shards of this host, however often that fails.
 
-What depends on a host never decides an outcome: a full disk or a dead shard makes this host wait
-and try again. What can never be applied here makes it stop (`ReplicaStopped`).
+Local trouble never decides an outcome: a full disk or a dead shard makes this host wait and retry.
+An entry that can never be applied here makes it stop (`ReplicaStopped`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from common.protocol.messages import ApplyRequest, ApplyResponse
 from common.protocol.methods import APPLY
 from common.protocol.operations import Outcome
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.shard_client import ShardState
+from coordinator.cluster.shard_client import ShardClient, ShardState
 from coordinator.replication.entries import WriteGroup
 from coordinator.settings import Settings
 from coordinator.write.partitioning import Part, Parts
 
 DYING_SECONDS: Final = 2.0
-"""A shard whose disk refused a write ends within this time."""
+"""A shard whose disk has refused a write exits within this time."""
 PAUSE_SECONDS: Final = 0.1
-"""Before what failed is tried again."""
+"""Pause before a retry."""
 _CATALOG_PAUSE_SECONDS: Final = 0.5
 
 _log = Log("replica")
@@ -76,7 +76,7 @@ class Applier:
     async def apply_parts(
         self, seq: int, group: WriteGroup, parts: Parts
     ) -> dict[int, ApplyResponse]:
-        """Apply some parts of a group; return the answers by shard.
+        """Apply some parts of a group; return the results by shard.
 
         Raises:
             ReplicaStopped: it never can be applied.
@@ -94,41 +94,23 @@ class Applier:
     async def _apply_part(
         self, seq: int, group: WriteGroup, shard: int, part: Part
     ) -> ApplyResponse:
-        """Have a shard apply its part of a group; try again until it has.
+        """Have a shard apply its part of a group; retry until it has.
 
         Raises:
             ReplicaStopped: it never will.
         """
-        is_large = len(part.payload) > JOIN_MAX_BYTES
-        request = ApplyRequest(
-            index=group.index,
-            seq=seq,
-            horizon=self._cluster.oldest_horizon(group.index),
-            payload=b"" if is_large else bytes(part.payload),
-            lengths=part.lengths.tobytes(),
-            operations=part.operations.tobytes(),
-            places=(part.positions.astype(np.uint64) + np.uint64(seq << 32)).tobytes(),
-            versions=part.versions,
-            positions=group.sources,
-            is_repeat=True,
-        )
+        request = self._request(seq, group, part)
         client = self._cluster.here[shard]
         last_reason = ""
         while True:
             epoch = client.epoch
             try:
-                answer = await client.call(
-                    APPLY,
-                    request,
-                    self._settings.write_timeout_ms,
-                    is_write=True,
-                    attachment=[part.payload] if is_large else (),
-                )
+                answer = await self._call(client, request, part)
             except StorageFull as error:
                 self.blocked = error
                 reason = error.message
             except InternalError as error:
-                # A shard whose disk refused a write is about to end, and may succeed after that.
+                # A shard whose disk refused a write is about to exit; its successor may succeed.
                 await asyncio.sleep(DYING_SECONDS)
                 if client.epoch == epoch and client.state is ShardState.SERVING:
                     raise ReplicaStopped(
@@ -144,6 +126,40 @@ class Applier:
                 last_reason = reason
                 _log.warning("not applied yet", seq=seq, shard=shard, reason=reason)
             await asyncio.sleep(PAUSE_SECONDS)
+
+    async def apply_once(
+        self, client: ShardClient, seq: int, group: WriteGroup, part: Part
+    ) -> ApplyResponse:
+        """Have a shard apply its part of a group.
+
+        Raises:
+            ServiceError: it does not, now.
+        """
+        return await self._call(client, self._request(seq, group, part), part)
+
+    def _request(self, seq: int, group: WriteGroup, part: Part) -> ApplyRequest:
+        """Return what asks a shard to apply a part; a large payload is sent beside it."""
+        return ApplyRequest(
+            index=group.index,
+            seq=seq,
+            horizon=self._cluster.oldest_horizon(group.index),
+            payload=b"" if len(part.payload) > JOIN_MAX_BYTES else bytes(part.payload),
+            lengths=part.lengths.tobytes(),
+            operations=part.operations.tobytes(),
+            places=(part.positions.astype(np.uint64) + np.uint64(seq << 32)).tobytes(),
+            versions=part.versions,
+            positions=group.sources,
+            is_repeat=True,
+        )
+
+    async def _call(self, client: ShardClient, request: ApplyRequest, part: Part) -> ApplyResponse:
+        return await client.call(
+            APPLY,
+            request,
+            self._settings.write_timeout_ms,
+            is_write=True,
+            attachment=[part.payload] if len(part.payload) > JOIN_MAX_BYTES else (),
+        )
 
     async def surely(self, work: Callable[[], Awaitable[Any]]) -> None:
         """Do some work until it succeeds."""
@@ -173,7 +189,7 @@ def joined(
     text_ids: set[int] = set()
     for part, answer in zip(parts.values(), answers, strict=True):
         found = np.frombuffer(answer.outcomes, np.uint8)
-        if len(found):  # else it was applied long ago, and nobody waits for it
+        if len(found):  # else it was applied long ago, and no request waits for it
             outcomes[part.positions] = found
             text_ids |= {int(part.positions[ordinal]) for ordinal in answer.text_ids}
     return outcomes, frozenset(text_ids)

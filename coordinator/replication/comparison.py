@@ -1,14 +1,14 @@
-"""Do all hosts have the same? They compare what identifies their contents, at the same entry.
+"""Do all hosts hold the same data? They compare digests of it, all at the same entry.
 
     log   … write  write  MARK  write  write  REPORT(a)  write  REPORT(b)  REPORT(c) …
     a                     ├─ holds this state, hashes every item ─┘
     b                     ├──────────── likewise ──────────────────────────┘
     c                     └──────────── likewise ────────────────────────────────────┘
 
-A mark holds the state of that entry on every host; hashing goes on in the background, beside
-searches and writes, and reads every item, so damage on disk is found as well. Reports are entries
-too: all hosts see the same ones. Of three hosts the one that differs from two others that agree is
-wrong, and stops. Where no majority agrees nobody knows who is wrong; all of them tell.
+A mark makes every host hold its state at that entry. Hashing runs in the background, during
+searches and writes, and reads every item, so it also finds damage on disk. Reports are entries too:
+all hosts see the same ones. If two of three hosts agree, the third is wrong and stops. Without a
+majority no host can tell which one is wrong; all of them report the difference.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ from common.protocol.messages import FingerprintRequest, FingerprintResponse
 from common.protocol.methods import FINGERPRINT
 from coordinator.cluster.catalog import CatalogState
 from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.shard_client import ShardClient
 from coordinator.replication.entries import HostReport, IndexFingerprint
 from coordinator.replication.stream import LogAway
 
 MARKS_KEPT: Final = 4
-"""Of which reports are remembered; a slow host reports late."""
+"""Marks whose reports are remembered; a slow host reports late."""
 HASHING_MS: Final = 4 * 3_600_000
-"""Within which a shard must have hashed an index."""
+"""Time limit for a shard to hash an index."""
 
 _log = Log("replica")
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Verdict(NamedTuple):
-    """What reports of one mark say about a host.
+    """The verdict of one mark's reports on a host.
 
     Attributes:
-        num_equal: hosts that have the same as this one, itself included.
-        difference: who differs in what; empty if nobody does.
-        is_outlier: whether two others agree, and more than agree with this host.
+        num_equal: hosts with the same data as this one, itself included.
+        difference: which hosts differ in what; empty if none does.
+        is_outlier: whether two others agree, and outnumber those that agree with this host.
     """
 
     num_equal: int
@@ -63,13 +64,13 @@ class Comparison(NamedTuple):
     seq: int
     """Number of the mark; 0: there was none yet."""
     age_s: int
-    """Since then; -1: there was none yet."""
+    """Time since then; -1: there was none yet."""
     num_equal: int
-    """Hosts that had the same, this one included."""
+    """Hosts with the same data, this one included."""
     difference: str
-    """Who differs in what; empty if nobody does."""
+    """Which hosts differ in what; empty if none does."""
     digest: str
-    """Of what this host had then."""
+    """Digest of this host's data at that mark."""
 
 
 def judge(own: HostReport, others: Mapping[str, HostReport], names: Mapping[int, str]) -> Verdict:
@@ -98,7 +99,7 @@ def judge(own: HostReport, others: Mapping[str, HostReport], names: Mapping[int,
 def _judge_parts(
     own: HostReport, others: Mapping[str, HostReport], names: Mapping[int, str]
 ) -> Verdict:
-    """Compare the reports of hosts that hold some shards each: what two of them hold."""
+    """Compare the reports of hosts that hold some shards each, by shard."""
     held = {host: _held(one) for host, one in others.items()}
     differences: dict[str, list[str]] = {}
     num_against = num_with = 0
@@ -146,7 +147,7 @@ def _contents(report: HostReport) -> bytes:
 
 
 def _difference(own: HostReport, other: HostReport, names: Mapping[int, str]) -> str:
-    """Return what another host has otherwise, for people."""
+    """Describe how another host differs."""
     parts = []
     for number in sorted(own.indexes.keys() | other.indexes.keys()):
         ours, theirs = own.indexes.get(number), other.indexes.get(number)
@@ -177,7 +178,7 @@ def digest_of_catalog(state: CatalogState) -> int:
 
 
 def _summed(shards: Iterable[IndexFingerprint]) -> IndexFingerprint:
-    """Return what identifies the items of all shards."""
+    """Return the digest of the items of all shards."""
     found = list(shards)
     return IndexFingerprint(
         sum(one.num_items for one in found),
@@ -187,7 +188,7 @@ def _summed(shards: Iterable[IndexFingerprint]) -> IndexFingerprint:
 
 
 class Comparer:
-    """Hashes what this host has at marks, and compares it with what others report.
+    """Hashes this host's data at marks, and compares the digests with the reports of other hosts.
 
     Args:
         cluster: the shards of this host.
@@ -212,7 +213,7 @@ class Comparer:
 
     @property
     def state(self) -> Comparison:
-        """The newest mark at which there was somebody to compare with."""
+        """The newest mark at which another host had reported."""
         if not self._verdicts:
             return Comparison(0, -1, 0, "", "")
         seq = max(self._verdicts)
@@ -222,12 +223,14 @@ class Comparer:
         return Comparison(seq, age, verdict.num_equal, verdict.difference, digest)
 
     def mark(self, seq: int, host: str, name: str, catalog: CatalogState) -> None:
-        """Hold the state after an entry, and begin to hash it, unless one is being hashed still."""
+        """Hold the state after an entry and begin to hash it, unless a hash is still running."""
         if self._hashing is not None and not self._hashing.done():
             _log.warning("not compared: the mark before is still being hashed", seq=seq)
             return
         held = ExitStack()
+        here = dict(self._cluster.here)
         try:
+            self._cluster.check_serving()  # what is applied again may have more than the mark
             horizons = {
                 index.number: held.enter_context(self._cluster.reading_here(index.number))
                 for index in catalog.indexes
@@ -238,22 +241,28 @@ class Comparer:
             return
         report = HostReport(host, name, seq, digest_of_catalog(catalog), {})
         names = {index.number: index.name for index in catalog.indexes}
-        self._hashing = asyncio.create_task(self._hash(report, names, horizons, held))
+        hashing = self._hash(report, names, horizons, here, held)
+        self._hashing = asyncio.create_task(hashing)
 
     async def close(self) -> None:
-        """Give up what is being hashed."""
+        """Cancel the running hash."""
         if self._hashing is not None:
             self._hashing.cancel()
             await asyncio.gather(self._hashing, return_exceptions=True)
 
     async def _hash(
-        self, report: HostReport, names: dict[int, str], horizons: dict[int, int], held: ExitStack
+        self,
+        report: HostReport,
+        names: dict[int, str],
+        horizons: dict[int, int],
+        here: dict[int, ShardClient],
+        held: ExitStack,
     ) -> None:
-        """Hash all indexes one after the other, and report."""
+        """Hash all indexes one after the other, on the shards that were here, and report."""
         try:
             with held:
                 for number, horizon in horizons.items():
-                    shards = await self._hash_index(number, horizon)
+                    shards = await self._hash_index(number, horizon, here)
                     if self._cluster.placed is None:
                         report.indexes[number] = _summed(shards.values())
                     else:
@@ -261,17 +270,19 @@ class Comparer:
             self._own[report.mark] = (report, names)
             await self._publish(report)
         except (ServiceError, LogAway) as error:
-            # A shard that ended forgets the state; an index may be gone. The next mark comes.
+            # A shard that exits forgets the state; an index may be gone. The next mark will do.
             _log.warning("not compared", seq=report.mark, reason=str(error))
         except Exception as error:
             _log.error("comparing failed", cause=error)
 
-    async def _hash_index(self, number: int, horizon: int) -> dict[int, IndexFingerprint]:
-        """Return what identifies the items of an index, by shard of this host."""
+    async def _hash_index(
+        self, number: int, horizon: int, here: dict[int, ShardClient]
+    ) -> dict[int, IndexFingerprint]:
+        """Return the digest of an index's items, by shard of this host."""
         request = FingerprintRequest(number, horizon)
         calls: list[asyncio.Future[FingerprintResponse]] = []
         try:
-            for shard in self._cluster.here.values():
+            for shard in here.values():
                 # Not a comprehension: after a failure, the calls already made must be awaited.
                 calls.append(shard.call(FINGERPRINT, request, HASHING_MS))  # noqa: PERF401
             answers = [await call for call in calls]
@@ -279,11 +290,11 @@ class Comparer:
             await asyncio.gather(*calls, return_exceptions=True)
         return {
             shard: IndexFingerprint(answer.num_items, answer.num_damaged, answer.fingerprint)
-            for shard, answer in zip(self._cluster.here, answers, strict=True)
+            for shard, answer in zip(here, answers, strict=True)
         }
 
     def take(self, report: HostReport) -> None:
-        """Take the report of a host, perhaps our own, when its turn in the log has come."""
+        """Take a report from the log; it may be our own."""
         self._reports.setdefault(report.mark, {})[report.host] = report
         for kept in (self._reports, self._own, self._verdicts):
             for mark in sorted(kept)[:-MARKS_KEPT]:

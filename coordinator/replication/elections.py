@@ -1,19 +1,19 @@
 """Asks for an election as soon as the log's leader is dead, instead of 4 to 9 seconds later.
 
-    nobody answers for the log
+    no leader answers for the log
       └▶ ask all servers (RAFTZ): who leads the stream, who leads JetStream itself (`_meta_`)?
            └▶ a majority answers, and none of it leads, nor stands for election
                 └▶ ask again after a moment: still so
                      └▶ vote request ▶ the others stand within 0.1 to 0.8 s
 
-How long a NATS server waits for its leader is not configurable. But a server that is asked for its
-vote by one that has less than itself stands for election at once. So we ask for votes as the silent
-leader would if it had lost its log: nobody can vote for it who has a single entry, and who has more
-entries is elected by NATS's own rules. Raft is safe whatever vote requests come, and in whatever
+How long a NATS server waits for its leader is not configurable. But a server that gets a vote
+request from a candidate with a shorter log than its own stands for election at once. So we request
+votes as the silent leader would if it had lost its log: no server with a single entry can vote for
+it, and NATS's own rules elect one with more entries. Raft is safe under any vote requests, in any
 order; the worst that this can do is replace a leader that is alive but slow.
 
-This needs a user of the servers' system account (`log_system`). If a later NATS takes no such
-request, it logs it as malformed, and the election comes after its own time.
+This needs a user of the servers' system account (`log_system`). If a later NATS rejects the
+request, it logs it as malformed, and the election comes after NATS's own timeout.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from coordinator.replication.stream import LogAway, LogStream, RaftGroup, withou
 from coordinator.settings import Settings
 
 ANSWER_SECONDS: Final = 0.2
-"""Within which a server that lives answers, and a leader."""
+"""Time within which a live server answers, and a leader."""
 JITTER_SECONDS: Final = 0.15
-"""Hosts do not ask for votes all at once: each looks whether another one was faster."""
+"""Hosts do not all ask for votes at once: each first checks whether another was faster."""
 AGAIN_SECONDS: Final = 1.2
-"""Who was asked for a vote has stood by then; if nobody leads, we ask again."""
+"""A server that was asked for a vote has stood by then; if there is no leader, we ask again."""
 CONNECT_SECONDS: Final = 0.02
-"""Between two looks whether another server is connected by now."""
+"""Between two checks whether another server is connected by now."""
 META_GROUP: Final = "_meta_"
 
 _ASK: Final = "$SYS.REQ.SERVER.PING.RAFTZ"
 _VOTE: Final = "$NRG.V."
 _REPLY: Final = "$NRG.R.facetd"
-"""Where votes would be sent; nobody listens."""
+"""The subject to which votes would be sent; it has no subscriber."""
 
 _log = Log("log")
 
@@ -105,15 +105,15 @@ def is_without_leader(voters: Sequence[Voter]) -> bool:
 
 
 def has_lost_leader(voters: Sequence[Voter]) -> bool:
-    """Return whether they have elected a leader in this term, and do not stand themselves.
+    """Return whether they have elected a leader in this term, and are not candidates themselves.
 
-    Who has been asked for an election has not voted in the new term.
+    A server that has been asked for an election has not voted in the new term.
     """
     return all(one.state == "FOLLOWER" for one in voters) and any(one.vote for one in voters)
 
 
 def candidate_of(voters: Sequence[Voter]) -> str:
-    """Return who asks for votes: the lost leader, or another member that does not answer."""
+    """Return the candidate to ask votes for: the lost leader, or another silent member."""
     answering = {one.id for one in voters}
     known = [one.leader for one in voters] + [peer for one in voters for peer in one.peers]
     known = [one for one in known if one]
@@ -121,7 +121,7 @@ def candidate_of(voters: Sequence[Voter]) -> str:
 
 
 def vote_request(term: int, candidate: str) -> bytes:
-    """Return a request for votes, by one who has nothing.
+    """Return a vote request from a candidate with an empty log.
 
     Args:
         term: for which.
@@ -154,7 +154,7 @@ class Elections:
         self._suspected.set()
 
     async def run(self) -> None:
-        """Look when somebody suspects that a leader is dead, for as long as this host runs."""
+        """Check whenever a leader is suspected to be dead, for as long as this host runs."""
         self._stream.start()
         try:
             while True:
@@ -186,7 +186,7 @@ class Elections:
             _log.warning("no election asked for", group=group.name, reason=str(error))
 
     def _is_due(self, group: RaftGroup, voters: Sequence[Voter]) -> bool:
-        """Return whether a group needs somebody who asks for an election."""
+        """Return whether an election must be requested for a group."""
         if not is_without_leader(voters):
             self._terms.pop(group.name, None)
             return False
@@ -197,7 +197,7 @@ class Elections:
         return has_lost_leader(voters) or now - since >= AGAIN_SECONDS
 
     async def _voters(self, group: RaftGroup, enough: int) -> list[Voter]:
-        """Ask all servers how they are in a group."""
+        """Ask all servers for their state in a group."""
         question = orjson.dumps({"account": group.account, "group": group.name})
         answers = await self._stream.ask_all(_ASK, ANSWER_SECONDS, enough, question)
         found = [Voter.read(orjson.loads(answer), group) for answer in answers]
@@ -205,7 +205,7 @@ class Elections:
 
 
 def elections_of(settings: Settings) -> Elections | None:
-    """Return what asks for elections; None if no user of the system account is configured.
+    """Create `Elections`; None if no user of the system account is configured.
 
     Raises:
         SettingError: `log_system` is neither USER:PASSWORD nor a file.

@@ -1,6 +1,6 @@
-"""What the log holds: entries, each a change that every host applies at its turn.
+"""The content of the log: entries, each a change that every host applies in order.
 
-    LogEntry kind      what it does at its turn
+    LogEntry kind      its effect when it is applied
            write    a group of operations on one index
            catalog  a change of indexes, aliases or keys
            piece    nothing; a part of a later entry that is longer than a message may be
@@ -10,9 +10,9 @@
 An entry's number in the log is the `seq` of its group. What it does follows from the entries before
 it and from nothing else, so all hosts that have applied the same entries have the same items.
 
-An entry that is too long for one message is cut. Its first parts are published as pieces, each with
-an acknowledgement that tells its number; the last message names these numbers. So pieces need not
-be neighbours, and those of a host that died halfway are never asked for.
+An entry that is too long for one message is split. Its first parts are published as pieces; the
+acknowledgement of each carries its number, and the last message names these numbers. So pieces need
+not be adjacent, and those of a host that died halfway are never read.
 
 Content is compressed and has a checksum over the whole.
 """
@@ -38,10 +38,10 @@ from coordinator.write.partitioning import Part, Parts, divide, on_all_shards, p
 from coordinator.write.write_queue import Items, WriteBatch
 
 FORMAT: Final = 1
-"""Of entries; in the metadata of the stream."""
+"""Format of entries; in the metadata of the stream."""
 
 CONTENT_BYTES_MAX: Final = 960 * 1024
-"""Of one message: the default limit of a NATS server is a mebibyte."""
+"""Size limit of one message: the default of a NATS server is a mebibyte."""
 
 _LEVEL: Final = 1
 
@@ -65,9 +65,9 @@ class LogEntry(Struct, frozen=True, array_like=True):
 
     kind: int
     id: str
-    """Unique; the log recognises an entry that is published again by it."""
+    """Unique; by it the log recognises an entry that is published twice."""
     content: bytes
-    """Of a piece: its part of an entry's content. Else the last part of the entry's own."""
+    """For a piece, its part of an entry's content; otherwise the last part of the entry's own."""
     checksum: int = 0
     """xxh3_64 of the whole content."""
     pieces: tuple[int, ...] = ()
@@ -103,7 +103,7 @@ class WriteGroup(Struct, frozen=True, array_like=True):
     versions: dict[int, bytes] = {}
     """8-byte precondition by position."""
     sources: dict[str, str] = {}
-    """By source of changes: how far it has come with this group; empty: forget it."""
+    """By source of changes: its position after this group; empty: forget it."""
 
     @property
     def num_operations(self) -> int:
@@ -190,11 +190,11 @@ def operations_of(
 
 
 def _dense(items: Items) -> bytes:
-    """Return the bytes of the items alone, without what stands between them."""
+    """Return the bytes of the items alone, without the bytes between them."""
     if len(items.starts) == 1:
         return items.payload[items.starts[0] : items.ends[0]].tobytes()
-    nobody = np.zeros(len(items.starts), np.int64)
-    parts = divide(items.payload, items.starts, items.ends, nobody, 1)
+    owners = np.zeros(len(items.starts), np.int64)
+    parts = divide(items.payload, items.starts, items.ends, owners, 1)
     return bytes(parts[0].payload) if parts else b""
 
 
@@ -266,14 +266,14 @@ class CatalogChange(Struct, frozen=True, array_like=True):
 
 
 class ComparisonMark(Struct, frozen=True, array_like=True):
-    """Here hosts compare what they have."""
+    """At this entry hosts compare their data."""
 
     host: str
-    """Who asked for it."""
+    """The host that requested it."""
 
 
 class IndexFingerprint(Struct, frozen=True, array_like=True):
-    """What identifies the items of an index."""
+    """Digest of the items of an index."""
 
     num_items: int
     num_damaged: int
@@ -281,11 +281,11 @@ class IndexFingerprint(Struct, frozen=True, array_like=True):
 
 
 class HostReport(Struct, frozen=True, array_like=True):
-    """What a host has at a mark."""
+    """The digests of a host's data at a mark."""
 
     host: str
     name: str
-    """Of the host, for people."""
+    """Name of the host, for people."""
     mark: int
     """Number of the mark's entry."""
     catalog: int

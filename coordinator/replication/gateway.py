@@ -1,9 +1,9 @@
-"""What other hosts call here: reads of the shards that this host holds, and how far it is.
+"""Serves other hosts: reads of the shards that this host holds, and its progress.
 
     host b ──TLS, hello──▶ gateway ──▶ shard 0, 1, 2, 3 of this host
 
-A read names its shard in the method: `search/3`. Only reads pass: what changes data comes from the
-log. A read of a state that this host has not applied yet waits for it.
+A read names its shard in the method: `search/3`. Only reads pass: all changes come from the log. A
+read of a state that this host has not applied yet waits for it.
 """
 
 from __future__ import annotations
@@ -46,16 +46,17 @@ if TYPE_CHECKING:
     from coordinator.cluster.catalog import Catalog
     from coordinator.cluster.cluster import Cluster
     from coordinator.cluster.placed_shards import PlacedShards
+    from coordinator.cluster.shard_client import ShardClient
     from coordinator.replication.shared_log import SharedLog
 
 GATEWAY: Final = -1
 """Instead of a shard's ordinal in `hello`: a whole host is meant."""
 ANSWER_SECONDS: Final = 0.2
-"""Within which a host says how far it is, also if it has come no further."""
+"""Time within which a host reports its progress, even if there is none."""
 PAUSE_SECONDS: Final = 0.01
-"""Between two answers: how often a host that applies all the time says so."""
+"""Minimum interval between two reports of a host that applies all the time."""
 WAIT_MS: Final = 2_000
-"""For which a read waits for a state that is not there yet."""
+"""Time limit of a read that waits for a state that is not there yet."""
 
 READS: Final[tuple[Method[Any, Any], ...]] = (
     PING,
@@ -122,7 +123,7 @@ class Gateway:
         ]
         handlers += [
             Handler(method_of(method, shard), partial(self._read, shard, method))
-            for shard in cluster.here
+            for shard in range(cluster.num_shards)
             for method in READS
         ]
         self._server = RpcServer(
@@ -152,17 +153,28 @@ class Gateway:
             raise Switched("the host that holds a shard has no such index yet, or any more")
         horizon = getattr(params, "horizon", None)
         if horizon is not None:
-            kept_from = self._cluster.own_host.kept_from(shard)
+            kept_from = self._cluster.own_host.readable_from(shard)
             if kept_from is None or horizon < kept_from:
                 raise Unavailable(f"shard {shard} no longer has the state {horizon} on this host")
         if horizon is not None and horizon > self._log.position.seq:
             return self._read_later(shard, method, params)
-        return self._cluster.here[shard].call(method, params, _remaining_ms())
+        return self._here(shard).call(method, params, _remaining_ms())
+
+    def _here(self, shard: int) -> ShardClient:
+        """Return a shard of this host.
+
+        Raises:
+            Unavailable: it is none.
+        """
+        client = self._cluster.here.get(shard)
+        if client is None:
+            raise Unavailable(f"shard {shard} is not on this host any more")
+        return client
 
     async def _read_later(self, shard: int, method: Method[Any, Any], params: Any) -> Any:
         deadline = Deadline.after_ms(min(WAIT_MS, _remaining_ms()))
         await self._log.wait_applied(params.horizon, deadline)
-        return await self._cluster.here[shard].call(method, params, _remaining_ms())
+        return await self._here(shard).call(method, params, _remaining_ms())
 
     async def _outcomes(self, request: GroupOutcomesRequest) -> ApplyResponse:
         """Return the outcomes of a group on a shard, once all up to it is applied here."""
@@ -170,7 +182,7 @@ class Gateway:
         return await self._log.outcomes_here(request.index, request.seq, request.shard)
 
     async def _progress(self, request: HostProgress) -> OtherProgress:
-        """Keep what the other host needs; say how far this one is, once it has come further."""
+        """Keep the states that the other host needs; report progress once there is some."""
         if request.held >= 0:
             self._placed.hold(request.address, request.held)
         known = (request.applied, request.prepared)
@@ -187,6 +199,6 @@ class Gateway:
 
 
 def _remaining_ms() -> int:
-    """Return how long the caller still waits."""
+    """Return how much longer the caller waits."""
     deadline = CALL_DEADLINE.get()
     return DEFAULT_TIMEOUT_MS if deadline is NEVER else max(1, deadline.remaining_ms)

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 
 class LogState(NamedTuple):
-    """What operators want to know about this host as a replica."""
+    """Status of this host as a replica, for operators."""
 
     cluster: str
     host: str
     seq: int
     """Applied here, and seen by searches."""
     last_seq: int | None
-    """Of the log; None while it is away."""
+    """Number of the log's last entry; None while the log is away."""
     lag_ms: int
-    """For how long at most this host has not had everything."""
+    """Upper bound of the time for which this host has lacked an entry."""
     is_log_up: bool
     num_current: int
     """Servers that have the whole log."""
@@ -24,14 +24,14 @@ class LogState(NamedTuple):
     trouble: str
     """What keeps this host from applying; empty if nothing does."""
     name: str
-    """Of this host, for people."""
+    """Name of this host, for people."""
     compared_seq: int
-    """Entry at which the contents of this host and of others were compared last; 0: never."""
+    """Entry at which this host and others last compared their contents; 0: never."""
     compared_age_s: int
-    """Since then; -1: never."""
+    """Time since then; -1: never."""
     num_equal: int
-    """Hosts that had the same then, this one included."""
+    """Hosts with the same data then, this one included."""
     difference: str
-    """Who had something else then, and in what; empty if nobody had."""
+    """Which hosts differed then, and in what; empty if none did."""
     digest: str
-    """Identifies what this host had then."""
+    """Digest of this host's data at that entry."""

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
 
 ASK_SECONDS: Final = 0.5
-"""Between two questions to the log's leader; the lag is known as exactly as this."""
+"""Interval between two polls of the log's leader; the lag is known as exactly as this."""
 ANSWER_SECONDS: Final = 0.4
-"""Within which a leader answers that is not to be suspected; a new leader was not asked yet."""
+"""A leader that has not answered for so long is suspected; a new leader was not asked yet."""
 PAUSE_SECONDS: Final = 0.1
-"""Between two questions while the leader does not answer."""
+"""Interval between two polls while the leader does not answer."""
 AWAY_SECONDS: Final = 2.5
 """A log that has not answered for so long is away: nothing is accepted until it answers. Before,
 changes wait: a new leader may be elected meanwhile."""
@@ -55,17 +55,17 @@ class LogWatch:
 
     @property
     def lag_ms(self) -> int:
-        """For how long at most this host has not had everything; -1: it never had."""
+        """Upper bound of the time for which this host has lacked an entry; -1: it always has."""
         return int((time.monotonic() - self.caught_up_at) * 1000) if self.caught_up_at else -1
 
     def doubt(self) -> None:
-        """Ask the leader now: the log does not answer somebody."""
+        """Ask the leader now: a caller gets no response from the log."""
         self._doubted.set()
         if self._elections is not None and self._group is not None:
             self._elections.suspect(self._group)
 
     async def run(self) -> None:
-        """Ask the leader how far the log is, again and again."""
+        """Poll the leader for the end of the log."""
         async with asyncio.TaskGroup() as notes:
             if self._elections is not None:
                 notes.create_task(self._elections.run())
@@ -92,7 +92,7 @@ class LogWatch:
                             await self._doubted.wait()
 
     def _take(self, info: StreamInfo, asked_at: float) -> None:
-        """Take what the leader says."""
+        """Take a response of the leader."""
         self.info = info
         self.is_up = 2 * info.num_current > info.num_replicas and self._log.cluster_name in (
             "",
@@ -104,7 +104,7 @@ class LogWatch:
             self.caught_up_at = asked_at
 
     async def _note_caught_up(self, seq: int, asked_at: float) -> None:
-        """Remember that this host has everything that the log had at some time."""
+        """Record that this host has everything that the log had at some time."""
         try:
             await self._log.wait_for(seq, Deadline.after_ms(int(ASK_SECONDS * 1000)))
         except (DeadlineExceeded, Unavailable):

@@ -4,8 +4,8 @@
                           ▲                                                                       │
                           └───────────────────────────────────────────────────────────────────────┘
 
-The question is also the sign of life: a host that leaves it open for too long is frozen or cut off,
-and its connection is closed, so that requests turn to another copy of its shards.
+The poll is also the heartbeat: a host that leaves it open for too long is frozen or cut off; its
+connection is closed, so that requests turn to another copy of its shards.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from coordinator.replication.placement_table import PlacedHost
 
 CONNECT_MS: Final = 3_000
 SILENT_MS: Final = 2_500
-"""A host that does not say for so long how far it is counts as gone."""
+"""A host that has not reported its progress for so long counts as gone."""
 RETRY_SECONDS: Final = 0.2
 
 P = TypeVar("P")
@@ -52,7 +52,7 @@ class OtherHost:
         row: its row in the table.
         own_address: of this host; names what it holds there.
         secret: that all hosts know.
-        placed: told about changes.
+        placed: notified of changes.
         is_serving: whether requests may read on this host.
         tls: makes the context of a connection; None: not encrypted.
 
@@ -63,7 +63,7 @@ class OtherHost:
         applied: entry of the log up to which it has applied everything.
         prepared: newest change of the catalog that it could put in force at once.
         moved_at: when one of these grew last; monotonic seconds.
-        is_connected: whether it has said how far it is.
+        is_connected: whether it has reported its progress.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class OtherHost:
         )
         self._client = client
         self._epoch += 1
-        self.applied = self.prepared = -1  # what it had may have been lost
+        self.applied = self.prepared = -1  # its data may have been lost
         while True:
             held = self._placed.oldest_needed if self._is_serving() else -1
             request = HostProgress(self._own_address, held, self.applied, self.prepared)
@@ -198,7 +198,7 @@ class OtherHost:
                 _log.info("a host is connected", host=self.name, seq=self.applied)
 
     def _take(self, progress: OtherProgress) -> None:
-        """Take what it says."""
+        """Take a report of its progress."""
         applied = max(self.applied, progress.applied)
         if (applied, progress.prepared) != (self.applied, self.prepared):
             self.moved_at = time.monotonic()
@@ -209,7 +209,7 @@ class OtherHost:
         self._placed.update()
 
     def _note_gone(self) -> None:
-        """Count on it no more."""
+        """Stop using it."""
         self._client = None
         was_known = bool(self._kept_from)
         self._kept_from = {}
@@ -219,7 +219,7 @@ class OtherHost:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What operators want to know."""
+        """Return its status for operators."""
         return {
             "address": self.address,
             "name": self.name,

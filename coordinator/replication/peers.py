@@ -1,10 +1,10 @@
-"""Which hosts share the log, and how is each? All ask all, over the connection to the log.
+"""Which hosts share the log, and what is the state of each? Every host polls all others.
 
     every three seconds   state?  ──▶  all hosts     ◀── each its own state, within a second
 
-There is no list of members to be kept: who answers is one. Who has answered before and does not any
-more is *away* until it answers again, another copy of the same name takes its place, somebody
-forgets it (`facetd cluster remove`), or a day has passed.
+There is no list of members: a host that answers is one. A host that no longer answers is *away*
+until it answers again, another copy of the same name takes its place, an operator removes it
+(`facetd cluster remove`), or a day has passed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _log = Log("replica")
 
 
 class HostState(Struct, frozen=True):
-    """What a host says about itself."""
+    """State of a host, as reported by itself."""
 
     host: str
     """Names its copy of the data."""
     name: str
-    """Of the host, for people."""
+    """Name of the host, for people."""
     version: str
     shards: int
     seq: int
@@ -79,7 +79,7 @@ class Peers:
         self._newest_snapshot = ""
 
     async def run(self) -> None:
-        """Answer the others, and ask them, for as long as this host runs."""
+        """Answer the others and poll them for as long as this host runs."""
         while not self._stream.is_connected or not self._log.host:  # noqa: ASYNC110
             await asyncio.sleep(ANSWER_SECONDS / 2)
         # The subscriptions outlive a connection: the client makes them again.
@@ -106,7 +106,7 @@ class Peers:
             host=state.host,
             name=state.name,
             version=program_version(),
-            shards=len(self._settings.own_shards),
+            shards=len(self._log.shards_here) or self._settings.shards,
             seq=state.seq,
             lag_ms=state.lag_ms,
             is_serving=self._log.is_serving,

@@ -7,9 +7,13 @@ TableStore ──rows──▶ Placement ──▶ OtherHost b, OtherHost c … 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
+
+import msgspec
 
 from common import data_directory
 from common.errors import ServiceError, Unavailable
@@ -20,6 +24,7 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster, parse_address
 from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.gateway import Gateway
+from coordinator.replication.moving import Mover, ShardProcesses
 from coordinator.replication.other_host import OtherHost
 from coordinator.replication.placement_table import PlacedHost, PlacementTable, TableStore
 from coordinator.replication.shared_log import SharedLog
@@ -27,9 +32,9 @@ from coordinator.replication.stream import LogAway, LogStream
 from coordinator.settings import Settings
 
 READ_SECONDS: Final = 1.0
-"""Between two looks at the table."""
+"""Interval between two reads of the table."""
 LISTEN_SECONDS: Final = 0.5
-"""Before another try to listen where another process still does."""
+"""Pause before another try to listen where another process still does."""
 ASK_AGAIN_SECONDS: Final = 0.05
 OUTCOMES_MS: Final = 5_000
 
@@ -46,6 +51,7 @@ class Placement:
         stream: the connection to the log.
         log: of this host.
         placed: which copy of which shard is read.
+        processes: of the shards of this host.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class Placement:
         stream: LogStream,
         log: SharedLog,
         placed: PlacedShards,
+        processes: ShardProcesses,
     ) -> None:
         self._settings = settings
         self._cluster = cluster
@@ -70,7 +77,9 @@ class Placement:
         )
         self._others: dict[str, OtherHost] = {}
         self._address = ""
-        self._task: asyncio.Task[None] | None = None
+        self._table: PlacementTable | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._mover = Mover(settings, cluster, catalog, stream, log, self, processes)
         self._server_tls, self._client_tls = tls_contexts(settings)
         listening_address(settings)
         if settings.rpc_advertise:
@@ -79,13 +88,16 @@ class Placement:
 
     def start(self) -> None:
         """Begin to connect."""
-        self._task = asyncio.create_task(self._run(), name="placement")
+        self._tasks = [
+            asyncio.create_task(self._run(), name="placement"),
+            asyncio.create_task(self._mover.run(), name="move shards"),
+        ]
 
     async def stop(self) -> None:
         """Close all connections."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(other.stop() for other in self._others.values()))
         await self._gateway.stop()
 
@@ -139,10 +151,17 @@ class Placement:
 
     def _with_own_row(self, table: PlacementTable) -> PlacementTable:
         """Return the table with this host as it is; a former address of it is dropped."""
-        row = PlacedHost(self._log.name, self._log.host, self._settings.own_shards)
+        configured = self._settings.own_shards
+        held = self._held
+        row = PlacedHost(self._log.name, self._log.host, held, None, configured)
         if not row.host:
             return table  # the log is being made
-        if table.hosts.get(self._address) == row:
+        former_row = table.hosts.get(self._address)
+        if former_row is not None and former_row.configured == configured:
+            row = msgspec.structs.replace(row, wanted=former_row.wanted)
+            if row.target == set(held):
+                row = msgspec.structs.replace(row, wanted=None)
+        if former_row == row:
             return table
         former = {
             address
@@ -151,10 +170,23 @@ class Placement:
         }
         return table.without_hosts(frozenset(former)).with_host(self._address, row)
 
+    @property
+    def _held(self) -> tuple[int, ...]:
+        """The shards of this host, without those that are about to leave."""
+        leaving = self._cluster.own_host.leaving
+        return tuple(one for one in self._log.shards_here if one not in leaving)
+
     async def _take(self, table: PlacementTable) -> None:
         """Connect to the hosts of the table, and to no others."""
+        self._table = table
         rows = {address: row for address, row in table.hosts.items() if address != self._address}
-        gone = [one for address, one in self._others.items() if rows.get(address) != one.row]
+        gone = []
+        for address, other in self._others.items():
+            row = rows.get(address)
+            if row is None or (row.host, row.name) != (other.row.host, other.row.name):
+                gone.append(other)
+            else:
+                other.row = row
         for other in gone:
             del self._others[other.address]
             await other.stop()
@@ -174,6 +206,84 @@ class Placement:
         if gone or len(self._others) + 1 != len(self._placed.hosts):
             self._placed.hosts = (self._placed.hosts[0], *self._others.values())
 
+    # --- shards that move
+
+    @property
+    def wanted_here(self) -> frozenset[int] | None:
+        """The shards that this host shall hold; None: the table does not say yet."""
+        row = None if self._table is None else self._table.hosts.get(self._address)
+        if row is None or not self._is_of_this_start(row):
+            return None
+        return row.target
+
+    def _is_of_this_start(self, row: PlacedHost) -> bool:
+        """Return whether a row is of this copy of the data, and of the setting that is in force."""
+        is_own = row.host == self._log.host
+        return is_own and row.configured == self._settings.own_shards
+
+    def hosts_without(self, shard: int) -> list[str]:
+        """Return names of other hosts that shall have a shard, and do not serve it yet."""
+        floor = self._placed.floor
+        missing = []
+        num_serving = 0
+        for other in self._others.values():
+            if shard not in other.row.target:
+                continue
+            kept_from = other.kept_from(shard)
+            if (
+                shard in other.row.shards
+                and kept_from is not None
+                and kept_from <= floor <= other.applied
+            ):
+                num_serving += 1
+            else:
+                missing.append(other.name)
+        return missing if missing or num_serving else ["any other host"]
+
+    def table_without(self, table: PlacementTable, shard: int) -> PlacementTable:
+        """Return the table without a shard of this host, if others have it and it shall go."""
+        row = table.hosts.get(self._address)
+        if row is None or not self._is_of_this_start(row):
+            return table
+        if shard in row.target or shard not in row.shards:
+            return table
+        others = [one for at, one in table.hosts.items() if at != self._address]
+        if not any(shard in one.target and shard in one.shards for one in others):
+            return table
+        kept = tuple(one for one in row.shards if one != shard)
+        return table.with_host(self._address, msgspec.structs.replace(row, shards=kept))
+
+    def has_left(self, table: PlacementTable, shard: int) -> bool:
+        """Return whether a table says that this host neither has a shard nor shall have it."""
+        row = table.hosts.get(self._address)
+        return row is not None and shard not in row.shards and shard not in row.target
+
+    async def change(self, function: Callable[[PlacementTable], PlacementTable]) -> PlacementTable:
+        """Change the table, and take it in.
+
+        Raises:
+            LogAway: the log is.
+        """
+        table = await self._store.change(function)
+        await self._take(table)
+        return table
+
+    async def move(self, shard: int, source: str, target: str) -> None:
+        """Order a shard to be moved; see `PlacementTable.with_move`.
+
+        Raises:
+            InvalidRequest: it cannot be carried out.
+            Unavailable: the log is away.
+        """
+        try:
+            await self.change(lambda table: table.with_move(shard, source, target))
+        except LogAway as error:
+            raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
+
+    def update(self) -> None:
+        """Have everybody look at what this host serves."""
+        self._placed.update()
+
     # --- what the log asks
 
     async def outcomes(self, index: int, seq: int, shard: int) -> ApplyResponse:
@@ -181,6 +291,9 @@ class Placement:
         request = GroupOutcomesRequest(index, seq, shard)
         failed: set[str] = set()
         while True:
+            if shard in self._cluster.here:  # it has come here meanwhile
+                with contextlib.suppress(ServiceError):
+                    return await self._log.outcomes_here(index, seq, shard)
             hosts = [one for one in self._others.values() if one.kept_from(shard) is not None]
             chosen = self._placed.shards[shard].host
             # The chosen copy first: searches wait for it anyway.
@@ -216,7 +329,7 @@ class Placement:
         own = {
             "address": self._address,
             "name": self._log.name,
-            "shards": list(self._settings.own_shards),
+            "shards": list(self._held),
             "serving": [one for one in self._cluster.here if own_host.kept_from(one) is not None],
             "seq": self._log.position.seq,
             "is_connected": True,
@@ -231,8 +344,20 @@ class Placement:
             }
             for shard in self._placed.shards
         ]
+        rows = [] if self._table is None else list(self._table.hosts.values())
+        moves = [
+            {"shard": shard, "host": row.name, "what": what}
+            for row in rows
+            for what, moving in (
+                ("takes", row.target - set(row.shards)),
+                ("gives up", set(row.shards) - row.target),
+            )
+            for shard in sorted(moving)
+        ]
         return {
             "shards": shards,
+            "moves": sorted(moves, key=lambda one: (one["shard"], one["what"], one["host"])),
+            "waits_for": self._mover.waits_for,
             "replicas": self._settings.shard_replicas,
             "seq": self._placed.floor,
             "hosts": sorted(hosts, key=lambda one: str(one["name"])),
@@ -268,21 +393,18 @@ def tls_contexts(
     if not settings.rpc_tls_cert:
         return None, None
     try:
-        server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=settings.rpc_tls_ca)
+        server = _tls_context(settings, ssl.Purpose.CLIENT_AUTH)
         server.verify_mode = ssl.CERT_REQUIRED
-        for context in (server, _client_context(settings)):
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            context.load_cert_chain(settings.rpc_tls_cert, settings.rpc_tls_key)
     except (OSError, ssl.SSLError) as error:
         raise SettingError(
             f"rpc_tls_cert, rpc_tls_key or rpc_tls_ca cannot be used: {error}"
         ) from error
-    return server, partial(_client_context, settings)
+    return server, partial(_tls_context, settings, ssl.Purpose.SERVER_AUTH)
 
 
-def _client_context(settings: Settings) -> ssl.SSLContext:
-    """Return a context for a connection to another host."""
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=settings.rpc_tls_ca)
+def _tls_context(settings: Settings, purpose: ssl.Purpose) -> ssl.SSLContext:
+    """Return a context that shows and demands a certificate of the configured authority."""
+    context = ssl.create_default_context(purpose, cafile=settings.rpc_tls_ca)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(settings.rpc_tls_cert, settings.rpc_tls_key)
     return context

@@ -2,12 +2,12 @@
 
     bucket STREAM-placement, key `table`   {"shards": 8, "secret": "…", "hosts": {"a:3001": {…}, …}}
 
-A host writes its own row when it starts, compared and swapped, so that nobody overwrites another
-one's. Whether a host lives is not in the table: a connection to it tells. The copy (placement.json)
+A host writes its own row when it starts, by compare-and-swap, so that no host overwrites another's
+row. Liveness is not in the table: it shows in a connection to the host. The copy (placement.json)
 serves a host that starts while the log is away.
 
-The secret is what hosts prove to each other that they know. Who can read the log can read all data
-anyway, so it is no more secret than these.
+Hosts prove to each other that they know the secret. A client that can read the log can read all
+data anyway, so the secret needs no better protection than the data.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from common.data_directory import write_atomically
+from common.errors import InvalidRequest
 from common.process.logs import Log
 from coordinator.replication.stream import LogAway, LogStream
 
@@ -44,6 +45,15 @@ class PlacedHost(Struct, frozen=True):
     """Names its copy of the data."""
     shards: tuple[int, ...]
     """Ordinals of those that it holds."""
+    wanted: tuple[int, ...] | None = None
+    """Of those that it shall hold; None: just these."""
+    configured: tuple[int, ...] = ()
+    """Of those that its setting names: once that is changed, nothing of `wanted` counts."""
+
+    @property
+    def target(self) -> frozenset[int]:
+        """The shards that it shall hold."""
+        return frozenset(self.shards if self.wanted is None else self.wanted)
 
 
 class PlacementTable(Struct, frozen=True):
@@ -60,10 +70,64 @@ class PlacementTable(Struct, frozen=True):
         """Return the table with a row added or replaced."""
         return msgspec.structs.replace(self, hosts={**self.hosts, address: row})
 
+    def address_of(self, name: str) -> str | None:
+        """Return the address of a host, by its name or that of its copy of the data."""
+        found = (at for at, row in self.hosts.items() if name in (row.name, row.host))
+        return next(found, None)
+
+    def with_order(self, name: str, shard: int, *, is_held: bool) -> PlacementTable:
+        """Return the table with the order that a host shall hold a shard, or shall not.
+
+        Raises:
+            InvalidRequest: there is no such host, or it shall anyway.
+        """
+        address = self.address_of(name)
+        if address is None:
+            known = ", ".join(sorted(row.name for row in self.hosts.values()))
+            raise _refused(f"there is no host {name!r}; there are {known}")
+        row = self.hosts[address]
+        if (shard in row.target) == is_held:
+            what = "holds shard {} already" if is_held else "does not hold shard {}"
+            raise _refused(f"{row.name} {what.format(shard)}, or shall soon")
+        target = row.target | {shard} if is_held else row.target - {shard}
+        if not target:
+            raise _refused(
+                f"shard {shard} is the only one of {row.name}: stop this host, then remove it"
+            )
+        return self.with_host(address, msgspec.structs.replace(row, wanted=tuple(sorted(target))))
+
+    def with_move(self, shard: int, source: str, target: str) -> PlacementTable:
+        """Return the table with the order to move a shard.
+
+        Args:
+            shard: ordinal.
+            source: name of the host that shall hold it no more; empty: all keep theirs.
+            target: name of the host that shall hold it; empty: none more shall.
+
+        Raises:
+            InvalidRequest: it cannot be carried out, or no host would hold the shard.
+        """
+        if not 0 <= shard < self.shards:
+            raise _refused(f"there are shards 0 to {self.shards - 1}, no shard {shard}")
+        if not source and not target:
+            raise _refused("name the host that shall hold the shard (to), or shall not (from)")
+        table = self
+        if target:
+            table = table.with_order(target, shard, is_held=True)
+        if source:
+            table = table.with_order(source, shard, is_held=False)
+        if not any(shard in row.target for row in table.hosts.values()):
+            raise _refused(f"no host would hold shard {shard}: name another one (to)")
+        return table
+
     def without_hosts(self, addresses: frozenset[str]) -> PlacementTable:
         """Return the table without some rows."""
         kept = {address: row for address, row in self.hosts.items() if address not in addresses}
         return msgspec.structs.replace(self, hosts=kept)
+
+
+def _refused(message: str) -> InvalidRequest:
+    return InvalidRequest(message, code="invalid_placement")
 
 
 _encode = msgspec.json.Encoder().encode
@@ -77,10 +141,12 @@ class TableStore:
         stream: the connection to the log.
         num_shards: of all hosts together.
         num_replicas: servers that store the table.
-        path: of the copy on disk.
+        path: of the copy on disk; None: there is none.
     """
 
-    def __init__(self, stream: LogStream, num_shards: int, num_replicas: int, path: Path) -> None:
+    def __init__(
+        self, stream: LogStream, num_shards: int, num_replicas: int, path: Path | None
+    ) -> None:
         self._stream = stream
         self._num_shards = num_shards
         self._num_replicas = num_replicas
@@ -152,6 +218,8 @@ class TableStore:
 
     def copied(self) -> PlacementTable | None:
         """Return the copy on disk; None if there is none that can be read."""
+        if self._path is None:
+            return None
         try:
             return _decode(self._path.read_bytes())
         except (OSError, msgspec.MsgspecError):
@@ -159,7 +227,7 @@ class TableStore:
 
     def _copy(self, table: PlacementTable) -> None:
         content = _encode(table)
-        if content == self._copied:
+        if content == self._copied or self._path is None:
             return
         try:
             write_atomically(self._path, content + b"\n", mode=0o600)

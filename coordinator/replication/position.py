@@ -9,6 +9,7 @@ again changes nothing, because shards know the groups that they have, and the ca
 from __future__ import annotations
 
 import secrets
+import socket
 from pathlib import Path
 from typing import Final
 
@@ -16,16 +17,17 @@ import msgspec
 from msgspec import Struct
 
 from common.data_directory import DataDirectoryError, replica_path, write_atomically
+from coordinator.settings import Settings
 
 REPLICA_FORMAT: Final = 1
 
 
 class ReplicaFile(Struct, frozen=True):
-    """What a host knows about itself as a replica."""
+    """A host's own state as a replica."""
 
     format: int
     cluster: str
-    """Of the log that the data belong to."""
+    """Id of the log that the data belong to."""
     host: str
     """Names this copy of the data; a new one has a new name."""
     seq: int
@@ -38,9 +40,18 @@ class ReplicaFile(Struct, frozen=True):
     """Those that this host holds, where each host holds some; empty: all."""
     left: dict[int, int] = {}
     """By shard that was taken from this host: the entry up to which its folder has everything."""
+    arriving: dict[int, int] = {}
+    """By shard that this host is about to hold: the entry up to which its folder has everything."""
+    configured: tuple[int, ...] = ()
+    """Those that the setting named at the last start; `shards` has what was moved since."""
 
 
 _decode = msgspec.json.Decoder(ReplicaFile).decode
+
+
+def host_name(settings: Settings) -> str:
+    """Return the name of a host, for people."""
+    return settings.log_host or f"{socket.gethostname()}:{settings.port}"
 
 
 def new_host() -> str:
@@ -49,7 +60,7 @@ def new_host() -> str:
 
 
 def read_replica(data: Path) -> ReplicaFile | None:
-    """Return what a directory says; None if it belongs to no log.
+    """Read the file of a directory; None if the directory belongs to no log.
 
     Raises:
         DataDirectoryError: the file is damaged, or of a newer program.
@@ -70,6 +81,27 @@ def read_replica(data: Path) -> ReplicaFile | None:
             "the version that wrote it"
         )
     return replica
+
+
+def held_shards(settings: Settings, replica: ReplicaFile | None) -> tuple[int, ...]:
+    """Return the shards that a host holds: those of the setting, and what was moved since."""
+    own = settings.own_shards
+    if replica is None or not replica.shards or replica.configured != own:
+        return own
+    return replica.shards
+
+
+def shards_to_run(settings: Settings) -> tuple[int, ...]:
+    """Return the shards whose processes shall run on a host.
+
+    Raises:
+        DataDirectoryError: replica.json cannot be read.
+    """
+    if not settings.has_placed_shards:
+        return settings.own_shards
+    replica = read_replica(settings.data_dir)
+    arriving = () if replica is None else replica.arriving
+    return tuple(sorted({*held_shards(settings, replica), *arriving}))
 
 
 def write_replica(data: Path, replica: ReplicaFile) -> None:

@@ -23,12 +23,12 @@ from coordinator.replication.position import new_host
 from coordinator.replication.stream import LogAway, LogStream
 
 GIVE_UP_SECONDS: Final = 8.0
-"""How long a change is published again and again: less than a request's deadline by default, and
-far less than the log remembers its id."""
+"""How long publishing a change is retried: less than a request's deadline by default, and far less
+than the log remembers its id."""
 GIVE_UP_AWAY_SECONDS: Final = 5.0
 """The same while the log's leader does not answer either."""
 PAUSE_SECONDS: Final = 0.1
-"""Before an entry is published again."""
+"""Pause before an entry is published again."""
 DOUBT_SECONDS: Final = 0.25
 """An entry that is not confirmed within this time makes us ask whether the log has a leader."""
 

@@ -14,6 +14,7 @@ from functools import partial
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshots import make_snapshot
+from coordinator.replication.moving import ShardProcesses
 from coordinator.replication.placement import Placement
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.stream import LogStream
@@ -29,12 +30,15 @@ class Replica:
         settings: name the log.
         catalog: this host's copy.
         cluster: the shards of this host.
+        processes: of these shards.
 
     Attributes:
         log: decides the order of all changes.
     """
 
-    def __init__(self, settings: Settings, catalog: Catalog, cluster: Cluster) -> None:
+    def __init__(
+        self, settings: Settings, catalog: Catalog, cluster: Cluster, processes: ShardProcesses
+    ) -> None:
         self._settings = settings
         self._catalog = catalog
         self._cluster = cluster
@@ -44,7 +48,7 @@ class Replica:
         self._placement: Placement | None = None
         if cluster.placed is not None:
             self._placement = self.log.placement = Placement(
-                settings, cluster, catalog, self._stream, self.log, cluster.placed
+                settings, cluster, catalog, self._stream, self.log, cluster.placed, processes
             )
 
     def start(self, administration: IndexAdministration) -> None:

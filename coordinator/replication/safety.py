@@ -1,4 +1,4 @@
-"""Would this log lose what it has confirmed? Asked before it is used, and told in one line.
+"""Would this log lose what it has confirmed? Checked before it is used; reported in one line.
 
 What is checked             why
 stream: replicas            one copy of several servers' is lost with its server

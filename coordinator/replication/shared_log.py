@@ -1,18 +1,18 @@
-"""The log that several hosts share: publish changes, apply everybody's in the log's order.
+"""The log that several hosts share: publish changes, apply those of all hosts in the log's order.
 
     requests ─▶ SharedQueue ─▶ publish ─▶ JetStream ─▶ follow ─▶ divide ─▶ shards ─▶ horizon
-                one group of an index                  every entry, at its turn      │
+                one group of an index                  every entry, in order         │
                 is published at a time                 requests of our own ◀─────────┘
 
 Every host applies every entry in order; ours are answered when they are applied here. By then the
 log has stored them on a majority of its servers, and this host has synced them.
 
-Outcomes follow from the entries alone: conditions (If-Match, "exists", partial updates) are decided
-by each host at the entry's turn. What depends on a host never decides one. A full disk or a dead
-shard makes this host wait, and try again; what can never be applied here makes it stop serving
+Outcomes follow from the entries alone: each host evaluates conditions (If-Match, "exists", partial
+updates) when it applies the entry. Local trouble never decides an outcome. A full disk or a dead
+shard makes this host wait and retry; an entry that can never be applied here makes it stop serving
 (`replica_stopped`), because from then on it would differ from the others.
 
-Groups of one index are applied one after the other, those of different indexes side by side. A
+Groups of one index are applied one after the other, those of different indexes concurrently. A
 change of the catalog waits for all groups before it, and all groups after it wait for the change.
 
 Publishing again is safe while the log remembers the entry's id; we give up long before it forgets.
@@ -25,9 +25,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -54,14 +53,12 @@ from common.protocol.methods import OUTCOMES
 from common.protocol.operations import Operation
 from coordinator.cluster.catalog import Catalog, CatalogState, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.applying import Applier, ReplicaStopped, joined
 from coordinator.replication.comparison import Comparer
 from coordinator.replication.elections import elections_of
 from coordinator.replication.entries import (
     CatalogChange,
     ComparisonMark,
-    Content,
     EntryError,
     HostReport,
     Kind,
@@ -69,19 +66,21 @@ from coordinator.replication.entries import (
     decode_entry,
     operations_of,
     pack,
-    unpack,
 )
 from coordinator.replication.log_state import LogState
 from coordinator.replication.log_watch import LogWatch
 from coordinator.replication.peers import Peers
+from coordinator.replication.pieces import THREAD_BYTES, Pieces, divided
 from coordinator.replication.position import (
     REPLICA_FORMAT,
     ReplicaFile,
+    host_name,
     new_host,
     read_replica,
     write_replica,
 )
 from coordinator.replication.publishing import Publisher, not_confirmed
+from coordinator.replication.recent_outcomes import RecentOutcomes
 from coordinator.replication.safety import metadata_of
 from coordinator.replication.shared_queue import SharedQueue
 from coordinator.replication.stream import (
@@ -95,7 +94,7 @@ from coordinator.replication.stream import (
 )
 from coordinator.replication.transfer import find_offers
 from coordinator.settings import Settings
-from coordinator.write.log import DocumentOf, WriteLog, no_index, prepare_on_shards
+from coordinator.write.log import DocumentOf, WriteLog, no_index, prepare_on_shards, without
 from coordinator.write.partitioning import Parts, Selected
 from coordinator.write.write_queue import (
     Applied,
@@ -110,23 +109,16 @@ if TYPE_CHECKING:
 
 PAUSE_SECONDS: Final = 0.1
 """Before something that failed is tried again."""
-THREAD_BYTES: Final = 64 * 1024
-"""Content from which on packing and dividing are left to a thread."""
 UNDER_WAY_BYTES_MAX: Final = 64 << 20
 UNDER_WAY_MAX: Final = 256
 """Entries that are being applied; then we stop to read."""
-PIECES_BYTES_MAX: Final = 256 << 20
-"""Pieces kept until their entry comes; others are asked for once more."""
 SAVE_SECONDS: Final = 1.0
 TRIM_SECONDS: Final = 1_200.0
 TRIM_AGE_SECONDS: Final = 86_400.0
-"""A host that was away for less than this follows from where it was."""
+"""A host that was away for less than this continues from its position."""
 TRIM_ENTRIES_MIN: Final = 1_000
-RECENT_BYTES_MAX: Final = 16 << 20
-RECENT_OVERHEAD: Final = 200
-"""Outcomes of groups that are kept for the host that published them, and bytes of each beside."""
 JOIN_TRIES: Final = 30
-"""Pauses that a start waits for the log, before it serves what is here."""
+"""Pauses for which a start waits for the log before it serves its own data."""
 
 _log = Log("replica")
 
@@ -187,14 +179,13 @@ class SharedLog(WriteLog):
         self._applier = Applier(cluster, settings)
         self._steps: deque[_Step] = deque()
         self._num_bytes = 0
-        self._pieces: OrderedDict[int, bytes] = OrderedDict()
-        self._piece_bytes = 0
+        self._pieces = Pieces(stream)
+        self._gate = asyncio.Lock()
         self._chains: dict[int, asyncio.Task[None]] = {}
         self._progress = asyncio.Event()
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self._recent: OrderedDict[tuple[int, int], ApplyResponse] = OrderedDict()
-        self._recent_bytes = 0
+        self._recent = RecentOutcomes()
         self._adopting = asyncio.Lock()
         self._proposing = asyncio.Lock()
         self._saving = asyncio.Lock()
@@ -245,7 +236,8 @@ class SharedLog(WriteLog):
             async for message in self._stream.follow(self._position):
                 while self._num_bytes > UNDER_WAY_BYTES_MAX or len(self._steps) > UNDER_WAY_MAX:
                     await self._next_progress()
-                await self._take(message)
+                async with self._gate:
+                    await self._take(message)
         except (LogBroken, ReplicaStopped, EntryError) as error:
             self._stop_serving(str(error))
         except Exception as error:
@@ -253,7 +245,7 @@ class SharedLog(WriteLog):
             self._stop_serving("an internal error; the log of this process has details")
 
     async def _join(self) -> None:
-        """Make the log if this host is the first; find out from when on this host may serve."""
+        """Create the log if this host is the first; set the entry from which it may serve."""
         seq_max = self._cluster.seq
         if self._replica is None:
             await self._create(seq_max)
@@ -272,7 +264,7 @@ class SharedLog(WriteLog):
         return 0 if self._watch.info is None else self._watch.info.origin - 1
 
     async def _create(self, seq_max: int) -> None:
-        """Make the stream; its first entry gets the number after all that this host has."""
+        """Create the stream; its first entry gets the number after all that this host has."""
         while True:
             try:
                 info = await self._stream.info()
@@ -298,14 +290,20 @@ class SharedLog(WriteLog):
         async with self._saving:
             shards = self._settings.own_shards if self._placed is not None else ()
             self._replica = ReplicaFile(
-                REPLICA_FORMAT, info.cluster, new_host(), seq_max, 0, shards=shards
+                REPLICA_FORMAT,
+                info.cluster,
+                new_host(),
+                seq_max,
+                0,
+                shards=shards,
+                configured=shards,
             )
             self._position = Position(seq_max, 0)
             await asyncio.to_thread(write_replica, self._settings.data_dir, self._replica)
             self._saved = self._replica
 
     def _stop_serving(self, reason: str) -> None:
-        """Answer nothing any more: this host would differ from the others."""
+        """Stop answering: this host would differ from the others."""
         if self._stopped:
             return
         self._stopped = reason
@@ -334,7 +332,7 @@ class SharedLog(WriteLog):
         )
 
     def _stop_for_good(self, reason: str) -> None:
-        """Stop serving, also after a restart: the data here are not the others'."""
+        """Stop serving, even after a restart: the data here differ from the others'."""
         assert self._replica is not None
         reason = f"{reason}; empty its directory, and it takes its data from another host"
         self._replica = msgspec.structs.replace(self._replica, stopped=reason)
@@ -342,7 +340,7 @@ class SharedLog(WriteLog):
         self._tasks[0].cancel()
         self._spawn(self._save())
 
-    # --- what others may ask
+    # --- state, for other modules
 
     @property
     def position(self) -> Position:
@@ -356,7 +354,7 @@ class SharedLog(WriteLog):
 
     @property
     def info(self) -> StreamInfo | None:
-        """What the log's leader said last."""
+        """The last response of the log's leader."""
         return self._watch.info
 
     @property
@@ -371,12 +369,20 @@ class SharedLog(WriteLog):
 
     @property
     def can_give_data(self) -> bool:
-        """Whether another host may take its data from this one."""
-        return self._cluster.withheld is None and self._cluster.is_ready_here
+        """Whether another host may take its data from this one.
+
+        A host that holds some shards gives them also while it does not serve because others are
+        away: it may be these that wait for its data.
+        """
+        if self._stopped or not self._cluster.is_ready_here:
+            return False
+        if self._placed is None:
+            return self._cluster.withheld is None
+        return 0 < self._target <= self._position.seq or self._cluster.withheld is None
 
     @property
     def state(self) -> LogState:
-        """How this host and the log are."""
+        """State of this host and of the log."""
         info = self._watch.info
         trouble = self._stopped or (
             self._applier.blocked.message if self._applier.blocked is not None else ""
@@ -510,16 +516,10 @@ class SharedLog(WriteLog):
         self._steps.append(step)
         self._num_bytes += step.num_bytes
         if entry.kind == Kind.PIECE:
-            self._keep_piece(message.seq, entry.content)
+            self._pieces.keep(message.seq, entry.content)
             self._finish(step)
             return
-        parts = [*[await self._piece(seq) for seq in entry.pieces], entry.content]
-        num_bytes = sum(map(len, parts))
-        content: Content
-        if num_bytes > THREAD_BYTES:
-            content = await asyncio.to_thread(unpack, entry.kind, entry.checksum, parts)
-        else:
-            content = unpack(entry.kind, entry.checksum, parts)
+        content, num_bytes = await self._pieces.unpacked(entry)
         self._num_bytes += num_bytes - step.num_bytes
         step.num_bytes = num_bytes
         if isinstance(content, WriteGroup):
@@ -553,37 +553,16 @@ class SharedLog(WriteLog):
         if not own.applied.done():
             own.applied.set_result(is_adopted)
 
-    def _keep_piece(self, seq: int, content: bytes) -> None:
-        self._pieces[seq] = content
-        self._piece_bytes += len(content)
-        while self._piece_bytes > PIECES_BYTES_MAX:
-            self._piece_bytes -= len(self._pieces.popitem(last=False)[1])
-
-    async def _piece(self, seq: int) -> bytes:
-        """Return the content of a piece, from memory or from the log."""
-        content = self._pieces.pop(seq, None)
-        if content is not None:
-            self._piece_bytes -= len(content)
-            return content
-        while True:
-            try:
-                return decode_entry(await self._stream.get(seq)).content
-            except LogAway:
-                await asyncio.sleep(PAUSE_SECONDS)
-
     async def _apply(
         self, step: _Step, id: str, group: WriteGroup, before: asyncio.Task[None] | None
     ) -> None:
         """Apply a group on all shards concerned, however often that fails."""
         num_shards = self._cluster.num_shards
-        if len(group.payload) > THREAD_BYTES:
-            parts = await asyncio.to_thread(group.divide, num_shards, step.seq)
-        else:
-            parts = group.divide(num_shards, step.seq)
+        parts = await divided(group, num_shards, step.seq)
         if before is not None:
             await before
         own = self._own.get(id)
-        if not any(index.number == group.index for index in self._catalog.state.indexes):
+        if not self._catalog.state.has(group.index):
             if own is not None:
                 for batch in own.batches:
                     fail(batch, no_index(str(group.index)))
@@ -603,7 +582,7 @@ class SharedLog(WriteLog):
     # --- shards placed over hosts
 
     def _tell_position(self) -> None:
-        """Tell who looks at this host how far it is."""
+        """Notify listeners of this host's progress."""
         assert self._placed is not None
         own = self._cluster.own_host
         own.applied = self._position.seq
@@ -623,7 +602,7 @@ class SharedLog(WriteLog):
             self._placed.pending.add(step.seq)
         answers = await self._applier.apply_parts(step.seq, group, here)
         for shard, answer in answers.items():
-            self._remember(step.seq, shard, answer)
+            self._recent.keep(step.seq, shard, answer)
         if own is not None:
             self._spawn(self._settle_placed(step.seq, id, group, parts, answers, own))
         self._finish(step)
@@ -649,7 +628,7 @@ class SharedLog(WriteLog):
         )
         waiting = asyncio.ensure_future(asyncio.wait([batch.future for batch in own.batches]))
         try:
-            # Requests that are past their deadline have been told that nothing is known.
+            # Requests past their deadline have been answered: outcome unknown.
             await asyncio.wait((asking, waiting), return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
                 answers = {**answers, **dict(zip(elsewhere, asking.result(), strict=True))}
@@ -670,14 +649,6 @@ class SharedLog(WriteLog):
             waiting.cancel()
             await asyncio.gather(asking, waiting, return_exceptions=True)
 
-    def _remember(self, seq: int, shard: int, answer: ApplyResponse) -> None:
-        """Keep outcomes for a while: the host that published the group will ask for them."""
-        self._recent[seq, shard] = answer
-        self._recent_bytes += len(answer.outcomes) + RECENT_OVERHEAD
-        while self._recent_bytes > RECENT_BYTES_MAX:
-            _, oldest = self._recent.popitem(last=False)
-            self._recent_bytes -= len(oldest.outcomes) + RECENT_OVERHEAD
-
     async def outcomes_here(self, index: int, seq: int, shard: int) -> ApplyResponse:
         """Return the outcomes of a group that is applied on a shard of this host.
 
@@ -686,7 +657,7 @@ class SharedLog(WriteLog):
         """
         if self._stopped:
             raise self._why_stopped()
-        found = self._recent.get((seq, shard))
+        found = self._recent.get(seq, shard)
         if found is not None and found.outcomes:
             return found
         timeout_ms = self._settings.write_timeout_ms
@@ -752,6 +723,46 @@ class SharedLog(WriteLog):
         while self._chains:
             await self._next_progress()
 
+    # --- shards that move
+
+    @property
+    def shards_here(self) -> tuple[int, ...]:
+        """Shards of this host, where each holds some; else none."""
+        return () if self._placed is None else tuple(sorted(self._cluster.here))
+
+    @property
+    def arriving(self) -> dict[int, int]:
+        """By shard that this host is taking: the entry up to which its folder has everything."""
+        return {} if self._replica is None else self._replica.arriving
+
+    @property
+    def left(self) -> dict[int, int]:
+        """By shard that has left: the entry up to which its folder has everything."""
+        return {} if self._replica is None else self._replica.left
+
+    async def note(self, **changes: Any) -> None:
+        """Change what is remembered of the shards of this host; it is on disk then.
+
+        Raises:
+            OSError: it is not.
+        """
+        async with self._saving:
+            assert self._replica is not None
+            position = self._position
+            changed = msgspec.structs.replace(
+                self._replica, seq=position.seq, stored_at=position.stored_at, **changes
+            )
+            await asyncio.to_thread(write_replica, self._settings.data_dir, changed)
+            self._saved = changed
+            self._replica = msgspec.structs.replace(self._replica, **changes)
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Apply nothing for the body of a `with`; all up to the position is applied."""
+        async with self._gate:
+            await self._all_applied()
+            yield
+
     # --- the catalog
 
     async def _adopt(self, seq: int, change: CatalogChange) -> bool:
@@ -802,7 +813,7 @@ class SharedLog(WriteLog):
                     return after
 
     async def _propose(self, change: CatalogChange) -> bool:
-        """Publish a change of the catalog; return whether it came to be in force."""
+        """Publish a change of the catalog; return whether it was put in force."""
         id = self._publisher.next_id()
         own = self._own[id] = _Own([], asyncio.get_running_loop().create_future())
         try:
@@ -832,15 +843,9 @@ class SharedLog(WriteLog):
 
         await self.change(change)
 
-    async def drop_index(self, index: Index) -> None:
+    async def drop_index(self, index: Index, replacing: Index | None = None) -> None:
         """Delete an index and its data, on all hosts."""
-
-        def change(state: CatalogState) -> CatalogState:
-            if all(one.number != index.number for one in state.indexes):
-                raise no_index(index.name)
-            return state.without_index(index.name)
-
-        await self.change(change)
+        await self.change(lambda state: without(state, index, replacing))
 
     async def prepare(self, entry: IndexEntry) -> None:
         """Have all shards of this host build a new revision."""
@@ -895,7 +900,7 @@ class SharedLog(WriteLog):
     def batch_of_selected(self, changes: Sequence[Selected]) -> WriteBatch:
         """Return the batch of changes, each with the version that the item must still have.
 
-        Records are numbered by each host for itself, so they say nothing to the others.
+        Each host numbers records for itself, so they mean nothing to the others.
         """
         versions = {
             position: change.version
@@ -928,29 +933,22 @@ class SharedLog(WriteLog):
         Raises:
             LogAway: the log is.
         """
-        if self._placed is not None:
-            await self._trim_placed(self._placed, age_seconds)
-            return
         info = await self._stream.info()
-        others = [offer for offer in await find_offers(self._stream) if offer.host != self.host]
-        if info is None or not others or self._cluster.withheld is not None:
-            return
-        newest = min(self._position.seq, max(offer.seq for offer in others))
-        before = min(await self._stream.first_seq_since(time.time() - age_seconds), newest)
-        if before - info.first_seq >= TRIM_ENTRIES_MIN:
-            await self._stream.trim(before)
-            _log.info("log trimmed", first_seq=before)
-
-    async def _trim_placed(self, placed: PlacedShards, age_seconds: float) -> None:
-        """Remove entries that are old, and that two hosts have applied, for every shard."""
-        info = await self._stream.info()
-        newest = placed.applied_by(2)
+        newest = await self._applied_by_two()
         if info is None or not newest or self._cluster.withheld is not None:
             return
         before = min(await self._stream.first_seq_since(time.time() - age_seconds), newest)
         if before - info.first_seq >= TRIM_ENTRIES_MIN:
             await self._stream.trim(before)
             _log.info("log trimmed", first_seq=before)
+
+    async def _applied_by_two(self) -> int:
+        """Return the entry up to which two hosts have applied everything; 0: there is one only."""
+        if self._placed is not None:
+            return self._placed.applied_by(2)
+        offers = await find_offers(self._stream)
+        others = [offer.seq for offer in offers if offer.host != self.host]
+        return min(self._position.seq, max(others, default=0))
 
     @property
     def cluster_name(self) -> str:
@@ -965,12 +963,12 @@ class SharedLog(WriteLog):
     @property
     def name(self) -> str:
         """Names this host, for people."""
-        return self._settings.log_host or f"{socket.gethostname()}:{self._settings.port}"
+        return host_name(self._settings)
 
     # --- comparing
 
     async def compare(self) -> int:
-        """Ask all hosts to compare what they have; return the number of the mark.
+        """Have all hosts compare their data; return the number of the mark.
 
         Raises:
             Unavailable: the log is away.
@@ -985,7 +983,7 @@ class SharedLog(WriteLog):
             raise Unavailable(not_confirmed(error), code="log_unavailable") from error
 
     async def _report(self, report: HostReport) -> None:
-        """Tell the others what this host has.
+        """Report this host's digests to the others.
 
         Raises:
             LogAway: it was given up.
@@ -994,12 +992,12 @@ class SharedLog(WriteLog):
         await self._publisher.append(Kind.REPORT, self._publisher.next_id(), pack(report), never)
 
     async def _compare_again_and_again(self) -> None:
-        """Ask for a comparison whenever nobody has for a while."""
+        """Request a comparison whenever there was none for a while."""
         seconds = self._settings.log_compare_seconds
         if not seconds:
             return
         while True:
-            # Who is first decides; the others have seen its mark before their time has come.
+            # The first host wins; the others see its mark before they would set one.
             due_at = self._marked_at + seconds * (1 + 0.2 * secrets.randbits(16) / 2**16)
             await asyncio.sleep(max(due_at - time.monotonic(), PAUSE_SECONDS))
             if time.monotonic() - self._marked_at < seconds:
@@ -1016,7 +1014,7 @@ class SharedLog(WriteLog):
             await self._save()
 
     async def _save(self) -> None:
-        """Write how far this host is, if that has changed; one writes at a time."""
+        """Write this host's position, if it has changed; one writer at a time."""
         async with self._saving:
             await self._save_now()
 

@@ -18,7 +18,7 @@ _log = Log("replica")
 
 
 class SharedQueue(BatchQueue):
-    """Batches of one index that wait to be published.
+    """Batches of one index that are waiting to be published.
 
     Args:
         log: publishes them.

@@ -1,11 +1,11 @@
-"""The stream that is the log: publish to it, follow it, ask about it (NATS JetStream).
+"""The stream that is the log: publish to it, follow it, query its state (NATS JetStream).
 
     publish ──▶ server ──▶ quorum (fsync) ──▶ acknowledgement: the entry's number
     follow  ◀── consumer ◀── every message after a position, in order, without gaps
 
 A follower starts *at* the last entry that it has, not after it, and compares the time at which the
-log stored it. So a log that has lost or replaced entries (restored from an old copy, or emptied)
-is noticed, and nobody applies other entries under numbers that were given before.
+log stored it. So a log that has lost or replaced entries (restored from an old copy, or emptied) is
+noticed, and no host applies other entries under numbers that were given before.
 """
 
 from __future__ import annotations
@@ -32,23 +32,25 @@ if TYPE_CHECKING:
 
 REQUEST_SECONDS: Final = 2.0
 PUBLISH_SECONDS: Final = 0.6
-"""To be confirmed, and further time for long messages; then a message is sent again."""
+"""Time for a confirmation, and additional time for long messages; then a message is sent again."""
 PUBLISH_BYTES_PER_SECOND: Final = 1 << 20
 CONNECT_SECONDS: Final = 2.0
 HEARTBEAT_SECONDS: Final = 0.25
 SILENT_SECONDS: Final = 1.0
-"""A consumer that has not sent even a heartbeat for so long is made anew."""
+"""A consumer that has not sent even a heartbeat for so long is replaced."""
 QUIET_SECONDS: Final = 0.35
-"""After which entries are asked for, until the consumer speaks again, or another one does."""
+"""Silence after which entries are fetched one by one, until this consumer or another one sends
+again."""
 LEADERLESS_SECONDS: Final = 4.0
-"""For so long we wait for a leader; then we begin anew."""
+"""How long we wait for a leader before we start over."""
 FOLLOW_SECONDS: Final = 0.5
 FOLLOW_SECONDS_MAX: Final = 4.0
-"""Within which the log must answer who wants to follow it: at first, and after many tries. A new
-leader does not know what the old one was asked."""
+"""Time for the log to answer a new follower: on the first try, and after many. A new leader does
+not know the requests to the old one."""
 RETRY_SECONDS: Final = 0.1
 FORGOTTEN_SECONDS: Final = 30.0
-"""A log that lacks what it had may be a server that is still starting; past this it has lost it."""
+"""A log that lacks entries may be a server that is still starting; past this time it has lost
+them."""
 DUPLICATES_SECONDS: Final = 600
 """How long the log recognises an entry that is published again."""
 ORIGIN_KEY: Final = "facetd-origin"
@@ -66,14 +68,14 @@ class LogAway(Exception):
 
 
 class LogBroken(Exception):
-    """The log is not what it was; following it would make this host differ from the others."""
+    """The log has lost or replaced entries; a host that follows it would differ from the others."""
 
 
 class Position(NamedTuple):
     """How far a host has applied the log."""
 
     seq: int
-    """Of the last entry."""
+    """Number of the last entry."""
     stored_at: int
     """When the log stored it, in nanoseconds since 1970; 0: not known, nothing is compared."""
 
@@ -91,7 +93,7 @@ class RaftGroup(NamedTuple):
 
     name: str
     account: str
-    """To which it belongs."""
+    """The account to which it belongs."""
     traffic: str
     """The account in which its servers talk to each other."""
 
@@ -109,7 +111,7 @@ class ServerState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
-    """What the leader of the stream says about it.
+    """State of the stream, from its leader.
 
     Attributes:
         first_seq: the oldest entry that is kept.
@@ -121,7 +123,7 @@ class StreamInfo:
         num_bytes: on each of them.
         group: name of the group that elects the leader; empty if the system account knows none.
         traffic: the account in which the group's servers talk to each other.
-        metadata: what facetd wrote there when it made the stream.
+        metadata: that facetd wrote when it created the stream.
         config: as JetStream has it.
     """
 
@@ -139,7 +141,7 @@ class StreamInfo:
 
     @property
     def cluster(self) -> str:
-        """Names the log: a stream of the same name that is made again is another one."""
+        """Names the log: a stream that is created again under the same name is another log."""
         return self.metadata.get(CLUSTER_KEY, "")
 
     @property
@@ -149,7 +151,7 @@ class StreamInfo:
 
     @classmethod
     def read(cls, answer: dict[str, Any]) -> StreamInfo:
-        """Read an answer of JetStream."""
+        """Read a response of JetStream."""
         state, config = answer["state"], answer["config"]
         cluster = answer.get("cluster") or {}
         followers = cluster.get("replicas") or []
@@ -218,7 +220,7 @@ def connect_options(
 
 
 class LogStream:
-    """A connection to the log; it is made again whenever it ends.
+    """A connection to the log; it is reopened whenever it ends.
 
     Args:
         urls: of the servers, with commas between.
@@ -241,7 +243,7 @@ class LogStream:
         self.doubted: Callable[[], None] = lambda: None
         self._client: Client | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._asking: set[asyncio.Future[Msg]] = set()
+        self._asking: dict[asyncio.Future[Msg], None] = {}  # in the order of asking
 
     @property
     def servers(self) -> list[str]:
@@ -259,7 +261,7 @@ class LogStream:
         return 0 if self._client is None else len(self._client.servers)
 
     def start(self) -> None:
-        """Begin to connect, again and again until it succeeds."""
+        """Begin to connect; retry until it succeeds."""
         self._connecting = asyncio.create_task(self._connect_at_last())
 
     async def connect(self) -> None:
@@ -276,7 +278,7 @@ class LogStream:
             raise SettingError(
                 "--log needs the NATS client: pip install 'facetd[cluster]'"
             ) from error
-        logging.getLogger("nats").setLevel(logging.CRITICAL)  # we say what matters
+        logging.getLogger("nats").setLevel(logging.CRITICAL)  # we log what matters ourselves
         refused: list[Exception] = []
 
         async def note(error: Exception) -> None:
@@ -329,7 +331,7 @@ class LogStream:
         return self._client
 
     async def _give_up_asking(self) -> None:
-        """End all requests: their answers would have come over the connection that was lost."""
+        """End all requests: their responses would have come over the lost connection."""
         for asking in list(self._asking):
             asking.cancel()
 
@@ -339,7 +341,7 @@ class LogStream:
         """Send a request and return its answer.
 
         Raises:
-            LogAway: nobody answers, or the connection is lost.
+            LogAway: no server answers, or the connection is lost.
         """
         from nats.errors import Error
 
@@ -347,7 +349,7 @@ class LogStream:
         asking = asyncio.ensure_future(
             client.request(subject, content, timeout=seconds, headers=headers)
         )
-        self._asking.add(asking)
+        self._asking[asking] = None
         try:
             return await asking
         except (Error, OSError, TimeoutError) as error:
@@ -358,7 +360,7 @@ class LogStream:
                 raise
             raise LogAway("the connection to the log was lost") from None
         finally:
-            self._asking.discard(asking)
+            self._asking.pop(asking, None)
             asking.cancel()
 
     async def ask(
@@ -367,19 +369,19 @@ class LogStream:
         """Send a request and return its answer.
 
         Raises:
-            LogAway: nobody answers.
+            LogAway: no server answers.
         """
         return await self._request(subject, content, seconds)
 
     async def ask_all(
         self, subject: str, seconds: float, enough: int = 0, content: bytes = b""
     ) -> list[bytes]:
-        """Send a request and return all answers that come within some seconds.
+        """Send a request and return all responses that arrive within some seconds.
 
         Args:
             subject: to whom.
             seconds: to wait.
-            enough: answers for which to wait no longer; 0: wait anyway.
+            enough: number of responses after which to wait no longer; 0: always wait.
             content: of the request.
 
         Raises:
@@ -408,7 +410,7 @@ class LogStream:
         return answers
 
     async def tell(self, subject: str, content: bytes, reply: str) -> None:
-        """Send a message, with an address for answers.
+        """Send a message, with a subject for responses.
 
         Raises:
             LogAway: no server is connected.
@@ -448,7 +450,7 @@ class LogStream:
     # --- the stream
 
     async def info(self, seconds: float = REQUEST_SECONDS) -> StreamInfo | None:
-        """Return what the leader says about the stream; None if there is no such stream.
+        """Return the leader's state of the stream; None if there is no such stream.
 
         Args:
             seconds: to wait for it.
@@ -486,9 +488,9 @@ class LogStream:
         )
 
     async def publish(self, id: str, content: bytes) -> int:
-        """Publish a message; return its number, also if it had been published before.
+        """Publish a message; return its number, even if it had been published before.
 
-        A new leader of the log does not know what the old one was asked, so we soon ask again.
+        A new leader of the log does not know the requests to the old one, so we soon repeat ours.
 
         Raises:
             LogAway: it is not known whether the log has it.
@@ -541,10 +543,10 @@ class LogStream:
     # --- follow
 
     async def follow(self, position: Position) -> AsyncIterator[StreamMessage]:
-        """Yield every message after a position, in order; wait for those to come.
+        """Yield every message after a position, in order; wait for new ones.
 
         Raises:
-            LogBroken: the log lacks what it had, or what comes next.
+            LogBroken: the log lacks entries that it had, or the next one.
         """
         forgotten_since: float | None = None
         last_reason = ""
@@ -582,13 +584,13 @@ class LogStream:
     ) -> AsyncIterator[StreamMessage]:
         """Yield messages of one consumer until it falls silent or misses one.
 
-        While the consumer says nothing, entries are asked for one by one: it may be on a server
-        that is dead, and a new one takes a while, as it needs another leader than the stream's.
+        While the consumer is silent, entries are fetched one by one: its server may be dead, and a
+        new consumer takes a while, since it needs a leader of its own besides the stream's.
 
         Args:
             position: after which to begin.
             first_seq: of the log.
-            seconds: within which the consumer must be made.
+            seconds: within which the consumer must be created.
         """
         client = self.client()
         order = _Order(position, first_seq)
@@ -628,7 +630,7 @@ class LogStream:
                 consumer = await making
                 status = (message.headers or {}).get("Status")
                 if status is not None:
-                    # Flow control waits until we have taken what came before.
+                    # Flow control waits until we have taken all earlier messages.
                     headers = message.headers or {}
                     reply = message.reply or headers.get("Nats-Consumer-Stalled")
                     if reply:
@@ -716,7 +718,7 @@ class LogStream:
 
 
 class _Order:
-    """Lets entries pass once each, in order, if they go on where a host is.
+    """Passes each entry once, in order, provided that they continue from the host's position.
 
     Args:
         position: of the host.
@@ -739,7 +741,7 @@ class _Order:
         """Return whether the host lacks an entry.
 
         Raises:
-            LogBroken: the log lacks what comes before, or is another one.
+            LogBroken: the log lacks earlier entries, or is another one.
         """
         if entry.seq <= self.seq:
             return False
@@ -755,7 +757,7 @@ class _Order:
         return not is_known
 
     def compare(self, entry: StreamMessage) -> None:
-        """Compare the last entry with what the log has.
+        """Compare the last entry with the log's.
 
         Raises:
             LogBroken: it is another one.

@@ -3,12 +3,11 @@
     new host                        a host that serves
     offer?   ───────────────────▶   the first one that answers
     copy     ───────────────────▶   makes a snapshot; ◀── position, list of files
-    read     ───────────────────▶   ◀── half a mebibyte of a file, again and again
+    read     ───────────────────▶   ◀── half a mebibyte of a file at a time
     done     ───────────────────▶   removes the snapshot
 
-The position is taken before the moment of the snapshot, so the snapshot may have more than it says:
-entries that are applied again change nothing. The list of files has checksums, which a restore
-compares.
+The position is taken before the snapshot, so the snapshot may contain later entries: applying an
+entry again changes nothing. The list of files has checksums, which a restore compares.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ READ_BYTES: Final = 512 * 1024
 READS_UNDER_WAY: Final = 4
 COPY_SECONDS: Final = 3_600.0
 IDLE_SECONDS: Final = 900.0
-"""A snapshot that nobody has read from for so long is removed."""
+"""A snapshot that has not been read for so long is removed."""
 OFFER_SECONDS: Final = 1.0
 _PREFIX: Final = "replica-"
 
@@ -50,7 +49,7 @@ _log = Log("replica")
 
 
 class Offer(Struct, frozen=True):
-    """A host's answer to another that needs data."""
+    """A host's offer to another that needs data."""
 
     host: str
     seq: int
@@ -110,7 +109,6 @@ class Donor:
         self._log = log
         self._stream = stream
         self._folder = settings.snapshot_folder
-        self._shards = settings.own_shards if settings.has_placed_shards else ()
         self._make = make
         self._used_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -123,7 +121,7 @@ class Donor:
         client = self._stream.client()
         host = self._log.state.host
         name = self._stream.name
-        # The subscriptions outlive a connection: the client makes them again.
+        # The subscriptions outlive a connection: the client renews them.
         await client.subscribe(f"{name}.peers.offer", cb=self._offer)
         await client.subscribe(f"{name}.peers.{host}.copy", cb=self._begin_copy)
         await client.subscribe(f"{name}.peers.{host}.read", cb=self._read)
@@ -137,7 +135,7 @@ class Donor:
 
     async def _offer(self, message: Msg) -> None:
         if self._log.can_give_data:
-            offer = Offer(self._log.state.host, self._log.state.seq, self._shards)
+            offer = Offer(self._log.state.host, self._log.state.seq, self._log.shards_here)
             await message.respond(_encode(offer))
 
     async def _begin_copy(self, message: Msg) -> None:
@@ -182,7 +180,7 @@ class Donor:
         await asyncio.to_thread(shutil.rmtree, self._folder / name, ignore_errors=True)
 
     def _remove_all(self) -> None:
-        """Remove what an earlier process has left."""
+        """Remove the leftovers of an earlier process."""
         if self._folder.is_dir():
             for folder in self._folder.glob(_PREFIX + "*"):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -267,7 +265,7 @@ def maker(
     while_unchanged: Callable[[Callable[[], Any], Deadline], Awaitable[Any]],
     make_snapshot: Callable[..., Any],
 ) -> Callable[[str, tuple[int, ...] | None], Awaitable[Any]]:
-    """Return what makes a snapshot under a name while no index changes."""
+    """Return a function that makes a snapshot under a name while no index changes."""
 
     async def make(name: str, shards: tuple[int, ...] | None) -> Any:
         deadline = Deadline.after_ms(int(COPY_SECONDS * 1000))

@@ -7,6 +7,7 @@ from typing import Final
 from coordinator.http.routing import ServedRoute
 from coordinator.routes import (
     algolia,
+    algolia_stored,
     analytics,
     changes,
     explain,
@@ -34,5 +35,6 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *hosts.ROUTES,
     *analytics.ROUTES,
     *algolia.ROUTES,
+    *algolia_stored.ROUTES,
     *pages.ROUTES,
 )

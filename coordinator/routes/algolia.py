@@ -16,6 +16,7 @@ import msgspec
 import orjson
 
 from common.configuration import GEO_FIELD
+from common.configuration_parser import parse_stored
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound, ServiceError
 from common.placement import canonical_id, shard_of_id
@@ -51,6 +52,7 @@ from coordinator.read.many import CostSum, in_turn
 from coordinator.read.results import SearchResult
 from coordinator.routes import operations
 from coordinator.routes.changes import delete_items
+from coordinator.routes.indexes import index_rows
 from coordinator.routes.search import narrowed, note_search
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ BROWSED: Final = 1_000
 # --- the index of a request
 
 
-def _route(
+def algolia_route(
     method: str,
     path: str,
     summary: str,
@@ -96,7 +98,7 @@ _SEARCH: Final[dict[str, Any]] = {
     "applies_filter": True,
     "is_shared": True,
 }
-_CHANGE: Final[dict[str, Any]] = {"is_change": True}
+CHANGE: Final[dict[str, Any]] = {"is_change": True}
 
 ROUTES: Final = RouteTable()
 
@@ -151,7 +153,7 @@ def _body(services: Services, request: Request) -> dict[str, Any]:
     return decode_object(request.body, services.settings.limits)
 
 
-def _required_body(services: Services, request: Request) -> dict[str, Any]:
+def required_body(services: Services, request: Request) -> dict[str, Any]:
     """Decode a body that says what to store: none at all is a client's mistake, not an object."""
     if not request.body:
         raise InvalidRequest("the body is empty; send a JSON object", code="invalid_body")
@@ -166,7 +168,13 @@ def _deadline(services: Services) -> Deadline:
     return Deadline.after_ms(services.settings.limits.request_timeout_ms)
 
 
-def _now() -> str:
+def task_id(services: Services, index: Index) -> int:
+    """Return a number for a change of an index, which is done."""
+    return max(1, services.cluster.horizon(index.number))
+
+
+def now() -> str:
+    """Return this moment as the protocol writes it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -220,11 +228,12 @@ async def _answer(
         services.metrics.num_slow += 1
         raw = {"params": asked.params}
         services.slow_queries.note(index.name, raw, request.request_id, total_us, result)
-    return search_answer(asked, result, total_us), result
+    user_data = index_settings.stored(index.document).get("userData")
+    return search_answer(asked, result, total_us, user_data), result
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/{indexName}/query",
         "Search an index.",
@@ -232,8 +241,10 @@ async def _answer(
         body="AlgoliaQuery",
         **_SEARCH,
     ),
-    _route("GET", "/1/indexes/{indexName}/query", "Search an index.", Action.SEARCH, **_SEARCH),
-    _route("GET", "/1/indexes/{indexName}", "Search an index.", Action.SEARCH, **_SEARCH),
+    algolia_route(
+        "GET", "/1/indexes/{indexName}/query", "Search an index.", Action.SEARCH, **_SEARCH
+    ),
+    algolia_route("GET", "/1/indexes/{indexName}", "Search an index.", Action.SEARCH, **_SEARCH),
 )
 async def query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/query`, and `GET /1/indexes/{index}`."""
@@ -246,7 +257,7 @@ async def query(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/{indexName}/browse",
         "All hits, page by page.",
@@ -254,7 +265,7 @@ async def query(services: Services, request: Request) -> Response:
         body="AlgoliaQuery",
         **_SEARCH,
     ),
-    _route(
+    algolia_route(
         "GET", "/1/indexes/{indexName}/browse", "All hits, page by page.", Action.SEARCH, **_SEARCH
     ),
 )
@@ -271,7 +282,7 @@ async def browse(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/{indexName}/facets/{facetName}/query",
         "Values of a facet that begin with what is typed.",
@@ -302,7 +313,7 @@ async def _facet_response(
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/*/queries",
         "Many queries at once.",
@@ -441,7 +452,7 @@ def _retrieved(value: Any) -> list[str] | None:
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "GET", "/1/indexes/{indexName}/{objectID}", "One object.", Action.SEARCH, is_shared=True
     ),
 )
@@ -457,7 +468,7 @@ async def get_object(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/*/objects",
         "Objects by id.",
@@ -494,13 +505,13 @@ async def _write(services: Services, index: Index, changes: Sequence[ObjectChang
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/{indexName}/batch",
         "Many changes at once.",
         Action.WRITE,
         body="AlgoliaBatch",
-        **_CHANGE,
+        **CHANGE,
     ),
 )
 async def batch(services: Services, request: Request) -> Response:
@@ -515,13 +526,13 @@ async def batch(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/*/batch",
         "Changes of several indexes.",
         Action.WRITE,
         body="AlgoliaBatches",
-        **_CHANGE,
+        **CHANGE,
     ),
 )
 async def batches(services: Services, request: Request) -> Response:
@@ -586,21 +597,21 @@ async def _carry_out(
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/{indexName}",
         "Add an object.",
         Action.WRITE,
         body="AlgoliaObject",
-        **_CHANGE,
+        **CHANGE,
     ),
-    _route(
+    algolia_route(
         "PUT",
         "/1/indexes/{indexName}/{objectID}",
         "Add or replace an object.",
         Action.WRITE,
         body="AlgoliaFields",
-        **_CHANGE,
+        **CHANGE,
     ),
 )
 async def save_object(services: Services, request: Request) -> Response:
@@ -609,18 +620,18 @@ async def save_object(services: Services, request: Request) -> Response:
     object_id = request.arguments[1] if len(request.arguments) > 1 else None
     change = _single(services, request, index, "addObject", object_id)
     seq = await _write(services, index, [change])
-    moment = {"updatedAt": _now()} if object_id is not None else {"createdAt": _now()}
+    moment = {"updatedAt": now()} if object_id is not None else {"createdAt": now()}
     return json_response({"taskID": seq, "objectID": change.object_id, **moment})
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/{indexName}/{objectID}/partial",
         "Change attributes of an object.",
         Action.WRITE,
         body="AlgoliaFields",
-        **_CHANGE,
+        **CHANGE,
     ),
 )
 async def update_object(services: Services, request: Request) -> Response:
@@ -638,12 +649,12 @@ async def update_object(services: Services, request: Request) -> Response:
     action = "partialUpdateObject" if creates == "true" else "partialUpdateObjectNoCreate"
     change = _single(services, request, index, action, object_id)
     seq = await _write(services, index, [change])
-    return json_response({"taskID": seq, "objectID": change.object_id, "updatedAt": _now()})
+    return json_response({"taskID": seq, "objectID": change.object_id, "updatedAt": now()})
 
 
 @ROUTES.add(
-    _route(
-        "DELETE", "/1/indexes/{indexName}/{objectID}", "Remove an object.", Action.WRITE, **_CHANGE
+    algolia_route(
+        "DELETE", "/1/indexes/{indexName}/{objectID}", "Remove an object.", Action.WRITE, **CHANGE
     ),
 )
 async def delete_object(services: Services, request: Request) -> Response:
@@ -652,26 +663,26 @@ async def delete_object(services: Services, request: Request) -> Response:
     index, _ = find_index(services, request, name)
     change = _single(services, request, index, "deleteObject", object_id)
     seq = await _write(services, index, [change])
-    return json_response({"taskID": seq, "deletedAt": _now()})
+    return json_response({"taskID": seq, "deletedAt": now()})
 
 
 def _single(
     services: Services, request: Request, index: Index, action: str, object_id: str | None
 ) -> ObjectChange:
-    body = {} if action == "deleteObject" else _required_body(services, request)
+    body = {} if action == "deleteObject" else required_body(services, request)
     facets, limits = index.configuration.facets, services.settings.limits
     return read_change(action, body, facets, limits, "object", object_id)
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "POST",
         "/1/indexes/{indexName}/deleteByQuery",
         "Remove what filters find.",
         Action.WRITE,
         body="AlgoliaDeletion",
         applies_filter=True,
-        **_CHANGE,
+        **CHANGE,
     ),
 )
 async def delete_by(services: Services, request: Request) -> Response:
@@ -698,12 +709,14 @@ async def delete_by(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route("POST", "/1/indexes/{indexName}/clear", "Remove all objects.", Action.WRITE, **_CHANGE),
+    algolia_route(
+        "POST", "/1/indexes/{indexName}/clear", "Remove all objects.", Action.WRITE, **CHANGE
+    ),
 )
 async def clear(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}/clear`: deletes all objects."""
     index, _ = find_index(services, request, request.arguments[0])
-    return json_response({"taskID": await _clear(services, request, index), "updatedAt": _now()})
+    return json_response({"taskID": await _clear(services, request, index), "updatedAt": now()})
 
 
 async def _clear(services: Services, request: Request, index: Index) -> int:
@@ -721,29 +734,42 @@ async def _delete_matching(
     request.query_string = ""  # Algolia's clients identify themselves in it
     answer = await delete_items(services, request)
     seq = orjson.loads(answer.body)["seq"] or services.cluster.horizon(index.number)
-    return json_response({"taskID": seq, "updatedAt": _now()})
+    return json_response({"taskID": seq, "updatedAt": now()})
 
 
 # --- indexes, settings, tasks
 
 
 @ROUTES.add(
-    _route("GET", "/1/indexes", "All indexes.", Action.SEARCH),
+    algolia_route("GET", "/1/indexes", "All indexes.", Action.SEARCH),
 )
 async def list_indexes(services: Services, request: Request) -> Response:
     """Answer `GET /1/indexes`: the indexes that the caller may use."""
-    names = [name for name in sorted(services.catalog.indexes) if request.caller.may_use(name)]
-    return json_response({"items": [{"name": name} for name in names], "nbPages": 1})
+    items = [
+        {
+            "name": row["name"],
+            "createdAt": "",  # moments that nothing notes, as of indexes without objects there
+            "updatedAt": "",
+            "entries": row["items"],
+            "dataSize": row["bytes"],
+            "fileSize": row["bytes"],
+            "lastBuildTimeS": 0,
+            "numberOfPendingTasks": 0,
+            "pendingTask": False,
+        }
+        for row in await index_rows(services, request)
+    ]
+    return json_response({"items": items, "nbPages": 1})
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "DELETE",
         "/1/indexes/{indexName}",
         "Remove an index and its data.",
         Action.CONFIGURE,
         is_admitted=False,
-        **_CHANGE,
+        **CHANGE,
     ),
 )
 async def delete_index(services: Services, request: Request) -> Response:
@@ -751,13 +777,13 @@ async def delete_index(services: Services, request: Request) -> Response:
     try:
         index, sort = find_index(services, request, request.arguments[0])
     except NotFound:
-        return json_response({"taskID": 1, "deletedAt": _now()})
+        return json_response({"taskID": 1, "deletedAt": now()})
     if sort:
         raise InvalidRequest(
             f"{request.arguments[0]!r} is {index.name!r} in an order; there is nothing to delete",
             code="invalid_index_name",
         )
-    return json_response({"taskID": await _drop(services, request, index), "deletedAt": _now()})
+    return json_response({"taskID": await _drop(services, request, index), "deletedAt": now()})
 
 
 async def _drop(services: Services, request: Request, index: Index) -> int:
@@ -770,7 +796,7 @@ async def _drop(services: Services, request: Request, index: Index) -> int:
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "GET",
         "/1/indexes/{indexName}/settings",
         "Settings of an index.",
@@ -785,32 +811,35 @@ async def get_settings(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route(
+    algolia_route(
         "PUT",
         "/1/indexes/{indexName}/settings",
         "Change settings; creates the index.",
         Action.CONFIGURE,
         body="AlgoliaSettings",
         is_admitted=False,
-        **_CHANGE,
+        **CHANGE,
     ),
 )
 async def set_settings(services: Services, request: Request) -> Response:
     """Answer `PUT /1/indexes/{index}/settings`: changes the configuration, or creates the index."""
+    body = required_body(services, request)
     index = await index_to_write(services, request, request.arguments[0])
     limits = services.settings.limits
-    document = index_settings.changed(
-        index.document, _required_body(services, request), index.configuration, limits
-    )
+
+    def change(before: dict[str, Any]) -> dict[str, Any]:
+        return index_settings.changed(before, body, parse_stored(before), limits)
+
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-    await services.administration.configure(index.name, document, deadline)
-    seq = max(1, services.cluster.horizon(index.number))
-    return json_response({"taskID": seq, "updatedAt": _now()})
+    await services.administration.reconfigure(index.name, change, deadline)
+    return json_response({"taskID": task_id(services, index), "updatedAt": now()})
 
 
 @ROUTES.add(
-    _route("GET", "/1/indexes/{indexName}/task/{taskID}", "Whether a write is done: it is.", None),
-    _route("GET", "/1/task/{taskID}", "Whether a change is done: it is.", None),
+    algolia_route(
+        "GET", "/1/indexes/{indexName}/task/{taskID}", "Whether a write is done: it is.", None
+    ),
+    algolia_route("GET", "/1/task/{taskID}", "Whether a change is done: it is.", None),
 )
 async def task(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/task/{taskID}` and `/1/task/{taskID}`: done when acknowledged."""
@@ -821,7 +850,7 @@ async def task(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route("GET", "/1/keys", "All API keys, without the keys.", Action.ADMIN),
+    algolia_route("GET", "/1/keys", "All API keys, without the keys.", Action.ADMIN),
 )
 async def list_keys(services: Services, request: Request) -> Response:
     """Answer `GET /1/keys`: ids stand for the keys, which are never shown again."""
@@ -837,7 +866,7 @@ def _key_id(value: str) -> str:
 
 
 @ROUTES.add(
-    _route("GET", "/1/keys/{key}", "One API key.", Action.ADMIN),
+    algolia_route("GET", "/1/keys/{key}", "One API key.", Action.ADMIN),
 )
 async def get_key(services: Services, request: Request) -> Response:
     """Answer `GET /1/keys/{key}`."""
@@ -849,7 +878,9 @@ async def get_key(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route("POST", "/1/keys", "Create an API key.", Action.ADMIN, body="AlgoliaNewKey", **_CHANGE),
+    algolia_route(
+        "POST", "/1/keys", "Create an API key.", Action.ADMIN, body="AlgoliaNewKey", **CHANGE
+    ),
 )
 async def create_key(services: Services, request: Request) -> Response:
     """Answer `POST /1/keys`: the only response that ever contains the key itself."""
@@ -857,15 +888,15 @@ async def create_key(services: Services, request: Request) -> Response:
     request.body = orjson.dumps(document)
     made = orjson.loads((await operations.create_key(services, request)).body)
     return json_response(
-        {"key": made["key"], "createdAt": _now()}, headers=b"Cache-Control: no-store\r\n"
+        {"key": made["key"], "createdAt": now()}, headers=b"Cache-Control: no-store\r\n"
     )
 
 
 @ROUTES.add(
-    _route("DELETE", "/1/keys/{key}", "Delete an API key.", Action.ADMIN, **_CHANGE),
+    algolia_route("DELETE", "/1/keys/{key}", "Delete an API key.", Action.ADMIN, **CHANGE),
 )
 async def delete_key(services: Services, request: Request) -> Response:
     """Answer `DELETE /1/keys/{key}`."""
     request.arguments = [_key_id(request.arguments[0])]
     await operations.delete_key(services, request)
-    return json_response({"deletedAt": _now()})
+    return json_response({"deletedAt": now()})

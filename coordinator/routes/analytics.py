@@ -1,4 +1,4 @@
-"""Analytics: what is searched for, what finds nothing, what is slow, and clicks."""
+"""Analytics: frequent searches, searches without hits, slow searches, and clicks."""
 
 from __future__ import annotations
 

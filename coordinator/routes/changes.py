@@ -57,7 +57,7 @@ _REASONS: Final = {
     Outcome.NOT_FOUND: ("item_not_found", "there is no such item"),
     Outcome.CONFLICT: (
         "version_conflict",
-        "the item was changed again and again meanwhile; send the request again",
+        "the item kept changing meanwhile; send the request again",
     ),
     Outcome.INVALID: (
         "invalid_item",
@@ -75,7 +75,7 @@ ROUTES: Final = RouteTable()
 
 
 class _WithId(msgspec.Struct):
-    """What is read of a stored item."""
+    """The members that are read of a stored item."""
 
     id: msgspec.Raw = msgspec.Raw(b"")
 

@@ -1,15 +1,17 @@
-"""Several hosts that share a log: how is each, are they equal, who is gone?"""
+"""Several hosts that share a log: their states, whether they are equal, which are gone."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from common.errors import Conflict, NotFound, Unavailable
+from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Route, RouteTable
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
+from coordinator.parameters.raw import decode_object
 from coordinator.replication.stream import LogAway
+from coordinator.routes.items import refuse_unknown
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -48,7 +50,7 @@ async def cluster(services: Services, request: Request) -> Response:
     log = services.shared_log
     if log is None:
         return json_response({"log": None, "hosts": []})
-    with suppress(LogAway):  # then what is known of the others has its age
+    with suppress(LogAway):  # then the other hosts' states are as of their last reports
         await log.peers.ask(only_known=True)
     info = log.info
     state = log.state
@@ -86,6 +88,39 @@ async def compare(services: Services, request: Request) -> Response:
 
 @ROUTES.add(
     Route(
+        "POST",
+        "/_cluster/shards",
+        "Several hosts that hold some shards each: move a shard, add or remove a copy of it.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        body=Body.JSON,
+        tag="operations",
+        document={"body": "ShardMove", "answer": "Document"},
+    ),
+)
+async def move_shard(services: Services, request: Request) -> Response:
+    """Answer `POST /_cluster/shards`: hosts take a shard and give it up, in the background."""
+    document = decode_object(request.body, services.settings.limits)
+    refuse_unknown(document, ("shard", "from", "to"))
+    shard = document.get("shard")
+    if not isinstance(shard, int) or isinstance(shard, bool):
+        raise InvalidRequest(
+            "shard must be the number of a shard", code="invalid_placement", param="shard"
+        )
+    names = [document.get(key) or "" for key in ("from", "to")]
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidRequest("from and to must be names of hosts", code="invalid_placement")
+    placement = _log_of(services).placement
+    if placement is None:
+        raise InvalidRequest(
+            "each of these hosts holds all shards: there is none to move", code="invalid_placement"
+        )
+    await placement.move(shard, *names)
+    return json_response(placement.shown)
+
+
+@ROUTES.add(
+    Route(
         "DELETE",
         "/_cluster/hosts/{host}",
         "Several hosts: forget one that is gone, by its name.",
@@ -96,7 +131,7 @@ async def compare(services: Services, request: Request) -> Response:
     ),
 )
 async def remove_host(services: Services, request: Request) -> Response:
-    """Answer `DELETE /_cluster/hosts/{host}`: nobody waits for a host that is gone."""
+    """Answer `DELETE /_cluster/hosts/{host}`: stop waiting for a host that is gone."""
     log = _log_of(services)
     wanted = request.arguments[0]
     found = [one for one in log.peers.shown() if wanted in (one["host"], one["name"])]

@@ -422,6 +422,11 @@ async def process_statistics(services: Services) -> list[ProcessStatistics | Non
 )
 async def list_indexes(services: Services, request: Request) -> Response:
     """Answer `GET /_indexes`: the indexes that the caller may use, with their sizes."""
+    return json_response({"indexes": await index_rows(services, request)})
+
+
+async def index_rows(services: Services, request: Request) -> list[dict[str, Any]]:
+    """Return the indexes that the caller may use, with their sizes, by name."""
     shards = await process_statistics(services)
     parts: dict[int, list[IndexStatisticsResponse]] = {}
     for process in shards:
@@ -448,7 +453,7 @@ async def list_indexes(services: Services, request: Request) -> Response:
                 "aliases": aliases.get(name, []),
             }
         )
-    return json_response({"indexes": rows})
+    return rows
 
 
 # --- aliases

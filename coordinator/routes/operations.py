@@ -12,7 +12,7 @@ from common.errors import Conflict, Forbidden, InvalidRequest, Unavailable
 from common.process.memory import resident_bytes
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
-from coordinator.http import openapi
+from coordinator.http import docs_page
 from coordinator.http.metrics import Waiting
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_response
@@ -499,4 +499,4 @@ async def documentation(services: Services, request: Request) -> Response:
 )
 async def documentation_style(services: Services, request: Request) -> Response:
     """Answer `GET /_docs/style.css`."""
-    return Response(openapi.STYLE, content_type=b"text/css; charset=utf-8", headers=PAGE_HEADERS)
+    return Response(docs_page.STYLE, content_type=b"text/css; charset=utf-8", headers=PAGE_HEADERS)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from common.limits import DEFAULT_LIMITS, Limits
+from coordinator.http.docs_page import shown_type
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
-from coordinator.http.openapi import TAGS, shown_type
-from coordinator.http.routing import Route
+from coordinator.http.routing import TAGS, Route
 from coordinator.routes import ROUTES
 
 

@@ -84,7 +84,7 @@ def narrowed(search: SearchParameters, request: Request) -> SearchParameters:
     """Narrow a search by the filter of the caller's key, and to the time left.
 
     With a filter, the response depends only on items that pass it: values without hits are not
-    listed, and words are counted and weighed among these items (`key_filter`).
+    listed, and document frequencies of words are of these items (`key_filter`).
 
     Raises:
         DeadlineExceeded: no time is left.

@@ -154,7 +154,7 @@ class BulkLoads:
             )
 
     async def _read_unless_ending(self, reading: Coroutine[Any, Any, T]) -> T:
-        """Read a body, unless loads are told to end first."""
+        """Read a body, unless loads are stopped first."""
         task = asyncio.ensure_future(reading)
         ending = asyncio.ensure_future(self._ending.wait())
         try:
@@ -274,7 +274,7 @@ async def _finished(task: asyncio.Task[Applied]) -> Applied | ServiceError:
 
 
 class _BulkReport:
-    """What was stored of a failed load, by the positions of its (valid) items."""
+    """The stored part of a failed load, by the positions of its (valid) items."""
 
     def __init__(self) -> None:
         self._num_begun = 0

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from common.analysis.analyzer import Analyzer
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
 from common.errors import Conflict, InvalidRequest, ServiceError
 from common.limits import Limits
@@ -26,7 +26,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.curation import compile_rules
 from coordinator.write.configuration_change import changes, merged, removals
 from coordinator.write.lasting_tasks import LastingTasks
-from coordinator.write.log import WriteLog, no_index
+from coordinator.write.log import DocumentOf, WriteLog, no_index
 
 T = TypeVar("T")
 
@@ -91,6 +91,37 @@ class IndexAdministration:
             self._configure(name, document, is_patch), deadline
         )
         return configured
+
+    async def reconfigure(
+        self, name: str, change: DocumentOf, deadline: Deadline | None = None
+    ) -> Index:
+        """Change the configuration of an index that exists, from what it is when its turn comes.
+
+        Args:
+            name: of the index.
+            change: returns the new configuration, given the current one.
+            deadline: as `configure`.
+
+        Raises:
+            NotFound: there is no such index any more.
+            As `configure`, and what `change` raises.
+        """
+
+        async def run() -> Index:
+            async with self._configuring:
+                if name not in self._catalog.indexes:
+                    raise no_index(name)
+
+                def document_of(before: dict[str, Any]) -> dict[str, Any]:
+                    return self._checked_document(before, change(before), is_patch=False)[0]
+
+                await self._log.put_index(name, document_of)
+                index = self._catalog.index(name)
+                _log.info("configured", index=name, number=index.number, revision=index.revision)
+                return index
+
+        index: Index = await self._tasks.wait_for(run(), deadline)
+        return index
 
     def preview(
         self, name: str, document: dict[str, Any], *, is_patch: bool = False
@@ -170,15 +201,19 @@ class IndexAdministration:
             index = self._catalog.indexes.get(name)
             if index is None:
                 raise no_index(name)
+            await self._rename_now(index, new_name, keeps_alias=keeps_alias)
 
-            def change(state: CatalogState) -> CatalogState:
-                self._check_free(new_name)
-                return state.renamed(name, new_name, keeps_alias=keeps_alias)
+    async def _rename_now(self, index: Index, new_name: str, *, keeps_alias: bool) -> None:
+        """Rename an index while nothing else changes indexes."""
 
-            await self._catalog.change(change, is_active=False)
-            self._catalog.activate()
-            await self._cluster.push_catalog()
-            _log.info("renamed", index=new_name, former=name, number=index.number)
+        def change(state: CatalogState) -> CatalogState:
+            self._check_free(new_name)
+            return state.renamed(index.name, new_name, keeps_alias=keeps_alias)
+
+        await self._catalog.change(change, is_active=False)
+        self._catalog.activate()
+        await self._cluster.push_catalog()
+        _log.info("renamed", index=new_name, former=index.name, number=index.number)
 
     async def copy(
         self,
@@ -186,6 +221,8 @@ class IndexAdministration:
         new_name: str,
         make_source: Callable[[Index], AbstractAsyncContextManager[Restored]],
         deadline: Deadline,
+        *,
+        replaces: str | None = None,
     ) -> None:
         """Create an index with the configuration and the items of another one.
 
@@ -194,6 +231,8 @@ class IndexAdministration:
             new_name: a valid name.
             make_source: makes the snapshot that the copy is made of.
             deadline: how long to wait; past it, the work continues in the background.
+            replaces: name that the copy takes as soon as it is complete, from the index that has
+                it.
 
         Raises:
             As `restore`.
@@ -210,8 +249,43 @@ class IndexAdministration:
                 self._check_number(1)
                 async with make_source(index) as source:
                     await self._restore_now([source])
+                if replaces is not None:
+                    await self._replace(new_name, replaces)
 
         await self._tasks.wait_for(run(), deadline)
+
+    async def move(self, name: str, new_name: str, deadline: Deadline) -> None:
+        """Give an index the name of another one, which is deleted at the same moment.
+
+        Requests see either of them under the name, and nothing in between. Aliases of both lead to
+        the index that is moved.
+
+        Args:
+            name: of the index.
+            new_name: a valid name, of an index or of nothing.
+            deadline: how long to wait.
+
+        Raises:
+            NotFound: there is no such index.
+            Conflict: `index_exists`: the new name is an alias.
+        """
+
+        async def run() -> None:
+            async with self._configuring:
+                await self._replace(name, new_name)
+
+        await self._tasks.wait_for(run(), deadline)
+
+    async def _replace(self, name: str, new_name: str) -> None:
+        """Move an index while nothing else changes indexes."""
+        index, former = self._catalog.indexes.get(name), self._catalog.indexes.get(new_name)
+        if index is None:
+            raise no_index(name)
+        if former is None:
+            await self._rename_now(index, new_name, keeps_alias=False)
+            return
+        await self._log.drop_index(former, replacing=index)
+        _log.info("moved", index=new_name, former=name, number=index.number)
 
     def _check_free(self, name: str) -> None:
         """Check that no index or alias has a name.

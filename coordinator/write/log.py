@@ -23,7 +23,7 @@ from common.errors import NotFound, ServiceError
 from common.protocol.messages import IndexEntry, PrepareConfiguration
 from common.protocol.methods import PREPARE
 from common.protocol.operations import Operation
-from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.catalog import Catalog, CatalogState, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
 from coordinator.write.partitioning import (
@@ -90,8 +90,13 @@ class WriteLog(ABC):
         """Create an index, or put a new configuration of it in force: on all shards or none."""
 
     @abstractmethod
-    async def drop_index(self, index: Index) -> None:
-        """Delete an index and its data."""
+    async def drop_index(self, index: Index, replacing: Index | None = None) -> None:
+        """Delete an index and its data.
+
+        Args:
+            index: what to delete.
+            replacing: the index that takes its name at the same moment.
+        """
 
     @abstractmethod
     async def prepare(self, entry: IndexEntry) -> None:
@@ -177,13 +182,13 @@ class EmbeddedLog(WriteLog):
             if queue is not None:
                 queue.release()
 
-    async def drop_index(self, index: Index) -> None:
+    async def drop_index(self, index: Index, replacing: Index | None = None) -> None:
         """Commit, hide, drop."""
         queue = self.queue(index.number)
         await queue.hold()
         try:
             await self._catalog.change(
-                lambda state: state.without_index(index.name), is_active=False
+                lambda state: without(state, index, replacing), is_active=False
             )
             self._catalog.activate()
             queue.fail_waiting(no_index(index.name))
@@ -223,6 +228,20 @@ async def prepare_on_shards(cluster: Cluster, entry: IndexEntry, timeout_ms: int
     except ServiceError:
         await asyncio.gather(*calls, return_exceptions=True)
         raise
+
+
+def without(state: CatalogState, index: Index, replacing: Index | None) -> CatalogState:
+    """Return a state of the catalog after an index was deleted.
+
+    Raises:
+        NotFound: one of the indexes is not there any more.
+    """
+    for one in (index, replacing):
+        if one is not None and not state.has(one.number):
+            raise no_index(one.name)
+    if replacing is None:
+        return state.without_index(index.name)
+    return state.replaced(replacing.name, index.name)
 
 
 def present_queue(log: WriteLog, catalog: Catalog, index: Index) -> BatchQueue:

@@ -568,7 +568,7 @@ class WriteQueue(BatchQueue):
     async def _find_out(
         self, batch: WriteBatch, seq: int, doubtful: Mapping[int, _Doubtful], error: ServiceError
     ) -> None:
-        """Resolve a failed batch of items without ids: find out what was stored of it.
+        """Resolve a failed batch of items without ids: find out which part was stored.
 
         Args:
             batch: the batch.

@@ -1,4 +1,4 @@
-"""What the response to a write says: counts of what was stored, and the items that were not."""
+"""The result of a write: counts of stored items, and the items that were not stored."""
 
 from __future__ import annotations
 

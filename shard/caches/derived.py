@@ -1,4 +1,4 @@
-"""Values that follow from a segment or a snapshot alone, made when first asked for.
+"""Values that follow from a segment or a snapshot alone, computed on first use.
 
     @derived
     def text_index(segment: Segment) -> TextIndex: …

@@ -1,4 +1,4 @@
-"""LRU cache of what searches derive from segments, bounded by bytes.
+"""LRU cache of values that searches derive from segments, bounded by bytes.
 
 A segment is immutable, so what is derived from it (the documents that pass a filter, an order of
 its documents, a column of texts) stays right as long as its `uid` is part of the key. Values of
@@ -120,5 +120,5 @@ BOUNDS_CACHE: Final = LruCache(64 * MIB)
 COLUMN_CACHE: Final = LruCache(128 * MIB)
 """Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""
 PAIRS_CACHE: Final = LruCache(64 * MIB)
-"""Frequent words that stand side by side: 5-12 bytes a document of a segment that phrases search.
+"""Adjacent pairs of frequent words: 5-12 bytes a document of a segment that phrases search.
 """

@@ -1,6 +1,6 @@
 """Recently read items, decompressed; one LRU cache for all indexes of a process.
 
-Some items are shown again and again: the newest, the cheapest, the best for common words. Reading
+Some items are shown repeatedly: the newest, the cheapest, the best for common words. Reading
 one from LMDB takes 3 µs to find, check and decompress it, and as much again to map its page, which
 then takes memory from pages that searches read (`residency`).
 
@@ -55,15 +55,12 @@ class RecentItems:
     def get(self, store: int, records: Sequence[int]) -> list[bytes | None]:
         """Return items; None for each that is not cached."""
         younger, older = self._younger, self._older
-        found: list[bytes | None] = []
-        for record in records:
-            key = (store, record)
-            item = younger.get(key)
-            if item is None:
-                item = older.pop(key, None)
-                if item is not None:
-                    self.put(key, item)
-            found.append(item)
+        found = [younger.get((store, record)) for record in records]
+        if older and None in found:
+            for i, record in enumerate(records):
+                if found[i] is None and (item := older.pop((store, record), None)) is not None:
+                    found[i] = item
+                    self.put((store, record), item)
         return found
 
     def put(self, key: Key, item: bytes) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 
 from common.deadline import check_call
 from common.kernels.decorator import kernel
-from common.kernels.types import U32Array, uint32
+from common.kernels.types import BoolArray, I64Array, U32Array, uint32
 from common.protocol.messages import DistinctCounts
 from common.values import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot
 
 _SELECTED_MIN: Final = 64
-"""Hits that the first round looks at, at least."""
+"""Minimum hits of the first round."""
 _FACTOR: Final = 4
-"""Times the hits asked for that the first round looks at."""
+"""Hits of the first round per requested hit."""
 _GROWTH: Final = 2
-"""Times the hits of a round that the next one looks at."""
+"""Growth of the hits from one round to the next."""
 
 
 @kernel(allocates=False)
@@ -62,6 +62,23 @@ def _count_some(docs: U32Array, numbers: U32Array, counts: U32Array) -> None:
     """Count some documents of a segment by number."""
     for i in range(len(docs)):
         counts[numbers[docs[i]]] += uint32(1)
+
+
+@kernel(allocates=False)
+def _mark_shown(found: U32Array, limit: int, used: I64Array, is_shown: BoolArray) -> None:
+    """Mark the hits of values that are not full yet, best first, and count them as used.
+
+    Args:
+        found: the number of each hit's value; 0: it has none, and is shown.
+        limit: hits that are shown of a value.
+        used: by number: hits that are shown already.
+        is_shown: written.
+    """
+    for i in range(len(found)):
+        number = found[i]
+        is_shown[i] = number == 0 or used[number] < limit
+        if is_shown[i]:
+            used[number] += 1
 
 
 class _Joined(NamedTuple):
@@ -87,6 +104,16 @@ class MatchValues(NamedTuple):
         """Return the shard's number of the value of each document, 0 where it has none."""
         numbers: NDArray[np.uint32] = self.numbers[view][self.by_doc[view][docs]]
         return numbers
+
+    def of_hits(self, hits: Hits) -> NDArray[np.uint32]:
+        """Return the shard's number of the value of each hit, 0 where it has none."""
+        if len(self.by_doc) == 1:
+            return self.of(0, hits.docs)
+        found = np.zeros(len(hits.docs), np.uint32)
+        for view in np.unique(hits.views).tolist():
+            at = hits.views == view
+            found[at] = self.of(view, hits.docs[at])
+        return found
 
     def counts(self, matches: Sequence[Matches]) -> NDArray[np.int64]:
         """Return how many matches have each value, by the shard's number; 0: have none."""
@@ -114,7 +141,7 @@ def select_distinct(
     """Return the best distinct hits, and the numbers of hits by value.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         request: with `distinct`, and without `after`.
         matches: by segment of the snapshot.
 
@@ -196,7 +223,7 @@ def select_best(
     """Return the best `num_hits` of the distinct hits, of which there are so many.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         request: with `distinct`.
         matches: by segment; the list is changed.
         by_match: the value's number of each match, by segment; the list is changed. None: not
@@ -217,17 +244,14 @@ def select_best(
     while True:
         check_call()
         hits = select_hits(snapshot, matches, request, num_selected if num_hits else 0)
-        found = np.zeros(len(hits.docs), np.uint32)
-        for view in np.unique(hits.views).tolist():
-            at = hits.views == view
-            found[at] = values.of(view, hits.docs[at])
-        is_shown = (found == 0) | (used[found] + _ranks_within(found) < limit)
+        found = values.of_hits(hits)
+        is_shown = np.empty(len(found), np.bool_)
+        _mark_shown(found, limit, used, is_shown)
         shown.append(hits.take(np.flatnonzero(is_shown)))
         shown_numbers.append(found[is_shown])
         num_shown += len(shown[-1].docs)
         if num_shown >= num_hits:
             return _joined(shown).take(slice(0, num_hits)), np.concatenate(shown_numbers)[:num_hits]
-        used += np.bincount(found[is_shown], minlength=len(used))
         is_full = used >= limit
         is_full[0] = False
         if by_match is None:
@@ -243,18 +267,6 @@ def select_best(
             )
             by_match[view] = by_match[view][is_left]
         num_selected *= _GROWTH
-
-
-def _ranks_within(numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return how many equal numbers stand before each."""
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    positions = np.arange(len(numbers))
-    is_first = np.ones(len(numbers), np.bool_)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    ranks = np.empty(len(numbers), np.int64)
-    ranks[order] = positions - np.maximum.accumulate(np.where(is_first, positions, 0))
-    return ranks
 
 
 def _joined(parts: Sequence[Hits]) -> Hits:

@@ -1,4 +1,4 @@
-"""What is collected from the elements of a nested field that pass a condition.
+"""Collects from the elements of a nested field that pass a condition.
 
     counts      how many matching documents have an element that passes and has this value
     order       by document, the least or the greatest number of the elements that pass
@@ -103,7 +103,7 @@ class WithinCounter:
     """Counts facets inside nested fields, in elements that pass a condition; one for a request.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -232,7 +232,7 @@ def docs_without(
     """Return the matches with elements that pass, but none of these with a value of a facet.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         field: the facet.
         condition: the nested field, and what its elements must pass.
         part: the documents that count, of one segment.
@@ -311,7 +311,7 @@ def matching_elements(
     """Return, for each hit and nested field, which of its elements passed the field's condition.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         hits: of the search.
         filters: all that a hit must pass. Given several conditions on one field, an element need
             pass only one to be returned.

@@ -87,7 +87,7 @@ def count_facets(
     """Count all facets of a search.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         requests: the facets, and how much to send of each.
         matches_for: returns the matches that a facet counts within, by segment, given its field and
             whether its own clauses are left out.

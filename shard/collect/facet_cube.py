@@ -104,7 +104,7 @@ class _Part(NamedTuple):
 
 
 class _Dimension(NamedTuple):
-    """What is counted beside the bins, in one segment."""
+    """The other values counted with the bins, in one segment."""
 
     codes: NDArray[Any]
     starts: NDArray[np.uint32]
@@ -309,7 +309,7 @@ def count_cube(
     """Return the joint counts of a search.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         request: the bins, and the facets and ranges to count beside them.
         matches_for: as for `facet_counts.count_facets`; within all but the clauses on the binned
             field.

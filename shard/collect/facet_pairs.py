@@ -1,6 +1,6 @@
 """Which matching documents have which values of a facet, as pairs, each once.
 
-Counts need no pairs (`facet_counts`); what is more than a count is computed from them, such as
+Counts need no pairs (`facet_counts`); everything beyond a count is computed from them, such as
 statistics of another field by value (`value_statistics`).
 """
 
@@ -43,7 +43,7 @@ def facet_pairs(snapshot: Snapshot, request: FacetRequest, part: Matches) -> Fac
     """Return the values that the matches of one segment have of a facet.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         request: of the facet; with `within` only elements that pass have values.
         part: the matches.
 

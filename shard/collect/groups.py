@@ -5,7 +5,7 @@
 
 A group's hits are on several shards, so groups with a facet value cannot be added up: shards send
 the pairs (facet value, group), each once; the coordinator counts different ones. Hits without
-a value of the field are groups of their own; these are counted as ever.
+a value of the field are groups of their own; these are counted as usual.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def select_groups(
     """Return the best hits of some groups, and their sizes.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         request: with `groups`, and `distinct`, whose limit says how many of each.
         matches: by segment of the snapshot.
 
@@ -85,7 +85,7 @@ class GroupCounter:
     """Counts groups by facet value; one instance per search.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         request: with `distinct`.
         matches_for: as for `facet_counts.count_facets`.
     """

@@ -67,7 +67,7 @@ def count_ranges(
     """Return how many matches have a value in each interval.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         request: field and intervals.
         matches: by segment of the snapshot.
 

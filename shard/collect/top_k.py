@@ -377,7 +377,7 @@ def select_hits(
     """Return the best hits of all segments.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         matches: by segment of the snapshot.
         request: the order, and the cursor.
         num_hits: the maximum number to return; 0: none.
@@ -838,7 +838,7 @@ def _hits(
     """Return hits in the order of a ranking.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         ordinals: segments that have some of them.
         docs: of each of these segments.
         scores: of all, segment by segment.

@@ -49,7 +49,7 @@ _PART_MAX: Final = 1 << 24
 
 
 class _Sums:
-    """What is known of the numbers of one field, by position of the value."""
+    """Statistics of the numbers of one field, by position of the value."""
 
     def __init__(self, num_values: int) -> None:
         self.counts = np.zeros(num_values, np.int64)
@@ -128,7 +128,7 @@ def value_statistics(
     """Return the statistics of numbers within the matches that have each of some facet values.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         requests: facets, values of each, and the fields with numbers.
         matches_for: as for `facet_counts.count_facets`.
     """

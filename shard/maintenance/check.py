@@ -1,4 +1,4 @@
-"""Is what is on disk right? The work of `facetd check` and `facetd rebuild`.
+"""Is the data on disk intact? The work of `facetd check` and `facetd rebuild`.
 
 It reads every item and compares its checksum, recounts every counter, rebuilds every segment from
 the items and compares it array by array with the file, and looks up every facet number. It works on
@@ -65,7 +65,7 @@ _SUPERSETS = ("presence.kinds",)
 
 @dataclass(slots=True)
 class Report:
-    """What a check found.
+    """Findings of a check.
 
     Attributes:
         problems: one line each; empty if all is well.
@@ -300,7 +300,7 @@ def rebuild_index(folder: Path, number: int, settings: ShardSettings | None = No
 
 @click.command(name="facetd check")
 @click.option("--data-dir", type=click.Path(exists=True, path_type=Path), required=True)
-@click.option("--rebuild", is_flag=True, help="Build everything derived anew, then check.")
+@click.option("--rebuild", is_flag=True, help="Rebuild all derived data, then check.")
 @click.option(
     "--drop-damaged", "drops", is_flag=True, help="Before that, remove items that are damaged."
 )

@@ -75,7 +75,7 @@ class _Source:
     entry: IndexEntry
     state: State
     records: NDArray[np.uint64]
-    """Of the live items."""
+    """Records of the live items."""
     places: NDArray[np.uint64]
 
     @classmethod

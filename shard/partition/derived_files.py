@@ -272,7 +272,7 @@ class DerivedFiles:
                 self.reserved.discard(segment.path.name)
 
     def release(self, segments: Iterable[Segment]) -> None:
-        """Let go of files that no manifest names or will name: the next commit removes them."""
+        """Release files that no manifest names or will name: the next commit removes them."""
         with self._lock:
             self.reserved -= {one.path.name for one in segments if one.path is not None}
 

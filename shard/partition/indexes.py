@@ -1,6 +1,7 @@
 """All indexes of this shard: opened when needed, made to agree with the catalog, closed at stop.
 
     <shard folder>/shard.json        the numbers of the indexes that this shard has made
+    <shard folder>/resting.json      what a start must know of many indexes (resting.py)
     <shard folder>/index-<number>/   one partition each
 
 To create an index: make the folder, then enter its number in shard.json. To drop one: remove the
@@ -11,15 +12,16 @@ empty index.
 A tenant a small index makes thousands of them, of which few are in use at a time. An open one takes
 an LMDB environment, mappings, descriptors and some hundred kilobytes. So an index is
 
-    resting   its manifest has been read and the length of data.mdb checked: 0.1 ms, 300 bytes
+    resting   its manifest has been read and the length of data.mdb checked: 0.1 ms, 300 bytes;
+              or neither has changed since they were entered in resting.json: 0.01 ms
     open      it serves: 3 to 10 ms for a small one
 
 A start opens the large indexes, which take long to open, and all if they are few. The others rest
 until a request names them. Where something was written to one since its last manifest, only LMDB
 has the counters: a start reads these (1 ms), and once the shard serves, opens such indexes in the
-background, one after the other, so that what is damaged is reported soon. When more than
-`open_indexes_max` are open, those that were used longest ago rest again: what they have in memory
-becomes files, then they close. An index that a call, a merge or a write is at work on stays open.
+background, one after the other, so that damage is reported soon. When more than `open_indexes_max`
+are open, the least recently used ones rest again: their segments in memory become files, then they
+close. An index that a call, a merge or a write is at work on stays open.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import asyncio
 import contextlib
 import gc
 import itertools
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -38,8 +41,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-import xxhash
+from msgspec import structs
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
@@ -52,36 +54,28 @@ from common.protocol.messages import (
     ApplyResponse,
     CatalogUpdate,
     IndexEntry,
-    IndexStatisticsResponse,
     OutcomesRequest,
     OutcomesResponse,
 )
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.backup import copy_file, copy_truth, put_back
-from shard.partition.derived_files import bytes_on_disk
 from shard.partition.merger import Job, Merger, flush
 from shard.partition.opening import Opening
-from shard.partition.partition import Partition, check_truth, manifest_entry, read_entry
+from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
+from shard.partition.resting import Resting, digest_of, read_resting, stamp_of, write_resting
 from shard.partition.writer import Writer
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import (
-    DATA_FILE,
-    DamagedEnvironment,
-    Environment,
     StorageFailure,
     cause_of,
     explaining_refusal,
     is_disk_full,
-    read_meta_page,
 )
-from shard.storage.group_log import read_state
 from shard.storage.manifest import (
     FORMAT,
-    MANIFEST_FILE,
     SHARD_FILE,
-    IndexManifest,
     ShardManifest,
     UnreadableManifest,
     read_manifest,
@@ -92,13 +86,14 @@ from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
 
 _log = Log("shard")
 
-LARGE_BYTES = 4 << 20
-"""Of data.mdb: such an index takes longer to open than a first search should."""
 FEW_INDEXES = 64
 """Up to so many are opened at start, whatever their size."""
 CLOSE_SECONDS = 2.0
-"""Within which a stop writes what is in memory to files; none of it is lost if there are more."""
+"""Time in which a stop writes segments in memory to files; nothing is lost if it is too short."""
 RELEASE_SECONDS = 0.001
+UNWRITTEN_MIN = 256
+UNWRITTEN_SHARE = 8
+"""resting.json is written again once so many indexes, and one in so many of all, came to rest."""
 GARBAGE_ATTEMPTS = 20
 """How often, and after how many attempts by other means, a closed environment is looked for."""
 
@@ -128,123 +123,6 @@ class OpenIndex:
     def submit(self, function: Callable[[], T]) -> Future[T]:
         """Run a function on the writer's thread."""
         return self.thread.submit(carried(function))
-
-
-@dataclass(frozen=True, slots=True)
-class Resting:
-    """An index that is not open, as its manifest has it, or else LMDB.
-
-    Attributes:
-        digest: of its configuration.
-        num_docs: live items.
-        seq_max: its newest write group.
-        num_segments: its files.
-        num_damaged: items that cannot be read.
-        num_bytes: on disk.
-        is_large: whether it takes long to open.
-        is_settled: whether the files have all of it, so that opening it builds nothing.
-    """
-
-    digest: int
-    num_docs: int
-    seq_max: int
-    num_segments: int
-    num_damaged: int
-    num_bytes: int
-    is_large: bool
-    is_settled: bool
-
-    @classmethod
-    def of(cls, folder: Path, map_bytes_max: int) -> Resting:
-        """Read an index's manifest, and LMDB's counters where these are newer.
-
-        Raises:
-            DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
-            OSError: the system refused it.
-        """
-        meta = read_meta_page(folder / DATA_FILE)
-        is_large = (meta.last_page + 1) * meta.page_size >= LARGE_BYTES
-        try:
-            manifest = read_manifest(folder / MANIFEST_FILE, IndexManifest)
-        except (UnreadableManifest, PermissionError, IsADirectoryError):
-            manifest = None
-        if (
-            manifest is None
-            or manifest.settled is None
-            or manifest.settled.txn_id != meta.txn_id
-            or manifest.txn_id > meta.txn_id
-        ):
-            return cls._peek(folder, map_bytes_max, manifest, is_large)
-        settled = manifest.settled
-        return cls(
-            _digest(manifest_entry(manifest)),
-            settled.num_docs,
-            settled.seq_max,
-            len(manifest.segments),
-            len(manifest.damaged),
-            settled.num_bytes,
-            is_large,
-            True,
-        )
-
-    @classmethod
-    def _peek(
-        cls, folder: Path, map_bytes_max: int, manifest: IndexManifest | None, is_large: bool
-    ) -> Resting:
-        """Read what LMDB has, without opening the derived data."""
-        environment = Environment.open(folder, map_bytes_max)
-        try:
-            check_truth(environment, manifest)
-            with environment.read() as txn:
-                state = read_state(txn)
-            entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
-        except InternalError as error:
-            raise DamagedEnvironment(
-                f"the counters in {folder} are damaged: restore the index from a backup"
-            ) from error
-        finally:
-            environment.close()
-        return cls(
-            _digest(entry),
-            state.num_docs,
-            state.seq_max,
-            0 if manifest is None else len(manifest.segments),
-            0 if manifest is None else len(manifest.damaged),
-            bytes_on_disk(folder),
-            is_large,
-            False,
-        )
-
-    @classmethod
-    def after(cls, partition: Partition) -> Resting:
-        """Return what is known of an index that is, or is being, closed."""
-        return cls(
-            _digest(partition.generation.entry),
-            partition.state.num_docs,
-            partition.state.seq_max,
-            len(partition.newest.views),
-            len(partition.damaged),
-            partition.derived.bytes_on_disk(),
-            False,
-            partition.is_settled,
-        )
-
-    def statistics(self) -> IndexStatisticsResponse:
-        """Return its sizes, as of an index that is open and idle."""
-        return IndexStatisticsResponse(
-            num_docs=self.num_docs,
-            num_records=self.num_docs,
-            bytes_on_disk=self.num_bytes,
-            segments=({},) * self.num_segments,
-            fields=(),
-            is_merging=False,
-            map_bytes_used=0,
-            map_bytes_max=0,
-        )
-
-
-def _digest(entry: IndexEntry) -> int:
-    return xxhash.xxh3_64_intdigest(msgspec.msgpack.encode(entry.without_source()))
 
 
 class Indexes:
@@ -289,6 +167,8 @@ class Indexes:
         self._named: set[int] = set()
         self._has_catalog = False
         self._settling: asyncio.Future[None] | None = None
+        self._entering: asyncio.Future[None] | None = None
+        self._num_unwritten = 0
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
         self._closer = ThreadPoolExecutor(1, "closer", run_after_searches)
@@ -315,12 +195,16 @@ class Indexes:
         manifest = self._read_shard_manifest()
         self._known = set(manifest.indexes)
         self._seq_on_disk = manifest.seq_max
-        for path in self._folder.glob("index-*"):
-            if int(path.name.removeprefix("index-")) not in self._known:
-                _log.warning("leftover of an unfinished change removed", folder=path.name)
-                shutil.rmtree(path)
+        for name in os.listdir(self._folder):
+            if name.startswith("index-") and int(name.removeprefix("index-")) not in self._known:
+                _log.warning("leftover of an unfinished change removed", folder=name)
+                shutil.rmtree(self._folder / name)
+        former = {} if self._are_few else read_resting(self._folder)
         for number in sorted(self._known):
-            resting = Resting.of(self._path(number), self._settings.map_bytes_max)
+            resting = former.get(number)
+            if resting is None or resting.stamp != stamp_of(f"{self._folder}/index-{number}"):
+                resting = Resting.of(self._path(number), self._settings.map_bytes_max)
+                self._num_unwritten += 1
             self._resting[number] = resting
             self._seq_on_disk = max(self._seq_on_disk, resting.seq_max)
         self.merger.start()
@@ -334,11 +218,15 @@ class Indexes:
 
         Those that have something to build come first.
         """
-        if len(self._known) <= FEW_INDEXES:
+        if self._are_few:
             return list(self._resting)
         large = [number for number, resting in self._resting.items() if resting.is_large]
         large.sort(key=lambda number: self._resting[number].is_settled)
         return large[: self._settings.open_indexes_max]
+
+    @property
+    def _are_few(self) -> bool:
+        return len(self._known) <= FEW_INDEXES
 
     async def _settle(self, numbers: Iterable[int]) -> None:
         """Open the indexes that something was written to since their last manifest."""
@@ -346,6 +234,7 @@ class Indexes:
             if number in self._resting:
                 with contextlib.suppress(ServiceError, StorageFailure):  # it was logged
                     await self._serving(number)
+        self._enter_if_many()
 
     def _read_shard_manifest(self) -> ShardManifest:
         path = self._folder / SHARD_FILE
@@ -439,7 +328,7 @@ class Indexes:
             await asyncio.wait(list(self._closing.values()))
 
     def _make_room(self) -> None:
-        """Close the indexes that were used longest ago, if more are open than should be."""
+        """Close the least recently used indexes, if more are open than should be."""
         num_over = len(self._open) - self._settings.open_indexes_max
         if num_over <= 0:
             return
@@ -451,17 +340,17 @@ class Indexes:
         idle.sort(key=lambda number: self._open[number].used)
         newest = max(self._open, key=lambda number: self._open[number].used)
         for number in idle[:num_over]:
-            if number != newest:  # it was opened for someone who has not had his turn yet
+            if number != newest:  # it was opened for a request that has not run yet
                 index = self._open.pop(number)
                 self._seq_on_disk = max(self._seq_on_disk, index.partition.state.seq_max)
                 self._released[number] = index.partition.environment.closed
-                # Nobody uses it any more, so that is what will rest: lists have it meanwhile.
+                # No call uses it any more, so this is its resting state: lists show it meanwhile.
                 self._resting[number] = Resting.after(index.partition)
                 self._closing[number] = asyncio.ensure_future(self._rest(number, index))
                 del index
 
     async def _rest(self, number: int, index: OpenIndex) -> None:
-        """Close an index that nobody uses; what is in memory becomes files."""
+        """Close an index that is not in use; segments in memory become files."""
         loop = asyncio.get_running_loop()
         closing = loop.run_in_executor(self._closer, partial(self._put_away, number, index))
         del index  # or its environment would not close
@@ -471,6 +360,34 @@ class Indexes:
             _log.error("closing failed", index=number, cause=error)
         finally:
             del self._closing[number]
+        self._num_unwritten += 1
+        self._enter_if_many()
+
+    def _enter_if_many(self) -> None:
+        """Write resting.json again once it lacks many indexes."""
+        num_max = max(UNWRITTEN_MIN, len(self._known) // UNWRITTEN_SHARE)
+        if self._num_unwritten >= num_max and self._entering is None and not self._are_few:
+            self._entering = asyncio.ensure_future(self._enter(self._closer))
+
+    async def _enter(self, thread: ThreadPoolExecutor) -> None:
+        """Write the facts about the resting indexes to resting.json."""
+        loop = asyncio.get_running_loop()
+        self._num_unwritten = 0
+        unstamped = {number: one for number, one in self._resting.items() if not one.stamp}
+        try:
+            stamps = await loop.run_in_executor(thread, self._stamps, list(unstamped))
+            for number, former in unstamped.items():
+                # One that was opened meanwhile may have been changed before it was stamped.
+                if self._resting.get(number) is former and number not in self._opening:
+                    self._resting[number] = structs.replace(former, stamp=stamps[number])
+            await loop.run_in_executor(thread, write_resting, self._folder, dict(self._resting))
+        except OSError as error:  # the next start takes longer
+            _log.warning("resting.json cannot be written", reason=str(error))
+        finally:
+            self._entering = None
+
+    def _stamps(self, numbers: Iterable[int]) -> dict[int, int]:
+        return {number: stamp_of(f"{self._folder}/index-{number}") for number in numbers}
 
     def _put_away(self, number: int, index: OpenIndex) -> Resting:
         self.merger.remove(number)
@@ -484,9 +401,12 @@ class Indexes:
         try:
             yield index
         finally:
-            index.num_users -= 1
-            if len(self._open) > self._settings.open_indexes_max:
-                self._make_room()
+            self._let_go(index)
+
+    def _let_go(self, index: OpenIndex) -> None:
+        index.num_users -= 1
+        if len(self._open) > self._settings.open_indexes_max:
+            self._make_room()
 
     async def opened(self, number: int) -> OpenIndex:
         """Return an index that exists; open it first if it rests.
@@ -539,7 +459,7 @@ class Indexes:
         return await loop.run_in_executor(self._opener, carried(function))
 
     async def close(self) -> None:
-        """Finish running work, write what is in memory, release everything."""
+        """Finish running work, write segments in memory to files, release everything."""
         if self._settling is not None:
             self._settling.cancel()
             await asyncio.wait([self._settling])
@@ -548,7 +468,15 @@ class Indexes:
         await self.wait_closed()
         await self._in_thread(self._read_ahead.stop)
         await self._in_thread(self.merger.stop)
+        if self._entering is not None:
+            await asyncio.wait([self._entering])
         await self._close_all()
+        if not self._are_few:
+            closed = [index.partition for index in self._open.values()]
+            self._resting |= await self._in_thread(
+                lambda: {one.number: Resting.after(one) for one in closed if one.is_settled}
+            )
+            await self._enter(self._opener)
         self._open.clear()
         self._opener.shutdown()
         self._closer.shutdown()
@@ -618,7 +546,7 @@ class Indexes:
     def _is_configured(self, entry: IndexEntry) -> bool:
         """Whether an index that rests has a configuration, as far as that is known."""
         resting = self._resting.get(entry.number)
-        return resting is not None and resting.digest == _digest(entry)
+        return resting is not None and resting.digest == digest_of(entry)
 
     async def _create(self, entry: IndexEntry) -> None:
         """Make an index, empty or from a snapshot; on failure leave nothing.
@@ -776,6 +704,13 @@ class Indexes:
         index = self._open.get(number)
         return nullcontext() if index is None else self.using(index)
 
+    def keep_open_until(self, done: asyncio.Future[T], number: int) -> None:
+        """Keep an index open, as `kept_open` does, until a future is done."""
+        index = self._open.get(number)
+        if index is not None:
+            index.num_users += 1
+            done.add_done_callback(lambda _: self._let_go(index))
+
     def index(self, number: int) -> OpenIndex:
         """Return an index that is open; `find` says whether it is."""
         return self._open[number]
@@ -831,7 +766,7 @@ async def _ended(task: asyncio.Future[None]) -> None:
 
 
 def _told(number: int, error: Exception) -> ServiceError:
-    """Log why an index cannot be opened; return what the client is told."""
+    """Log why an index cannot be opened; return the error for the client."""
     _log.error("an index cannot be opened", index=number, reason=str(error))
     if isinstance(error, ServiceError):
         return error
@@ -843,7 +778,7 @@ def _told(number: int, error: Exception) -> ServiceError:
 
 
 def _close(index: OpenIndex) -> None:
-    """Finish the writer, write what is in memory, so that the next open has nothing to index.
+    """Finish the writer, write segments in memory, so that the next open has nothing to index.
 
     The environment stays open: a slow search may still read from it, and the process ends anyway.
     """

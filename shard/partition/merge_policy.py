@@ -13,8 +13,7 @@ neighbours that are no larger than a tier holds enough segments of that tier, th
 So a bulk load of 500,000 documents in batches of 16,000 copies each document once; a single write
 is copied some six times on its way up, at 3 µs a copy. Once writes stop, the rest is merged: a
 search is fastest over one segment. The largest is left alone while the others together have less
-than a tenth of its documents, so that a trickle of writes does not copy the whole index again and
-again.
+than a tenth of its documents, so that a trickle of writes does not copy the whole index repeatedly.
 
 Worked example, newest right, while writing: 400,000 | 900 | 150 | 130 | 140: the last three are of
 one tier, so they become 420; then 900 | 420 is a run of two: nothing to do.

@@ -40,7 +40,7 @@ from shard.segment.segment_builder import make_doc_maps, merge_segments
 from shard.segment.snapshot import SegmentView
 
 RETRY_SECONDS = 10.0
-"""After a full disk."""
+"""Pause after a full disk."""
 
 NEW_SEGMENTS_MIN = 2
 """While writing, visit an index again once it has so many more segments than at the last visit."""
@@ -146,7 +146,7 @@ class Merger:
         return job is None or (not job.is_pending and self._busy != number)
 
     def notify(self, number: int) -> None:
-        """Tell that an index was written to."""
+        """Note that an index was written to."""
         with self._wakes:
             job = self._jobs.get(number)
             if job is not None:

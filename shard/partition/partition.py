@@ -35,7 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from common.configuration import IndexConfiguration, parse_stored
+from common.configuration import IndexConfiguration
+from common.configuration_parser import parse_stored
 from common.data_directory import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
 from common.process.logs import Log
@@ -62,7 +63,7 @@ from shard.storage.manifest import IndexManifest
 
 BATCH_ITEMS_MAX = 16_384
 BATCH_BYTES_MAX = 8 << 20
-"""Of items that are indexed together when an index is built again."""
+"""Bytes of items that are indexed together when an index is rebuilt."""
 
 DAMAGED_NAMED_MAX = 20
 """Most records of damaged items that one log line names."""
@@ -353,8 +354,9 @@ class Partition:
         """Close the environment; the threads of writer and merger must have ended."""
         self.environment.close()
 
-    def bytes_in_memory(self) -> int:
-        """Return the size of the newest state's segments that are not files yet."""
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the newest state's segments that are not files yet."""
         views = self._history.newest.views
         return sum(view.segment.size for view in views if view.segment.path is None)
 
@@ -540,12 +542,12 @@ class Partition:
             self._history.add(self.make_snapshot(seq, tuple(views)))
 
     def advance(self, horizon: int) -> None:
-        """Let go of the states that no search can name any more."""
+        """Release the states that no search can name any more."""
         with self._lock:
             self._history.advance(horizon)
 
     def forget_revisions(self) -> None:
-        """Let go of the states of former configurations."""
+        """Release the states of former configurations."""
         with self._lock:
             self._history.forget_revisions()
 
@@ -739,7 +741,7 @@ class Partition:
         Args:
             generation: the configuration in force from now on.
             views: its segments.
-            compacted: the records that were dead when these were built anew; None if they are the
+            compacted: the records that were dead when these were rebuilt; None if they are the
                 former ones.
             damaged: live records that these leave out; None if they are the former ones.
         """

@@ -101,7 +101,7 @@ class Rebuild:
             return BitMap64(read_tombstones(txn).tolist())
 
     def finish(self) -> None:
-        """Index what was written since, and switch; on the writer's thread."""
+        """Index the writes since then, and switch; on the writer's thread."""
         try:
             self._switch()
         finally:
@@ -125,7 +125,7 @@ class Rebuild:
             partition.tell_damaged(damaged)
 
     def discard(self) -> None:
-        """Remove what was written: the revision will not come."""
+        """Remove the new files: the revision will not come."""
         self._end()
         self._partition.derived.discard(self._segments)
 

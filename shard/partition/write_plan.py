@@ -2,7 +2,7 @@
 
 Operations are applied in order, each to the result of the earlier ones. An id that is written twice
 in one group ends as one document: the last one, at the place of the first. The plan knows nothing
-of LMDB or segments; two functions tell it what is stored.
+of LMDB or segments; two functions give it the stored state.
 
     stored      operations                        plan
     5 (rec 7)   PUT 5, PUT 9, DELETE 5, PUT 9'    deleted [7], documents [9'], outcomes

@@ -109,7 +109,7 @@ class Planned:
     additions: Additions
     deleted: NDArray[np.uint64]
     extraction: Extraction | None = None
-    """Of the additions, if planning has made it."""
+    """Extraction of the additions, if planning has made it."""
     text_ids: tuple[int, ...] = ()
     """See `ApplyResponse`."""
 
@@ -491,7 +491,7 @@ class Writer:
         settings = partition.settings
         if (
             segment.num_docs < settings.flush_docs
-            or partition.bytes_in_memory() < WAITING_FACTOR * settings.flush_bytes
+            or partition.memory_bytes < WAITING_FACTOR * settings.flush_bytes
         ):
             return segment
         try:

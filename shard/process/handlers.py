@@ -226,13 +226,16 @@ class Handlers:
         """Read on the event loop: at once, or in a later turn if this one has taken long."""
         return read() if self._turns.has_time(index) else self._read_later(index, read)
 
-    async def _read_later(self, index: int, read: Callable[[], T]) -> T:
+    def _read_later(self, index: int, read: Callable[[], T]) -> asyncio.Future[T]:
+        """Read in a later turn of the event loop; there is no task, which would cost 15 µs more."""
+
         def read_if_wanted() -> T:
             check_call()
             return read()
 
-        with self._indexes.kept_open(index):
-            return await self._turns.later(index, read_if_wanted)
+        outcome = self._turns.later(index, read_if_wanted)
+        self._indexes.keep_open_until(outcome, index)
+        return outcome
 
     async def _read_slowly(self, index: int, read: Callable[[], T]) -> T:
         """Read on a reader thread, so that other requests need not wait."""

@@ -38,10 +38,10 @@ EXIT_STORAGE_FAILED = 70
 """The disk refused a commit; the supervisor starts the shard again."""
 
 STOP_GRACE_SECONDS = 2.0
-"""For calls in progress at SIGTERM."""
+"""Grace period for calls in progress at SIGTERM."""
 
 FAILURE_GRACE_SECONDS = 0.05
-"""Between a refused commit and the end: its response should reach the client."""
+"""Delay between a refused commit and the exit: its response should reach the client."""
 
 _log = Log("shard")
 

@@ -382,7 +382,7 @@ class ByGroups(NamedTuple):
     """Prune a list by bounds of 16 documents: for so many hits that every block has some."""
 
     place: int
-    """Of the term among those with bitsets."""
+    """Ordinal of the term among those with bitsets."""
     bounds: GroupBounds
 
 

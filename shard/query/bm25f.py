@@ -8,7 +8,7 @@ For a word and a document, over the terms that match the word and the fields of 
 Only terms of the best *tier* that the document has are summed, so a lesser match beside a better
 one never raises a score:
 
-    tier 0   EXACT, STEM, SYNONYM, SPACING, COMPLETION
+    tier 0   EXACT, SPELLING, STEM, SYNONYM, SPACING, COMPLETION
     tier 1   PREFIX
     tier 2   INFIX                                        w = greatest weight of the tier's kinds,
     tier 3   TYPO_1, TYPO_1_FORM                          r = own weight / w
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 FREQ_UNIT: Final = float(1 << 24)
 SCORE_UNIT: Final = float(1 << 32)
 NUM_TIERS: Final = 5
-TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 1, 2, 3, 3, 4, 4)
+TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 0, 1, 2, 3, 3, 4, 4)
 """By `MatchKind`."""
 _KINDS_OF_TIER: Final = tuple(
     slice(TIER_OF_KIND.index(tier), TIER_OF_KIND.index(tier) + TIER_OF_KIND.count(tier))
@@ -259,11 +259,15 @@ def weights_of_tiers(weights: Sequence[float]) -> list[float]:
     return [max(weights[kinds]) for kinds in _KINDS_OF_TIER]
 
 
-def ratios_of_kinds(weights: Sequence[float]) -> list[float]:
-    """Return the weight of each kind relative to its tier's; 1 where the tier has none."""
-    tiers = weights_of_tiers(weights)
+def ratios_of_kinds(weights: Sequence[float], of_tiers: Sequence[float]) -> list[float]:
+    """Return the weight of each kind relative to its tier's; 1 where the tier has none.
+
+    Args:
+        weights: of a word by `MatchKind`.
+        of_tiers: `weights_of_tiers` of these.
+    """
     return [
-        weight / tiers[tier] if tiers[tier] > 0 else 1.0
+        weight / of_tiers[tier] if of_tiers[tier] > 0 else 1.0
         for weight, tier in zip(weights, TIER_OF_KIND, strict=True)
     ]
 

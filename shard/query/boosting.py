@@ -54,7 +54,7 @@ def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Mat
     """Return matches with their scores multiplied by all factors of a search.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         matches: with exact scores, or without scores: then every score is 1.
         request: the search.
     """
@@ -94,7 +94,7 @@ def explain_boosts(
     """Return the parts of a score, with what boosts and rules add to it.
 
     Args:
-        snapshot: what was searched.
+        snapshot: that was searched.
         view: the segment of the document.
         doc: its ordinal.
         request: the search.

@@ -9,7 +9,7 @@ by byte (`shard/query/best_terms.py` uses them).
 
 Bounds are computed under given tf norms and stay usable under slightly different ones: when weights
 or average field lengths move, `drift` is the factor by which a t, and so a score, may have grown.
-If it exceeds `_DRIFT_MAX`, or a query has another k1, the bounds are computed anew.
+If it exceeds `_DRIFT_MAX`, or a query has another k1, the bounds are recomputed.
 
 Block bounds are computed when a term is first searched (10 ns an entry). Group bounds take longer,
 so they are scheduled in the background (`shard/caches/background_tasks.py`).
@@ -57,7 +57,7 @@ CODES: Final = 256
 _CODE_SHIFT: Final = 24
 """Shift from the score of a word of weight 1 to its code."""
 _DRIFT_MAX: Final = 1.01
-"""Bounds that would have to be raised by more than this factor are computed anew."""
+"""Bounds that would have to be raised by more than this factor are recomputed."""
 
 
 @arguments

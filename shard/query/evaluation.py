@@ -50,6 +50,7 @@ from shard.query.expansion import Expansion, expand_word
 from shard.query.phrase import phrase_terms, search_phrase
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.query.proximity import Proximity, make_proximity, proximity_scores, rank_by_proximity
+from shard.query.ranking import best_of
 from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.doc_sets import (
     add_docs,
@@ -323,8 +324,11 @@ class Evaluation:
     ) -> _Scored:
         """Return the documents that have all terms, which come rarest first."""
         docs, scores = self.lists.match(as_terms(singles), allowed, candidates)
+        tiers = np.zeros(len(docs), np.uint8)
         tier = max([one.tier for one in singles])
-        return _Scored(docs, scores, np.full(len(docs), tier, np.uint8))
+        if tier:
+            tiers += np.uint8(tier)
+        return _Scored(docs, scores, tiers)
 
     def _score_word(
         self,
@@ -335,14 +339,14 @@ class Evaluation:
     ) -> _Scored:
         """Score a word of several terms: multi-word alternatives (tier 0) first, then the terms."""
         expansion = self.reading(word)
-        tier_weights = np.array(weights_of_tiers(weights))
-        ratios = np.array(ratios_of_kinds(weights))
+        of_tiers = weights_of_tiers(weights)
+        ratios = np.array(ratios_of_kinds(weights, of_tiers))
         # A kind has weight 0 if no live document anywhere has it, or the query excludes it.
         is_used = np.array(weights)[expansion.kinds] > 0
         terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
         if not is_used.all():
             terms, kinds, masks = terms[is_used], kinds[is_used], masks[is_used]
-        phrases = expansion.phrases if tier_weights[0] > 0 else ()
+        phrases = expansion.phrases if of_tiers[0] > 0 else ()
         if len(terms) == 0 and not phrases:
             return _Scored(NO_DOCS, np.zeros(0, np.int64), np.zeros(0, np.uint8))
         scratch = SCRATCH
@@ -360,7 +364,7 @@ class Evaluation:
         if candidates is not None:
             reset_bitset(scratch.members, candidates)
         docs = self._listed(scratch.cells.touched)
-        scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells)
+        scores, tiers = take_scores(docs, np.array(of_tiers), self.k1, scratch.cells)
         return _Scored(docs, scores, tiers)
 
     def _score_phrase(
@@ -531,6 +535,9 @@ class Evaluation:
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return those scored documents that can be among the k best, proximity added."""
         ranked: tuple[NDArray[np.uint32], NDArray[np.int64]]
+        if self.prepared.pairs is None:
+            ranked = best_of(docs, totals, k)
+            return ranked
         ranked = rank_by_proximity(self.fields.lists, self.proximity, docs, totals, k)
         return ranked
 

@@ -1,6 +1,7 @@
 """Expansion: the vocabulary terms of one segment that match a word of the query.
 
     run, is_prefix, typos 0, English  ──▶  run      EXACT
+                                           rún      SPELLING   if that was typed
                                            runs     STEM       same stem
                                            running  STEM       (not PREFIX: its best kind counts)
                                            jog      SYNONYM    if the configuration says so
@@ -135,7 +136,11 @@ def expand_word(
     key = _key(word, languages)
     expansion = cache.get(key)
     if expansion is None:
-        expansion = _completed_of(segment, cache, word, languages)
+        if word.spellings:
+            plain = expand_word(segment, structs.replace(word, spellings=()), languages)
+            expansion = _with_spellings(text_index(segment), plain, word)
+        else:
+            expansion = _completed_of(segment, cache, word, languages)
         if expansion is None and word.corrections:
             plain = expand_word(segment, _uncorrected(word), languages)
             expansion = _with_forms(segment, plain, word, languages)
@@ -181,6 +186,8 @@ def _uncorrected(word: Word) -> Word:
 def is_known(segment: Segment, word: Word, languages: Languages) -> bool:
     """Return whether a segment caches the terms that match a word."""
     known = expansions_of(segment)
+    if word.spellings:
+        word = structs.replace(word, spellings=())
     if word.is_completed and _key(_plain(word), languages) in known:
         return True
     return _key(_uncorrected(word), languages) in known
@@ -358,6 +365,28 @@ def _with_infixes(
     )
 
 
+def _with_spellings(index: TextIndex, plain: Expansion, word: Word) -> Expansion:
+    """Return an expansion with the terms of the spellings, after that of the folded word."""
+    found = [index.vocabulary.find(term) for term, _ in word.spellings]
+    spelt = sorted([term for term in found if term is not None])
+    if not spelt:
+        return plain
+    terms, kinds, masks = _piece(spelt, MatchKind.SPELLING, [ALL_LANGUAGES] * len(spelt))
+
+    def inserted(into: Expansion, joined: Expansion | None) -> Expansion:
+        at = int(into.kinds.searchsorted(np.uint8(MatchKind.SPELLING)))
+        return _make_expansion(
+            index,
+            np.concatenate((into.terms[:at], terms, into.terms[at:])),
+            np.concatenate((into.kinds[:at], kinds, into.kinds[at:])),
+            np.concatenate((into.languages[:at], masks, into.languages[at:])),
+            into.phrases,
+            joined,
+        )
+
+    return inserted(plain, None if plain.joined is None else inserted(plain.joined, None))
+
+
 def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Languages) -> Expansion:
     """Return an expansion with the other forms of the word's corrections.
 
@@ -396,12 +425,11 @@ def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Langu
 
 def _fields_of_corrections(word: Word, languages: Languages) -> int:
     """Return the mask of the fields that allow the typos of a word's corrections."""
-    needed = 1 if word.correction_kind == MatchKind.TYPO_1 else word.typos
     if not word.typos_by_group:
         return ALL_LANGUAGES
     fields = 0
     for group, typos in enumerate(word.typos_by_group):
-        if typos >= needed:
+        if typos >= word.correction_typos:
             fields |= languages.mask_of_typos(group)
     return fields
 
@@ -483,10 +511,11 @@ def _stem_table(segment: Segment, language: str) -> tuple[NDArray[np.uint64], ND
     """Return the hashes of all terms' stems, sorted, and the terms' ordinals."""
     vocabulary = text_index(segment).vocabulary
     digest = xxhash.xxh3_64_intdigest
-    stems = stem_all(vocabulary.terms(0, len(vocabulary)), language)
+    first = vocabulary.num_spellings
+    stems = stem_all(vocabulary.terms(first, len(vocabulary)), language)
     hashes = np.fromiter((digest(one.encode()) for one in stems), np.uint64, len(stems))
     order = np.argsort(hashes)
-    return hashes[order], order.astype(np.uint32)
+    return hashes[order], (order + first).astype(np.uint32)
 
 
 def count_by_kind(expansion: Expansion, doc_freqs: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -53,6 +53,7 @@ OCCURRENCES_MAX: Final = 100
 
 _MATCH_NAMES: Final = (
     "exact",
+    "spelling",
     "stem",
     "synonym",
     "spacing",
@@ -193,7 +194,9 @@ def _word_occurrences(
     """Return the occurrences, in one document, of a word's terms of one tier."""
     expansion = evaluation.expansion(word)
     index = evaluation.index
-    ratios = ratios_of_kinds(weights)
+    of_tiers = weights_of_tiers(weights)
+    ratios = ratios_of_kinds(weights, of_tiers)
+    as_typed = dict(word.spellings)
     # Only the terms of the document's best tier have been scored.
     is_wanted = np.array([TIER_OF_KIND[kind] == tier for kind in expansion.kinds.tolist()], bool)
     terms = expansion.terms[is_wanted]
@@ -208,19 +211,20 @@ def _word_occurrences(
             continue
         kind = kinds[place]
         if weights[kind] > 0:
+            term = index.vocabulary.term(int(terms[place]))
             occurrences.append(
                 _occurrence(
                     evaluation,
                     registry,
                     doc,
-                    index.vocabulary.term(int(terms[place])),
+                    as_typed.get(term, term),
                     _MATCH_NAMES[kind],
                     field,
                     freq,
                     ratios[kind],
                 )
             )
-    if tier == 0 and weights_of_tiers(weights)[0] > 0:
+    if tier == 0 and of_tiers[0] > 0:
         # Multi-word synonyms and spacings count in tier 0, with the weight of their kind.
         for phrase in expansion.phrases:
             phrase_kind = word.phrase_kind(phrase)

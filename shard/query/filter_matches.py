@@ -57,7 +57,7 @@ def match_filters(
     """Find the documents that pass all clauses, and those that pass all but one group's.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         view: one of its segments.
         common: clauses that narrow everything.
         groups: by disjunctive facet: clauses that do not narrow that facet's own counts.

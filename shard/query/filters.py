@@ -96,7 +96,7 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
     """Return the documents of a segment that pass a filter, deleted ones included.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         view: one of its segments.
         condition: the filter.
 
@@ -136,7 +136,7 @@ def docs_with_ids(
     """Return the live documents of a segment that have one of some ids.
 
     Args:
-        snapshot: what is searched.
+        snapshot: to search.
         view: one of its segments.
         ids: in canonical form, no duplicates.
 

@@ -1,16 +1,16 @@
 """Frequent pairs: where do two frequent words stand next to each other?
 
-Most documents that have two frequent words have them apart: of 20,000 documents with both, perhaps
-500 have them side by side, and a phrase has to read the positions of all 20,000 to find these. So
-for each ordered pair of frequent words of a segment its neighbourings are kept as a posting list:
+Most documents that have two frequent words have them apart: of 20,000 documents with both, some 500
+have them next to each other, and a phrase has to read the positions of all 20,000 to find these. So
+each ordered pair of frequent words of a segment gets a posting list of its adjacent occurrences:
 
     "of the"   ──▶  (doc 3, title, 1x) (doc 9, text, 2x) …     a phrase of these two: the answer
     "end of the world"  ──▶  documents of "of the" that also have "end" and "world": few positions
 
 A word is frequent from one entry in `DOCS_PER_ENTRY_MAX` documents on; if there are too many of
 them, only the most frequent ones are, so that neither time nor space depends on the language (see
-`_choose_words`). The lists follow from the segment: they are made in the background when a phrase
-first has use for them, a part of the documents at a time, and kept in a cache. Until then, and in
+`_choose_words`). The lists follow from the segment: they are built in the background when a phrase
+first needs them, a part of the documents at a time, and kept in a cache. Until then, and in
 small segments, phrases are found without them (`shard/query/phrase.py`).
 
     all entries of frequent words ─▶ slots by document: field, position, word
@@ -73,11 +73,11 @@ _OCCURRENCES_MAX: Final = 16
 _PAIR_BYTES: Final = 3
 """Upper estimate of what a neighbouring takes."""
 _PART_DOCS: Final = 1 << 18
-"""Documents that are looked at together: some 30 MB of scratch memory."""
+"""Documents that are processed together: some 30 MB of scratch memory."""
 
 _WORD_BITS: Final = 8
 _PLACE_BITS: Final = 40
-"""Of word and position; the field is above."""
+"""Bits of word and position; the field is above."""
 _WORD_MASK: Final = (1 << _WORD_BITS) - 1
 
 
@@ -361,6 +361,7 @@ def _choose_words(segment: Segment) -> NDArray[np.int64]:
     """
     index = text_index(segment)
     counts = index.lists.entry_counts[: len(index.vocabulary)].astype(np.int64)
+    counts[: index.vocabulary.num_spellings] = 0  # phrases have folded words
     chosen = np.flatnonzero(counts * DOCS_PER_ENTRY_MAX >= segment.num_docs)
     chosen = chosen[np.argsort(-counts[chosen], kind="stable")][:_WORDS_MAX]
     starts = index.positions.position_starts

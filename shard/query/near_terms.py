@@ -31,7 +31,7 @@ from common.kernels.types import I64Array, U32Array, U64Array, int64
 from common.protocol.messages import TermsResponse
 from shard.query.filter_matches import narrow
 from shard.query.spacings import docs_with_all_of
-from shard.query.statistics import count_docs_of, count_listed, deleted_docs
+from shard.query.statistics import count_docs_of, count_terms, deleted_docs
 from shard.segment.bitset_postings import DenseLists, find_dense
 from shard.segment.doc_sets import bitset_of, count_docs, has_bit, list_all_docs, pick_docs
 from shard.segment.postings import BLOCK_ENTRIES, PostingLists
@@ -162,7 +162,7 @@ def _in_one_segment(
     candidates = _candidates(view, request, listed)
     counts = candidates.counts
     if counts is None:
-        counts = _count_terms(view, candidates.terms, listed)
+        counts = count_terms(view, candidates.terms, listed)
     distances = candidates.distances.tolist()
     return _response(_texts(view, candidates), counts, distances, candidates.bound)
 
@@ -197,7 +197,7 @@ def is_slow_to_list(snapshot: Snapshot, request: TermsRequest) -> bool:
 
 
 def _num_looked_at(view: SegmentView, request: TermsRequest) -> int:
-    """Return how many documents are looked at to list those that count."""
+    """Return how many documents are inspected to list those that count."""
     if request.filters:
         return view.segment.num_docs
     index = text_index(view.segment)
@@ -343,23 +343,7 @@ def _count_texts(
         if term is not None:
             places.append(place)
             terms.append(term)
-    counts[places] = _count_terms(view, np.array(terms, np.uint32), listed)
-    return counts
-
-
-def _count_terms(
-    view: SegmentView, terms: NDArray[np.uint32], listed: NDArray[np.uint32] | None
-) -> NDArray[np.int64]:
-    """Return how many of the documents that count have each word of the segment."""
-    index = text_index(view.segment)
-    counts: NDArray[np.int64]
-    if listed is not None:
-        counts = count_listed(index.lists, terms, listed, index.num_docs)
-        return counts
-    counts = index.doc_freqs[terms].astype(np.int64)
-    deleted = deleted_docs(view)
-    if deleted is not None:
-        counts -= count_listed(index.lists, terms, deleted, index.num_docs)
+    counts[places] = count_terms(view, np.array(terms, np.uint32), listed)
     return counts
 
 

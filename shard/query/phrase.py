@@ -5,14 +5,14 @@
                     3  mile    doc 3 title 1          a seed lives if mile follows it by one
                        ──▶     doc 3 title, once
 
-Most documents with one word lack another, so documents are intersected first. In what is left, the
-positions of the rarest word are listed, and each other word is looked up at its distance from them;
-only seeds that live are looked at for the next word. Blocks without a common document are skipped,
-and so are the positions of the entries in between; where most blocks hold several, they are decoded
-as a whole.
+Most documents with one word lack another, so documents are intersected first. In the remaining
+ones, the positions of the rarest word are listed, and each other word is looked up at its distance
+from them; only surviving seeds are checked for the next word. Blocks without a common document
+are skipped, and so are the positions of the entries in between; where most blocks hold several,
+they are decoded as a whole.
 
-Frequent words share many documents and stand side by side in few; where they do is kept for pairs
-of them (`shard/query/frequent_pairs.py`), so step 1 begins with the documents of a pair.
+Frequent words share many documents but are adjacent in few; their adjacent pairs have posting lists
+(`shard/query/frequent_pairs.py`), so step 1 begins with the documents of a pair.
 
 A last word that may be half typed stands for all terms it begins: a seed lives if one of them fits.
 It does not narrow the documents.

@@ -132,11 +132,10 @@ def tiers_of(query: TextQuery) -> tuple[int, int]:
 
 def _looks_inside(query: TextQuery) -> bool:
     """Return whether some word also matches inside others."""
-    return any(
-        any(scored.weights[0][_INFIX])
-        for scored in query.clauses
-        if isinstance(scored.clause, Word)
-    )
+    for scored in query.clauses:
+        if isinstance(scored.clause, Word) and any(scored.weights[0][_INFIX]):
+            return True
+    return False
 
 
 def tier_step(query: TextQuery) -> int:

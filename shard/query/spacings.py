@@ -1,4 +1,4 @@
-"""How many documents have a word, or several words side by side: "spider man" for spiderman?
+"""How many documents have a word, or several adjacent words: "spider man" for spiderman?
 
     spider man   spider: 40 documents
                  man:    9,000
@@ -44,7 +44,7 @@ def _spacing_counts(segment: Segment) -> QueryCache[tuple[str, ...], int]:
 
 
 def spacing_freq(view: SegmentView, words: tuple[str, ...]) -> int:
-    """Return how many live documents of a segment have the words side by side, in order."""
+    """Return how many live documents of a segment have the words adjacent, in order."""
     counts = _spacing_counts(view.segment)
     total = counts.get(words)
     if total is None:
@@ -55,7 +55,7 @@ def spacing_freq(view: SegmentView, words: tuple[str, ...]) -> int:
 
 
 def cut_freqs(view: SegmentView, word: str) -> dict[int, int]:
-    """Return how many live documents of a segment have a word in two parts, side by side.
+    """Return how many live documents of a segment have a word in two adjacent parts.
 
     Returns:
         By the number of characters of the first part, where both parts are words of the segment.
@@ -71,7 +71,7 @@ def cut_freqs_among(segment: Segment, word: str, docs: NDArray[np.uint32]) -> di
 
 
 def spacing_freq_among(segment: Segment, words: tuple[str, ...], docs: NDArray[np.uint32]) -> int:
-    """Return how many of some documents (ascending) have the words side by side, in order."""
+    """Return how many of some documents (ascending) have the words adjacent, in order."""
     return _count(segment, words, docs)
 
 

@@ -137,12 +137,9 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     """
     expansion = expand_word(view.segment, word, languages)
     index = text_index(view.segment)
-    freqs = index.doc_freqs[expansion.terms].astype(np.int64)
-    deleted = deleted_docs(view)
-    if deleted is not None:
-        freqs -= count_listed(index.lists, expansion.terms, deleted, index.num_docs)
-    counts = count_by_kind(expansion, freqs)
+    counts = count_by_kind(expansion, count_terms(view, expansion.terms))
     if counts[MatchKind.STEM] or counts[MatchKind.SYNONYM]:  # else no document has another form
+        deleted = deleted_docs(view)
         for kind, forms, num_better in other_forms(expansion):
             counts[kind] = _count_other_forms(view, index, forms, num_better, deleted)
     for phrase in expansion.phrases:
@@ -153,45 +150,53 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
 
 
 def freqs_of_near_words(
-    view: SegmentView, word: Word, languages: Languages
+    view: SegmentView,
+    word: Word,
+    languages: Languages,
+    listed: NDArray[np.uint32] | None = None,
 ) -> dict[tuple[int, str], int]:
-    """Return, by kind (TYPO_1, TYPO_2) and term, how many live documents have the term.
+    """Return, by kind (TYPO_1, TYPO_2) and term, how many documents have a word's typos.
 
-    Terms that no document has are left out.
+    Terms that no document has are left out. Of each kind no more are returned than show that they
+    are too many for corrections (`common.scoring.choose_corrections`).
+
+    Args:
+        view: the segment.
+        word: that may be mistyped.
+        languages: of the configuration.
+        listed: the documents that count, ascending; None: all live ones.
     """
-    index, kinds, terms = near_words(view.segment, word, languages)
-    freqs = index.doc_freqs[terms].astype(np.int64)
-    deleted = deleted_docs(view)
-    if deleted is not None:
-        freqs -= count_listed(index.lists, terms, deleted, index.num_docs)
-    return by_near_word(index, kinds, terms, freqs)
-
-
-def near_words(
-    segment: Segment, word: Word, languages: Languages
-) -> tuple[TextIndex, NDArray[np.uint8], NDArray[np.uint32]]:
-    """Return the text index of a segment, and kinds and terms of a word's typos."""
-    expansion = expand_word(segment, word, languages)
-    start = int(expansion.kinds.searchsorted(np.uint8(MatchKind.TYPO_1)))
-    return text_index(segment), expansion.kinds[start:], expansion.terms[start:]
-
-
-def by_near_word(
-    index: TextIndex,
-    kinds: NDArray[np.uint8],
-    terms: NDArray[np.uint32],
-    freqs: NDArray[np.int64],
-) -> dict[tuple[int, str], int]:
-    """Return what terms are had by, by kind and term; those that no document has are left out.
-
-    More than can be corrections are not told apart: `common.scoring.choose_corrections`.
-    """
-    is_there = np.flatnonzero(freqs > 0)
+    expansion = expand_word(view.segment, word, languages)
+    vocabulary = text_index(view.segment).vocabulary
     known: dict[tuple[int, str], int] = {}
     for kind in (MatchKind.TYPO_1, MatchKind.TYPO_2):
-        for place in is_there[kinds[is_there] == kind][: CORRECTIONS_KNOWN_MAX + 1].tolist():
-            known[int(kind), index.vocabulary.term(int(terms[place]))] = int(freqs[place])
+        terms = expansion.terms[expansion.kinds == kind]
+        freqs = count_terms(view, terms, listed)
+        for i in np.flatnonzero(freqs)[: CORRECTIONS_KNOWN_MAX + 1].tolist():
+            known[int(kind), vocabulary.term(int(terms[i]))] = int(freqs[i])
     return known
+
+
+def count_terms(
+    view: SegmentView, terms: NDArray[np.uint32], listed: NDArray[np.uint32] | None = None
+) -> NDArray[np.int64]:
+    """Return, by term, how many documents have it.
+
+    Args:
+        view: the segment.
+        terms: of its vocabulary.
+        listed: the documents that count, ascending; None: all live ones.
+    """
+    index = text_index(view.segment)
+    counts: NDArray[np.int64]
+    if listed is not None:
+        counts = count_listed(index.lists, terms, listed, index.num_docs)
+        return counts
+    counts = index.doc_freqs[terms].astype(np.int64)
+    deleted = deleted_docs(view)
+    if deleted is not None:
+        counts -= count_listed(index.lists, terms, deleted, index.num_docs)
+    return counts
 
 
 def _live_docs(view: SegmentView) -> NDArray[np.uint32]:

@@ -35,9 +35,9 @@ class Strategy(NamedTuple):
 
     ranking: Ranking
     head: Evaluation
-    """Of the tier whose hits are ranked; hits of other tiers are counted."""
+    """Evaluation of the tier whose hits are ranked; hits of other tiers are counted."""
     pruning: Pruning | None = None
-    """Of one term's list."""
+    """Pruning of one term's list."""
 
 
 def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:

@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from common.query import Clause, Word
-from shard.query.expansion import is_known
+from shard.query.expansion import expand_word, is_known
 from shard.query.prepared import phrase_words
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
     from common.analysis.languages import Languages
+    from common.protocol.messages import TextQuery
     from shard.segment.snapshot import Snapshot
 
 FAST_US: Final = 1_000.0
@@ -42,6 +43,29 @@ def words_of(clauses: Iterable[Clause]) -> list[Word]:
         else:
             words += phrase_words(clause)
     return words
+
+
+def num_matches_max(snapshot: Snapshot, query: TextQuery | None, languages: Languages) -> int:
+    """Return a bound on the documents that match a query, from what segments know of its words.
+
+    Args:
+        snapshot: to search.
+        query: None matches all.
+        languages: of the configuration.
+    """
+    if query is None or query.required < len(query.clauses):
+        return snapshot.num_docs
+    words = words_of([one.clause for one in query.clauses])
+    num_matches = 0
+    for view in snapshot.views:
+        least = view.segment.num_docs
+        for word in words:
+            if is_known(view.segment, word, languages):
+                expansion = expand_word(view.segment, word, languages)
+                if not expansion.phrases:
+                    least = min(least, expansion.num_entries)
+        num_matches += least
+    return num_matches
 
 
 def is_slow_text(

@@ -1,8 +1,8 @@
 """Statistics of the documents that a key's filter lets through, as if there were no others.
 
 `shard.query.statistics` subtracts deletions from stored sums; these numbers are counted afresh,
-since each filter has its own. So neither scores nor ignored words tell the holder of a filtered key
-anything about documents that the key may not see.
+since each filter has its own. So neither scores nor ignored words reveal to the holder of a
+filtered key anything about documents that the key may not see.
 
 Cost: the posting blocks of a word's terms that hold visible documents; for lengths, one byte a
 field and visible document.
@@ -17,14 +17,7 @@ import numpy as np
 from shard.query.expansion import count_by_kind, expand_word
 from shard.query.filter_matches import narrow
 from shard.query.phrase import find_phrase, phrase_terms
-from shard.query.statistics import (
-    by_near_word,
-    count_forms,
-    count_listed,
-    near_words,
-    other_forms,
-    subtract_lengths,
-)
+from shard.query.statistics import count_forms, count_terms, other_forms, subtract_lengths
 from shard.segment.doc_sets import count_docs, list_all_docs
 from shard.segment.field_lengths import DECODED_LENGTHS
 from shard.segment.text_index import text_index
@@ -59,24 +52,13 @@ def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDA
     view, docs = visible
     expansion = expand_word(view.segment, word, languages)
     index = text_index(view.segment)
-    counts = count_by_kind(
-        expansion, count_listed(index.lists, expansion.terms, docs, index.num_docs)
-    )
+    counts = count_by_kind(expansion, count_terms(view, expansion.terms, docs))
     for kind, forms, num_better in other_forms(expansion):
         counts[kind] = count_forms(index.lists, forms, num_better, index.num_docs, docs, True)
     for phrase in expansion.phrases:
         found = find_phrase(index, phrase_terms(index, phrase, is_prefix=False), docs)
         counts[word.phrase_kind(phrase)] += len(np.unique(found.docs))
     return counts
-
-
-def visible_freqs_of_near_words(
-    visible: Visible, word: Word, languages: Languages
-) -> dict[tuple[int, str], int]:
-    """Return, by kind and term, how many visible documents have a term that is a typo away."""
-    index, kinds, terms = near_words(visible.view.segment, word, languages)
-    freqs = count_listed(index.lists, terms, visible.docs, index.num_docs)
-    return by_near_word(index, kinds, terms, freqs)
 
 
 def visible_field_statistics(visible: Visible) -> dict[int, tuple[int, int]]:

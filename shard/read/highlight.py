@@ -29,11 +29,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import orjson
 
+from common.analysis.accents import is_spelling
 from common.analysis.analyzer import Analyzer, Token
 from common.analysis.languages import FieldClass, Languages, stem
 from common.deadline import check_call
 from common.json.texts import texts_of
-from common.query import MatchKind, Word
+from common.query import Word
 from shard.query.bm25f import NUM_TIERS, TIER_OF_KIND
 from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
@@ -80,7 +81,7 @@ _INFIX_TIER: Final = 2
 
 
 class QueryWords:
-    """Tells which words of a query a vocabulary term matches, and in which tiers.
+    """Finds the words of a query that a vocabulary term matches, and in which tiers.
 
     Terms are learned in batches: each then costs a few lookups, however many query words there are.
     """
@@ -174,9 +175,8 @@ class QueryWords:
         """Yield the words with a correction that shares a term's stem: (ordinal, tier)."""
         assert of.language is not None, "without a language nothing has forms"
         for i, word in enumerate(self._words):
-            needed = 1 if word.correction_kind == MatchKind.TYPO_1 else word.typos
             allowed = word.typos_by_group
-            if not word.corrections or (allowed and allowed[of.typos] < needed):
+            if not word.corrections or (allowed and allowed[of.typos] < word.correction_typos):
                 continue
             stems = {stem(correction, of.language) for correction in word.corrections}
             if stem(term, of.language) in stems:
@@ -444,7 +444,11 @@ class _Document:
                 while end and encoded[end] & 0xC0 == 0x80:  # inside a character
                     end -= 1
                 part = encoded[:end]
-            tokens = self._analyzer.tokenize_bytes(part, is_indexing=True)
+            tokens = [
+                token
+                for token in self._analyzer.tokenize_bytes(part, is_indexing=True)
+                if not is_spelling(token.text)
+            ]
             if end < len(encoded):
                 while tokens and tokens[-1].end == end:
                     end = min(end, tokens.pop().start)

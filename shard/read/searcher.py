@@ -76,21 +76,20 @@ from shard.query.pinning import without as without_docs
 from shard.query.prepared import PreparedQuery
 from shard.query.spacings import cut_freqs, cut_freqs_among, spacing_freq, spacing_freq_among
 from shard.query.statistics import doc_freqs, field_statistics, freqs_of_near_words
-from shard.query.text_cost import is_slow_text, words_of
+from shard.query.text_cost import is_slow_text, num_matches_max, words_of
 from shard.query.text_search import match_text
 from shard.query.visible import (
     Visible,
     visible_doc_freqs,
     visible_docs,
     visible_field_statistics,
-    visible_freqs_of_near_words,
 )
 from shard.query.whole_fields import whole_freq, whole_freq_among
 from shard.read.highlight import mark_documents
 from shard.segment.doc_sets import bitset_of
 from shard.segment.external_ids import find_live, is_item_of, shown_id_of
 from shard.segment.presence import Aspect, presence_of
-from shard.segment.sort_columns import COLUMN_FAST_MAX, needs_column
+from shard.segment.sort_columns import needs_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,6 +102,8 @@ JOINT_FAST_MAX: Final = 20_000
 """Joint counts and sums over more documents than this take milliseconds."""
 KEYS_FAST_MAX: Final = 200
 """So do those of more values: 10 µs each."""
+DISTINCT_FAST_MAX: Final = 50_000
+"""So does telling this many matches apart by their values."""
 HITS_FAST_MAX: Final = 20_000
 """Ordering and encoding more hits than this takes milliseconds."""
 MARKED_FAST_BYTES: Final = 8_000
@@ -237,9 +238,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether a search is likely to take more than a few milliseconds."""
     if request.num_hits > HITS_FAST_MAX:
         return True
-    if request.distinct is not None and (
-        snapshot.num_docs > COLUMN_FAST_MAX or needs_numbering(snapshot, request.distinct.field)
-    ):
+    if request.distinct is not None and _is_slow_to_tell_apart(snapshot, request):
         return True
     if request.facets:
         lengths = snapshot.dictionary_lengths
@@ -270,6 +269,17 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             if filters.is_slow(snapshot, view, clause.filter):
                 return True
     return False
+
+
+def _is_slow_to_tell_apart(snapshot: Snapshot, request: SearchRequest) -> bool:
+    """Return whether distinct hits are likely to take milliseconds: all matches are counted."""
+    assert request.distinct is not None
+    if needs_numbering(snapshot, request.distinct.field):
+        return True
+    if snapshot.num_docs <= DISTINCT_FAST_MAX:
+        return False
+    num_matches = num_matches_max(snapshot, request.query, _languages(snapshot))
+    return num_matches > DISTINCT_FAST_MAX
 
 
 def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
@@ -554,7 +564,7 @@ def _explain(
     """Return the parts of each hit's score, if requested.
 
     Args:
-        snapshot: what was searched.
+        snapshot: that was searched.
         request: the search.
         hits: of the search.
         pins: the pin of each hit; empty for hits that are not pinned.
@@ -699,7 +709,7 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
         freqs.append(tuple(sums.tolist()))
         near.append(())
         if languages.used and word.is_stemmed and word.typos and not any(sums[: MatchKind.TYPO_1]):
-            near[-1] = _near_words(snapshot, visible, request, word)
+            near[-1] = _near_words(snapshot, visible, request, word, languages)
     spacing_freqs = tuple(
         [
             sum([spacing_freq_among(part.view.segment, words, part.docs) for part in visible])
@@ -743,17 +753,18 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
 
 
 def _near_words(
-    snapshot: Snapshot, visible: Sequence[Visible], request: StatisticsRequest, word: Word
+    snapshot: Snapshot,
+    visible: Sequence[Visible],
+    request: StatisticsRequest,
+    word: Word,
+    languages: Languages,
 ) -> tuple[tuple[int, str, int], ...]:
     """Return kind, term and documents of the terms that a word may be a misspelling of."""
-    languages = _languages(snapshot)
+    counted: list[tuple[SegmentView, NDArray[np.uint32] | None]]
+    counted = [*visible] if request.filters else [(view, None) for view in snapshot.views]
     sums: Counter[tuple[int, str]] = Counter()
-    if request.filters:
-        for part in visible:
-            sums.update(visible_freqs_of_near_words(part, word, languages))
-    else:
-        for view in snapshot.views:
-            sums.update(freqs_of_near_words(view, word, languages))
+    for view, docs in counted:
+        sums.update(freqs_of_near_words(view, word, languages, docs))
     return tuple([(kind, term, freq) for (kind, term), freq in sorted(sums.items())])
 
 

@@ -58,7 +58,7 @@ _MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111
 _HASHED_FAST_MAX: Final = 2_000
 """Documents and texts of a segment that are numbered at once."""
 _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
-"""Of splitmix64's last step."""
+"""Shifts of splitmix64's last step."""
 
 
 class DistinctValues(NamedTuple):
@@ -78,12 +78,13 @@ _serials = itertools.count(1)
 def distinct_values(snapshot: Snapshot, view: SegmentView, field: int) -> DistinctValues:
     """Return the documents of a segment by their value of a field; cached."""
     segment = view.segment
-    column = sort_column(snapshot, view, field)
     has_texts = bool(presence_of(segment).kinds(field) & TEXT_KINDS)
-    texts = text_column(snapshot, view, field) if has_texts else None
-    key = _key(segment, field, None if texts is None else texts.identity)
-    values: DistinctValues | None = COLUMN_CACHE.get(key)
+    identity = texts_identity(snapshot, view, field) if has_texts else None
+    values: DistinctValues | None = COLUMN_CACHE.get(_key(segment, field, identity))
     if values is None:
+        column = sort_column(snapshot, view, field)
+        texts = text_column(snapshot, view, field) if has_texts else None
+        key = _key(segment, field, None if texts is None else texts.identity)
         values = _make(segment, field, column, texts)
         COLUMN_CACHE.put(key, values, values.numbers.nbytes + values.tokens.nbytes, segment)
     return values

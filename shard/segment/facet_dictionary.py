@@ -16,8 +16,8 @@ treats greater numbers as unknown, so it sees a prefix that cannot change. Full 
 by longer copies (one attribute assignment); a reader that still holds the old ones has all that its
 length covers.
 
-The epoch is a random number that identifies this numbering. A dictionary that is built anew (by a
-rebuild, for another configuration) has another epoch, which tells the coordinator to forget the old
+The epoch is a random number that identifies this numbering. A dictionary that is rebuilt (for
+another configuration) has another epoch, which tells the coordinator to forget the old
 numbers.
 
 Costs: encode 15-40 ns a key, one kernel call a batch; lookup of one key 2 µs; 1 M values of 12
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 _TABLE_SLOTS_MIN = 64
 _KEY_BYTES_MIN = 1_024
 _FOUND_MAX = 4_096
-"""Keys whose numbers are cached: filters name the same ones again and again."""
+"""Keys whose numbers are cached: filters name the same ones repeatedly."""
 _ORDERS_MAX = 4
 """Collations of a facet whose orders are kept; 8 bytes a value each."""
 

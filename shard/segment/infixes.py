@@ -8,9 +8,9 @@ Three bytes of a word in a row are a trigram; its hash says which list has the t
 some with others of the same hash). The shortest of the lists of a word's trigrams is compared byte
 by byte, so the answer is exhaustive.
 
-The lists are made when a segment is first searched so (a million codes of ten letters: 0.2 s and 40
-MB) and kept in the LRU cache: an index that does not use them has none. If the cache has no room
-for them, all terms are compared.
+The lists are made when a segment is first searched for an infix (a million codes of ten letters:
+0.2 s and 40 MB) and kept in the LRU cache: an index that does not use them has none. If the cache
+has no room for them, all terms are compared.
 """
 
 from __future__ import annotations
@@ -144,4 +144,5 @@ def find_inside(segment: Segment, word: str) -> NDArray[np.uint32]:
             num_bytes = starts.nbytes + trigrams.terms.nbytes
             COLUMN_CACHE.put(("trigrams", segment.uid), trigrams, num_bytes, segment)
     found: NDArray[np.uint32] = _find_among(encoded, term_bytes, term_starts, trigrams)
-    return found
+    # Spellings with accents come first; the words that they belong to are found anyway.
+    return found[int(np.searchsorted(found, text_index(segment).vocabulary.num_spellings)) :]

@@ -15,7 +15,7 @@ with its blocks, skip rows and document frequency; its ordinal follows those of 
 Prefix lists have no positions: phrases read the terms, proximity those that prefix lists lead to.
 
 A list pays off if reading the terms one by one would cost too much: see `entries_min`. "s" and "se"
-have one, "search" rarely; where "q" and "qu" begin the same terms, they share a list.
+have one, "sea" rarely; where "q" and "qu" begin the same terms, they share a list.
 Elasticsearch's `index_prefixes` follows the same idea, by numbers of letters.
 
 The ranges are found in one walk over the sorted terms with a stack of open prefixes (Kasai et al.:
@@ -23,8 +23,8 @@ Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the tr
 section 5). The sums are a counting sort by document, longest prefixes first: shorter ones add up
 the lists of longer ones.
 
-Costs: 20 ns an entry of a list; a term is in three of them, so merging text takes three times as
-long. 1.1 bytes an entry on disk; only the lists that are searched are read.
+Costs: 20 ns an entry of a list; a term is in two of them, so merging text takes twice as long. One
+byte an entry on disk; only the lists that are searched are read.
 
 Worked example: se: (doc 4, title, 1x); sea: (doc 4, text, 2x), (doc 9, title, 1x); seal: (doc 4,
 title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (doc 9, title, 1x).
@@ -53,21 +53,19 @@ from shard.segment.postings import (
     new_block,
 )
 from shard.segment.room import MEMORY, Growing, Room
+from shard.segment.vocabulary import Terms, num_spellings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.vocabulary import Terms
 
 ENTRIES_MIN: Final = 16_384
 """Terms with fewer entries together are read one by one, in 150 µs."""
-LARGE_DOCS: Final = 1 << 18
-"""In segments from this size on, the document of each entry is a cache miss, at 60 ns,"""
-LARGE_ENTRIES_MIN: Final = 2_048
-"""so this is the threshold there,"""
-LARGE_SHARE: Final = 256
-"""or 1 / `LARGE_SHARE` of the documents, so that the number of lists does not grow with the
-segment."""
+DOCS_PER_ENTRY_MAX: Final = 8
+"""In larger segments a prefix needs an entry in so many documents, as lists are half of the text's
+disk: three quarters of their bytes were in lists of fewer entries,"""
+ENTRIES_MAX: Final = 65_536
+"""but never more than these, which are read one by one in 0.6 ms."""
 
 _PADDING: Final = np.zeros(POSTINGS_PADDING, np.uint8)
 _NO_BYTES: Final = np.zeros(0, np.uint8)
@@ -347,9 +345,7 @@ def _add_up(
 
 def entries_min(num_docs: int) -> int:
     """Return how many entries the terms with a common prefix need to get a list of their own."""
-    if num_docs < LARGE_DOCS:
-        return ENTRIES_MIN
-    return max(LARGE_ENTRIES_MIN, num_docs // LARGE_SHARE)
+    return max(ENTRIES_MIN, min(num_docs // DOCS_PER_ENTRY_MAX, ENTRIES_MAX))
 
 
 def _find_ranges(
@@ -384,7 +380,8 @@ def add_prefix_lists(
         Their ranges; the lists of the terms, followed by these; documents of every list.
     """
     sums = room.zeros(len(lists.entry_counts) + 1, np.int64)
-    np.cumsum(lists.entry_counts, out=sums[1:])
+    first = num_spellings(terms)  # nothing that is typed is a prefix of these
+    np.cumsum(lists.entry_counts[first:], out=sums[first + 1 :])
     ranges = _find_ranges(terms, lists.entry_counts, sums, entries_min(num_docs), room)
     num_lists = len(ranges.prefix_firsts)
     if not num_lists:

@@ -1,9 +1,9 @@
-"""Where the arrays of a merge are: small ones in memory, large ones in files without a name.
+"""Arrays of a merge: small ones in memory, large ones in unlinked files.
 
 A merge makes a segment of any size in a bounded amount of memory. It reads its parts through their
 mappings and works through them in pieces; what it makes, and the few temporary arrays that grow
 with the segments, come from here. From `LARGE_BYTES` on such an array is a mapped file in the
-folder of the index: the kernel may write its pages out and take them back like those of any file.
+folder of the index: the kernel may write back and evict its pages like those of any file.
 The file has no name, so it is gone with its last array, or with the process.
 
 The blocks of a file are reserved before it is mapped. So a full disk is an OSError here, and not a
@@ -146,9 +146,9 @@ class Growing(Generic[S]):
         self.length = end
 
     def finish(self) -> NDArray[S]:
-        """Return what was written."""
+        """Return the written array."""
         written = self._array[: self.length]
-        # A file takes no memory for what was reserved in vain.
+        # A file takes no memory for unused reservations.
         return written if self._file >= 0 else written.copy()
 
     def _grow(self, capacity: int) -> None:

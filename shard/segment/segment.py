@@ -66,16 +66,16 @@ Array: TypeAlias = NDArray[Any]
 G = TypeVar("G", bound=NamedTuple)
 
 MAGIC = b"FACETSEG"
-SEGMENT_VERSION = 6
+SEGMENT_VERSION = 7
 ALIGNMENT = 64
 HEADER_BYTES = 64
 SYNC_BYTES = 8 << 20
 """Bytes between two syncs: a commit waits for whatever the disk was given before it."""
 
 _ENTRY_BYTES_MAX = 72
-"""Of the directory: two lengths and an offset of 20 digits, a type, and what stands between."""
+"""One entry of the directory: two lengths and an offset of 20 digits, a type, and separators."""
 _FACTS_BYTES_MAX = 256
-"""Of the directory: what is not of an array."""
+"""The part of the directory that describes no array."""
 
 _uids = itertools.count(1)
 

@@ -9,7 +9,7 @@ are sorted, and a counting sort brings the occurrences into term order. They com
 numbering by document, field and position, and the sort is stable, so each list is in posting order
 without any comparison.
 
-Merging: the sorted vocabularies are walked side by side. The entries of a term are those of its
+Merging: the sorted vocabularies are walked in parallel. The entries of a term are those of its
 parts in turn, since the new ordinals of a part follow those of the parts before. Entries are
 decoded and packed anew, positions are copied as bytes. No text is read.
 
@@ -284,7 +284,8 @@ def _number_words(
         if kinds[value] == _STRING and is_searchable[fields[value]]:
             num_text_bytes += ends[value] - starts[value]
             num_selected += 1
-    # Three bytes are at most two words (a decomposed Thai vowel: two characters, bigram and tail).
+    # Four bytes are at most three words (a decomposed Thai vowel: two characters, bigram and tail;
+    # é# with a space: bare, with its symbol, and the spelling).
     capacity = num_text_bytes * 3 // 4 + num_selected + 2
     words = np.empty(capacity, np.uint32)
     positions = np.empty(capacity, np.uint32)
@@ -562,12 +563,13 @@ def _name_arrays(
     ranges, all_lists, all_freqs = add_prefix_lists(
         terms, lists, postings, doc_freqs, num_docs, room
     )
+    dense = make_dense_lists(all_lists, all_freqs, len(doc_freqs), num_docs, room)
     return (
         name_group("text", terms)
         | name_group("text", all_lists)
         | name_group("text", positions)
         | name_group("text", ranges)
-        | name_group("text", make_dense_lists(all_lists, all_freqs, num_docs, room))
+        | name_group("text", dense)
         | {"text.doc_freqs": all_freqs}
     )
 

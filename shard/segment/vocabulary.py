@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.analysis.accents import SPELLING_END
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
@@ -626,6 +627,11 @@ class Vocabulary:
         return found
 
     @property
+    def num_spellings(self) -> int:
+        """How many terms are spellings (`common.analysis.accents`); they come first."""
+        return num_spellings(self._terms)
+
+    @property
     def arena(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The bytes of all terms, and where each begins, with a sentinel."""
         return self._terms.term_bytes, self._terms.term_starts
@@ -651,6 +657,11 @@ class Vocabulary:
             points, edits_max, is_prefix, *self.prefix_range(word[0]), self._terms
         )
         return found
+
+
+def num_spellings(terms: Terms) -> int:
+    """Return how many terms are spellings with accents: the first ones."""
+    return int(np.searchsorted(terms.term_keys, np.uint64(SPELLING_END << 56)))
 
 
 def _padded(word: str) -> tuple[NDArray[np.uint8], int]:

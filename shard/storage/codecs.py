@@ -1,6 +1,6 @@
 """Bytes of keys and values in LMDB.
 
-Questions it answers: what is stored under a key; is it what was written?
+Questions it answers: what is stored under a key; is it intact?
 
 Key of a number (record, seq, record >> 16): u64 big-endian, so that byte order is number order.
 
@@ -55,7 +55,7 @@ _xxh64 = xxhash.xxh64_intdigest
 
 
 class ChecksumMismatch(Exception):
-    """A value is not what was written under its key."""
+    """A value differs from the one written under its key."""
 
 
 def number_key(number: int) -> bytes:

@@ -75,9 +75,9 @@ TRAINING_ITEM_BYTES_MAX = 8 * 1024
 """Only the beginning of a long item is used for training."""
 TRAINING_BYTES_MAX = 16 << 20
 RETRAINING_FACTOR = 4
-"""Words are learnt anew from a group of so many times the items."""
+"""Words are learnt again from a group of so many times the items."""
 TEST_SHARE = 8
-"""One in so many items is not learnt from: it tells which way is better."""
+"""One in so many items is held out of training: these show which way is better."""
 RATIO_MIN = 1.15
 """A dictionary that shrinks its own training items by less is not worth its time."""
 BATCH_ITEMS_MIN = 8
@@ -477,7 +477,7 @@ class DocumentStore:
         return item
 
     def _check(self, record: int, value: bytes | None) -> bytes:
-        """Return the payload of a value that is what was written."""
+        """Return the payload of an intact value."""
         try:
             if value is None:
                 raise ChecksumMismatch("there is no such record")

@@ -148,7 +148,7 @@ def cause_of(error: OSError | StorageFailure) -> str:
 
 @contextmanager
 def explaining_refusal(what: str) -> Iterator[None]:
-    """Tell a client what the system refused, and why; the log has the paths.
+    """Report to a client what the system refused, and why; the log has the paths.
 
     Args:
         what: what could not be done: "to make the index".

@@ -2,18 +2,19 @@
 
     <shard folder>/
       shard.json                which indexes this shard has made            ShardManifest
+      resting.json              what a start reads of many indexes at once   partition/resting.py
       index-<number>/
         data.mdb, lock.mdb      the truth                                    environment.py
         MANIFEST.json           names the files below                        IndexManifest
         segment-<n>.seg         derived                                      segment/segment.py
         facets-<n>.seg          derived: a piece of a facet dictionary       segment/segment.py
 
-Both manifests are replaced as a whole: temporary file, sync, rename, sync of the folder.
+All three are replaced as a whole: temporary file, sync, rename, sync of the folder.
 A derived file is complete and synced before a manifest names it, and removed only after no manifest
 names it; so at any moment of a crash the manifest names whole files, and files that it does not
 name are leftovers. File numbers are never reused.
 
-A manifest is one line of checksum and one of JSON. An index manifest that fails its checksum is
+Each is one line of checksum and one of JSON. An index manifest that fails its checksum is
 treated as missing: the truth is whole without it, and the derived files are rebuilt.
 
 The manifests also guard against an *older or emptier* data.mdb: LMDB silently opens a file of zero
@@ -67,7 +68,7 @@ class Settled(Struct, frozen=True):
     seq_max: int
     num_docs: int
     num_bytes: int
-    """Of the folder."""
+    """Size of the folder."""
 
 
 class IndexManifest(Struct, frozen=True):
@@ -75,7 +76,7 @@ class IndexManifest(Struct, frozen=True):
 
     format: int
     number: int
-    """Of the index."""
+    """Number of the index."""
     name: str
     revision: int
     configuration: dict[str, Any]
@@ -115,7 +116,7 @@ _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
 
 
 class _Header(Struct):
-    """What is read of a manifest before the rest."""
+    """The part of a manifest that is read before the rest."""
 
     format: Any = None
 
@@ -139,7 +140,16 @@ def write_manifest(path: Path, manifest: Struct) -> None:
 
 
 def read_manifest(path: Path, kind: type[T]) -> T | None:
-    """Read a manifest; None if there is none.
+    """Read a manifest of an index or a shard; None if there is none.
+
+    Raises:
+        UnreadableManifest: it is damaged, or of a format that this program does not know.
+    """
+    return read_manifest_with(path, _DECODERS[kind])
+
+
+def read_manifest_with(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:
+    """Read a file that `write_manifest` wrote; None if there is none.
 
     Raises:
         UnreadableManifest: it is damaged, or of a format that this program does not know.
@@ -154,8 +164,7 @@ def read_manifest(path: Path, kind: type[T]) -> T | None:
         header = _decode_header(lines[1])
         if header.format != FORMAT:
             raise UnreadableManifest(f"{path.name}: format {header.format}, not {FORMAT}")
-        manifest: T = _DECODERS[kind].decode(lines[1])
-        return manifest
+        return decoder.decode(lines[1])
     except msgspec.MsgspecError as error:
         raise UnreadableManifest(f"{path.name}: {error}") from error
 

@@ -5,8 +5,8 @@ first searches waits for the disk, ten times for a page of ten, one after the ot
 the same search takes one later. A thread of the lowest priority reads the file once from its
 beginning to its end, by short calls, so that searches pass.
 
-It reads no more than a share of the memory that is free or holds other cached pages, since what
-does not stay would only push out what is needed. A limit of the control group counts: a container
+It reads no more than a share of the memory that is free or holds other cached pages, since pages
+that do not stay would only evict needed ones. The limit of a control group counts: a container
 has no more than that, whatever the host has.
 """
 
@@ -96,7 +96,7 @@ def available_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
     """Return how much memory this process could fill with cached pages.
 
     It is what the kernel estimates for the machine, or less if a control group of the process (or
-    one around it) has a limit. 0 where the system does not tell.
+    one around it) has a limit. 0 where the system does not report it.
     """
     try:
         info = (proc / "meminfo").read_text()

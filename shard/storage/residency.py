@@ -7,8 +7,8 @@ the file was written). So a few hundred searches map the whole of data.mdb, and 
 column of every segment. When more than a budget is mapped, mappings get `MADV_DONTNEED`: the page
 table entries go, the pages stay in the page cache, and the next read of one costs a minor fault
 (3 µs, for 16 pages or more) instead of a disk read. data.mdb and segments share one budget, because
-the kernel reports their sum cheaply. It is a share of the files' size, so that what many searches
-read stays mapped and memory stays below the size of the data.
+the kernel reports their sum cheaply. It is a share of the files' size, so that pages that many
+searches read stay mapped and memory stays below the size of the data.
 
 The stored items go first. Each hit that is shown maps the surroundings of an item that is rarely
 read again, so they are most of what grows, while posting lists and columns are read by one search
@@ -20,12 +20,11 @@ entries hold nothing that the file does not.
 
 The resident size of one file is expensive to get (3 ms: the kernel walks the page tables of all
 mappings), that of all files together costs 10 µs. When that sum has dropped, something was unmapped
-and hides what was read since; then all pages are released too.
+and hides later reads; then all pages are released too.
 
 The shard's event loop polls, not a thread: searches read on that loop, and a thread of lower
 priority would come too late just when they read most. It polls often while pages are read, and
-rarely while nothing happens; what is read between two polls (some megabytes) may exceed the
-budget.
+rarely while nothing happens; pages read between two polls (some megabytes) may exceed the budget.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ LOOK_SECONDS_MAX = 0.16
 
 
 RESIDENT_BYTES_MIN = 192 << 20
-"""Of all shards together; a budget worth keeping: the files of some hundred thousand items."""
+"""Least budget of all shards together: the files of some hundred thousand items."""
 
 
 class PageBudget:
@@ -82,7 +81,7 @@ class PageBudget:
         self._num_releases = 0
         self.pause = LOOK_SECONDS_MIN
         self._others = self._most = shared_bytes()
-        """What is resident of other files (libraries), and the most since the last release."""
+        """Resident size of other files (libraries), and its maximum since the last release."""
 
     async def keep_always(self) -> None:
         """Poll until cancelled."""
@@ -127,7 +126,7 @@ class PageBudget:
 
 
 def shared_bytes() -> int:
-    """Return the resident size of all file mappings; 0 where the system does not tell."""
+    """Return the resident size of all file mappings; 0 where the system does not report it."""
     try:
         return int(_STATM.read_bytes().split()[2]) * _PAGE_BYTES
     except OSError:
@@ -152,7 +151,7 @@ def parse_maps(text: str) -> Iterator[Mapping]:
 
 
 def find_mappings(path: Path) -> list[Mapping]:
-    """Return where this process has mapped a file; nothing where the system does not tell."""
+    """Return where this process has mapped a file; empty where the system does not report it."""
     try:
         text = os.fsdecode(_MAPS.read_bytes())
     except OSError:

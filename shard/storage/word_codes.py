@@ -1,6 +1,6 @@
 """Items of one index as words: which bytes stand for this item, and which item for these bytes?
 
-Items say the same words over and over, but seldom the same sentences. So an index learns its words
+Items repeat words, but seldom sentences. So an index learns its words
 from its first items, and an item becomes a sequence of their codes, short ones for frequent words
 (a canonical Huffman code over words; words with one space between them need no code for the space:
 Moura, Navarro, Ziviani, Baeza-Yates: Fast and flexible word searching on compressed text, ACM TOIS
@@ -25,8 +25,8 @@ Between two words is one space, unless a separator says otherwise (an empty one,
                | tokens with codes of 0 … 24 bits u32[25] | bits of the code of each byte u8[256]
                | length << 1 + is a word, u8 of each token | the bytes of all tokens |
 
-Tokens are in the order of their codes, so that lengths say the codes. The dictionary is a zstd
-frame on disk; in memory it takes some 15 bytes a token for reading, 20 more for writing.
+Tokens are in the order of their codes, so that the codes follow from the lengths. The dictionary is
+a zstd frame on disk; in memory it takes some 15 bytes a token for reading, 20 more for writing.
 
 Costs: 25 ns a token to encode, 10 ns to decode; training on 16,384 items of 500 bytes 0.3 s.
 
@@ -79,7 +79,7 @@ _PADDING: Final = 64
 
 _PADDING_BYTES: Final = bytes(_PADDING)
 _SIZE_BYTES_MAX: Final = 8
-"""Of the size at the beginning of a frame."""
+"""Maximum bytes of the size at the beginning of a frame."""
 
 _QUOTE: Final = 0x22
 _COLON: Final = 0x3A

@@ -13,6 +13,7 @@ from benchmarks import (
     compare,
     floor,
     keystrokes,
+    large,
     relevance,
     scale,
     shapes,
@@ -46,6 +47,7 @@ def service(home: Path) -> Iterator[Facetd]:
     running = Facetd(NUM_ITEMS)
     running.empty_folder()
     running.start_service()
+    running.configure(CONFIGURATION)
     yield running
     running.close()
 
@@ -58,16 +60,24 @@ def workload(home: Path) -> compare.Workload:
 def test_facetd_answers_all_classes_like_the_truth(
     service: Facetd, workload: compare.Workload
 ) -> None:
-    service.configure(CONFIGURATION)
     service.load_file(workload.file)
     assert compare.check(service, workload, count=5) == {}
 
 
 @needs_wrk
 def test_one_class_is_measured(service: Facetd, workload: compare.Workload) -> None:
+    service.load_file(workload.file)
     load = service.measure("Q6", workload.queries["Q6"], clients=2, seconds=1)
     assert load.num_requests > 0
     assert load.num_errors == 0
+
+
+@needs_wrk
+def test_a_large_index_is_measured(home: Path) -> None:
+    saved = large.main(["--items", "300", "--classes", "Q2", "--seconds", "1"])
+    seen = json.loads(saved.read_text())["seen"]
+    assert seen.keys() >= set(large.TARGETS) - {"Q4 median, ms", "Q2 while merging: p99 over idle"}
+    assert seen["single items/s"] > 0
 
 
 @needs_wrk

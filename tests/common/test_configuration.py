@@ -8,16 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.configuration import (
-    CONFIGURATION_KEYS,
-    SearchableField,
-    effective,
-    parse_configuration,
-    parse_match,
-    parse_typo,
-)
+from common.configuration import effective
+from common.configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS, Limits
+from common.option_forms import SearchableField, parse_match, parse_typo
 
 
 def errors_of(document: object) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ def test_tiers_that_are_there_have_a_weight_and_others_none(doc_freqs: list[int]
     present = [
         doc_freq > 0 for doc_freq in (*[typed] * MatchKind.PREFIX, *doc_freqs[MatchKind.PREFIX :])
     ]
+    present[MatchKind.SPELLING] = doc_freqs[MatchKind.SPELLING] > 0
     for form in (MatchKind.TYPO_1_FORM, MatchKind.TYPO_2_FORM):
         present[form] = present[form] and present[form - 1]  # of corrections that are there
     assert [weight > 0 for weight in weights] == present
@@ -32,34 +33,47 @@ def test_tiers_that_are_there_have_a_weight_and_others_none(doc_freqs: list[int]
 @given(FREQS)
 def test_the_best_kind_present_has_the_greatest_weight(doc_freqs: list[int]) -> None:
     weights = clause_weights(doc_freqs, 500)
-    present = [weight for weight in weights if weight > 0]
-    if present:
-        assert present[0] == max(present)
+    best = min((kind for kind in MatchKind if weights[kind] > 0), default=None)
+    if best is not None:
+        is_spelt = weights[MatchKind.SPELLING] > 0
+        assert weights[MatchKind.SPELLING if is_spelt else best] == max(weights)
+
+
+def test_a_word_with_accents_has_the_rarity_of_its_spelling() -> None:
+    folded = clause_weights((400, 0, *[0] * 10), 500)
+    weights = clause_weights((400, 20, *[0] * 10), 500)
+    rare = clause_weights((20, 0, *[0] * 10), 500)
+    assert weights[MatchKind.SPELLING] == rare[MatchKind.EXACT] > folded[MatchKind.EXACT]
+    assert 0 < weights[MatchKind.EXACT] < weights[MatchKind.SPELLING] / 5
 
 
 def test_a_rare_typo_does_not_outweigh_a_frequent_word() -> None:
-    weights = clause_weights((400, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0), 500)
+    weights = clause_weights((400, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0), 500)
     assert weights[MatchKind.EXACT] > 5 * weights[MatchKind.TYPO_1] > 0
 
 
 def test_a_synonym_weighs_less_than_the_word_and_more_than_nothing() -> None:
-    weights = clause_weights((40, 10, 100, *[0] * 8), 500)
+    weights = clause_weights((40, 0, 10, 100, *[0] * 8), 500)
     assert weights[MatchKind.EXACT] >= weights[MatchKind.STEM] > weights[MatchKind.SYNONYM] > 0
 
 
 def test_another_spacing_weighs_less_than_the_word_and_more_than_a_synonym() -> None:
-    weights = clause_weights((40, 10, 100, 20, *[0] * 7), 500)
+    weights = clause_weights((40, 0, 10, 100, 20, *[0] * 7), 500)
     assert weights[MatchKind.EXACT] > weights[MatchKind.SPACING] > weights[MatchKind.SYNONYM]
 
 
 def test_a_form_of_a_correction_weighs_less_than_the_correction() -> None:
-    weights = clause_weights((*[0] * 7, 40, 1, 0, 0), 500)
+    weights = clause_weights((*[0] * 8, 40, 1, 0, 0), 500)
     assert weights[MatchKind.TYPO_1] > weights[MatchKind.TYPO_1_FORM] > 0
-    weights = clause_weights((*[0] * 9, 40, 1), 500)
+    weights = clause_weights((*[0] * 10, 40, 1), 500)
     assert weights[MatchKind.TYPO_2] > weights[MatchKind.TYPO_2_FORM] > 0
 
 
-NEAR = {(7, "guitar"): 90, (7, "guitare"): 2, (9, "altar"): 500}
+NEAR = {
+    (int(MatchKind.TYPO_1), "guitar"): 90,
+    (int(MatchKind.TYPO_1), "guitare"): 2,
+    (int(MatchKind.TYPO_2), "altar"): 500,
+}
 
 
 def test_the_most_frequent_near_words_are_the_corrections() -> None:
@@ -67,8 +81,12 @@ def test_the_most_frequent_near_words_are_the_corrections() -> None:
     freqs[MatchKind.TYPO_1], freqs[MatchKind.TYPO_2] = 92, 500
     assert choose_corrections(freqs, NEAR) == (MatchKind.TYPO_1, ("guitar", "guitare"))
     freqs[MatchKind.TYPO_1] = 0
-    assert choose_corrections(freqs, {(9, "altar"): 500}) == (MatchKind.TYPO_2, ("altar",))
-    many = {(9, f"word{i:02}"): 5 for i in range(CORRECTIONS_KNOWN_MAX)}
+    assert choose_corrections(freqs, {(int(MatchKind.TYPO_2), "altar"): 500}) == (
+        MatchKind.TYPO_2,
+        ("altar",),
+    )
+    kind = int(MatchKind.TYPO_2)
+    many = {(kind, f"word{i:02}"): 5 for i in range(CORRECTIONS_KNOWN_MAX)}
     chosen = choose_corrections(freqs, many)
     assert chosen == (MatchKind.TYPO_2, ("word00", "word01", "word02"))
 
@@ -77,7 +95,8 @@ def test_words_that_are_there_or_near_many_have_no_corrections() -> None:
     freqs = [0] * NUM_MATCH_KINDS
     freqs[MatchKind.TYPO_1] = 92
     assert choose_corrections(freqs, {}) is None
-    many = {(7, f"word{i:02}"): 5 for i in range(CORRECTIONS_KNOWN_MAX + 1)}
+    near = int(MatchKind.TYPO_1)
+    many = {(near, f"word{i:02}"): 5 for i in range(CORRECTIONS_KNOWN_MAX + 1)}
     assert choose_corrections(freqs, many) is None
     for kind in range(MatchKind.TYPO_1):
         known = freqs.copy()

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,12 @@ def test_the_dockerfile_copies_what_there_is() -> None:
         if words[0] == "COPY" and not words[1].startswith("--from="):
             for source in words[1:-1]:
                 assert (ROOT / source).exists(), source
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    for name in wanted["find"][
+        "include"
+    ]:  # else the build ends well, and the command does not start
+        name = name.rstrip("*")
+        assert f"COPY {name} {name}" in lines, name
     assert lines[0].startswith("FROM python:3.1")
     assert "USER facetd" in lines
     _check_variables(text)

@@ -251,6 +251,13 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         address_of(url)
 
 
+@pytest.mark.parametrize("key", ["fk_…", "fk_a b", "fk_a\n", "\ufefffk_a"])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_what_is_no_key_is_refused_before_it_is_sent(kind: type, key: str) -> None:
+    with pytest.raises(ValueError, match="no API key"):
+        kind("http://127.0.0.1:1", key)
+
+
 def test_both_clients_have_the_same_methods() -> None:
     def methods(kind: type) -> dict[str, list[str]]:
         return {

@@ -74,8 +74,8 @@ def test_a_full_disk_stops_writes_and_nothing_else(tmp_path: Path, disk: Failing
         disk.watch(data)
         disk.fill(1)
         write_until(client, 507)
-        # A shard whose commit was refused ends, once; after that it knows before it commits.
-        wait_until(lambda: not any(map(is_running, former)))
+        # A shard whose commit was refused ends, once; one that looks after that knows before.
+        wait_until(lambda: not all(map(is_running, former)))
         write_until(client, 507)
         service.wait_ready(20)
         check_reads(client)

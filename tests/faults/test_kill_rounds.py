@@ -20,10 +20,16 @@ from tests.service import Service
 NUM_WRITERS = 8
 
 
-def run_rounds(data: Path, num_shards: int, num_rounds: int, seed: int) -> None:
+OFTEN_FLUSHED = {"FACETD_SHARD_FLUSH_DOCS": "64", "FACETD_SHARD_IDLE_MS": "50"}
+"""Settings with which segments are written to files and merged all the time."""
+
+
+def run_rounds(
+    data: Path, num_shards: int, num_rounds: int, seed: int, environment: dict[str, str]
+) -> None:
     """Run kill rounds on one data directory; raises at the first round that shows a problem."""
     chance = random.Random(seed)
-    with Service(data, num_shards) as service:
+    with Service(data, num_shards, environment=environment) as service:
         client = service.client()
         assert client.post("/kill/configuration", CONFIGURATION).status == 200
         writers: list[Writer] = []
@@ -65,15 +71,20 @@ def run_rounds(data: Path, num_shards: int, num_rounds: int, seed: int) -> None:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("num_shards", [1, 2, 3])
-def test_nothing_acknowledged_is_lost(tmp_path: Path, num_shards: int) -> None:
-    run_rounds(tmp_path / "data", num_shards, num_rounds=4, seed=num_shards)
+@pytest.mark.parametrize(
+    ("num_shards", "environment"), [(1, OFTEN_FLUSHED), (2, {}), (3, OFTEN_FLUSHED)]
+)
+def test_nothing_acknowledged_is_lost(
+    tmp_path: Path, num_shards: int, environment: dict[str, str]
+) -> None:
+    run_rounds(tmp_path / "data", num_shards, 4, seed=num_shards, environment=environment)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
+@pytest.mark.parametrize("environment", [{}, OFTEN_FLUSHED], ids=["default", "often flushed"])
 @pytest.mark.parametrize("num_shards", [1, 2, 3])
 def test_nothing_acknowledged_is_lost_in_hundreds_of_rounds(
-    tmp_path: Path, num_shards: int
+    tmp_path: Path, num_shards: int, environment: dict[str, str]
 ) -> None:
-    run_rounds(tmp_path / "data", num_shards, num_rounds=100, seed=1000 + num_shards)
+    run_rounds(tmp_path / "data", num_shards, 100, 1000 + num_shards, environment)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from common import data_directory
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.errors import ServiceError
 from common.json.scan import canonical_id
 from common.placement import shard_of_id

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -61,3 +63,64 @@ async def test_deletion_by_filters_that_select_nothing(web: Web, body: dict[str,
 
     assert refused.status == 400, refused.body
     assert (await web.get("/films/items/1")).status == 200
+
+
+async def test_changes_of_settings_at_the_same_time_are_all_kept(web: Web) -> None:
+    synonym = {"type": "synonym", "synonyms": ["film", "movie"]}
+    rule = {"consequence": {"hide": [{"objectID": "1"}]}}
+    replies = await asyncio.gather(
+        web.send(request("PUT", "/1/indexes/films/settings", b'{"hitsPerPage": 7}')),
+        web.send(request("PUT", "/1/indexes/films/settings", b'{"attributeForDistinct": "name"}')),
+        web.send(request("PUT", "/1/indexes/films/synonyms/s", json.dumps(synonym).encode())),
+        web.send(request("PUT", "/1/indexes/films/rules/r", json.dumps(rule).encode())),
+    )
+    document = web.services.catalog.indexes["films"].document
+
+    assert [reply.status for reply in replies] == [200] * 4
+    assert (document["algolia"]["hitsPerPage"], document["algolia"]["attributeForDistinct"]) == (
+        7,
+        "name",
+    )
+    assert document["synonyms"] == [["film", "movie"]]
+    assert document["rules"] == [{"name": "r", "hide": ["1"]}]
+    assert (await web.get("/1/indexes/films/settings")).json.keys().isdisjoint(["objects"])
+
+
+async def test_a_refused_list_of_rules_changes_nothing(web: Web) -> None:
+    before = web.services.catalog.indexes["films"].document
+    good = {"objectID": "a", "consequence": {"hide": [{"objectID": "1"}]}}
+
+    refused = await web.post("/1/indexes/films/rules/batch", [good, {"objectID": "b"}])
+
+    assert (refused.status, refused.json["error"]["param"]) == (400, "rules[1].consequence")
+    assert web.services.catalog.indexes["films"].document == before
+
+
+@pytest.mark.parametrize(
+    ("actions", "body", "status"),
+    [
+        (["configure"], {"scope": ["settings"]}, 200),
+        (["configure"], {}, 403),
+        (["configure", "write"], {}, 403),
+        (["search", "write", "configure"], {}, 200),
+        (["search", "write"], {}, 403),
+    ],
+)
+async def test_copies_need_the_actions_that_they_stand_for(
+    web: Web, actions: list[str], body: dict[str, Any], status: int
+) -> None:
+    made = await web.post("/_keys", {"actions": ["admin"]})
+    admin = f"Authorization: Bearer {made.json['key']}"
+    made = await web.post("/_keys", {"actions": actions, "indexes": ["films", "f2"]}, admin)
+    key = f"X-Algolia-API-Key: {made.json['key']}"
+    operation = {"operation": "move", "destination": "f2"}
+    if body:
+        operation = {"operation": "copy", "destination": "f2", **body}
+
+    reply = await web.post("/1/indexes/films/operation", operation, key)
+    other = await web.post(
+        "/1/indexes/films/operation", {**operation, "destination": "secret"}, key
+    )
+
+    assert (reply.status, other.status) == (status, 403)
+    assert "secret" not in web.services.catalog.indexes

@@ -469,3 +469,12 @@ async def test_algolias_deletion_may_have_a_query_string(web: Web) -> None:
     reply = await web.post(target, {"filters": "year = 1"})
 
     assert (reply.status, list(reply.json)) == (200, ["taskID", "updatedAt"])
+
+
+async def test_a_name_that_no_index_has_is_told(web: Web) -> None:
+    for path in ("/_x/search", "/_x/items", "/_x/configuration"):
+        reply = await web.get(path)
+
+        assert (reply.status, reply.code) == (404, "not_found")
+        assert "no index has a name that begins with _" in reply.json["error"]["message"]
+    assert "index" not in (await web.get("/_x")).json["error"]["message"]

@@ -46,6 +46,7 @@ expected-statuses = [400, 401, 403, 404, 405, 409, 413, 414, 415, 429]
 expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 413, 414, 429]
 """
 WITH_MEANING = (
+    "/_cluster/shards",
     "/_analytics/clicks",
     "/_search",
     "/_keys",
@@ -75,6 +76,9 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
 include-path-regex = "^/1/"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
 """
+
+REMOVING = ("/{index}", "/{index}/reset", "/1/indexes/{indexName}/operation")
+"""Pages that would remove the index."""
 
 pytestmark = pytest.mark.skipif(
     COMMAND is None, reason="the command schemathesis is not installed: pipx install schemathesis"
@@ -139,7 +143,7 @@ def about(document: dict[str, Any], index: str) -> dict[str, Any]:
     """Return the document of one index: its pages with the name in their paths."""
     paths = {}
     for path, operations in document["paths"].items():
-        if path in ("/{index}", "/{index}/reset"):  # they would remove it
+        if path in REMOVING:
             continue
         for operation in operations.values():
             operation["parameters"] = [

@@ -230,6 +230,7 @@ class PlacedHosts(Hosts):
         log: that they share.
         placed: the shards of each host, such as "0-1".
         num_shards: of all hosts together.
+        proxies: over which hosts reach each other; None: over none.
         settings: more of these, for each.
     """
 
@@ -241,16 +242,36 @@ class PlacedHosts(Hosts):
         log: SharedLogServers,
         placed: tuple[str, ...],
         num_shards: int,
+        proxies: Proxies | None = None,
         **settings: str,
     ) -> None:
         super().__init__(folder, log, (num_shards,) * len(placed), **settings)
-        for service, shards in zip(self.services, placed, strict=True):
+        for number, (service, shards) in enumerate(zip(self.services, placed, strict=True)):
+            port = free_port()
             service.environment |= {
                 "FACETD_LOG_CREATE": "yes",  # the fastest makes it
                 "FACETD_SHARDS_HERE": shards,
                 "FACETD_SHARDS_OF": str(num_shards),
-                "FACETD_RPC_LISTEN": f"127.0.0.1:{free_port()}",
+                "FACETD_RPC_LISTEN": f"127.0.0.1:{port}",
             }
+            if proxies is not None:
+                way = proxies.add("other hosts", f"host {number}", port)
+                service.environment["FACETD_RPC_ADVERTISE"] = f"127.0.0.1:{way}"
+
+
+def num_serving(service: Service) -> list[int]:
+    """Return how many hosts serve each shard, as a host sees it."""
+    return [len(one["serving"]) for one in placement(service)["shards"]]
+
+
+def placement(service: Service) -> dict[str, Any]:
+    """Return which host has which shard, as a host sees it."""
+    client = service.client()
+    reply = client.get("/_cluster")
+    client.close()
+    assert reply.status == 200, reply
+    found: dict[str, Any] = reply.json["placement"]
+    return found
 
 
 def replica_state(service: Service) -> dict[str, Any] | None:

@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import random
-import threading
 import time
 import urllib.request
 from collections import defaultdict
@@ -26,7 +25,7 @@ from typing import Any
 import pytest
 
 from tests.replication.several_hosts import Hosts, SharedLogServers, is_healthy, replica_state
-from tests.replication.workload import INDEX, Reader, configure
+from tests.replication.workload import INDEX, ClientThread, Reader, at_work, configure
 from tests.service import Service
 from tests.waiting import wait_until
 
@@ -41,14 +40,13 @@ WRITE_PAUSE_SECONDS = 0.05
 """Between two writes of a host: those that follow must have time to catch up."""
 
 
-class HostWriter(threading.Thread):
+class HostWriter(ClientThread):
     """Writes to one host, one item after the other."""
 
     def __init__(self, number: int, service: Service) -> None:
-        super().__init__(daemon=True)
+        super().__init__()
         self.number = number
         self.service = service
-        self.ends = threading.Event()
         self.acknowledged_at: list[float] = []
         self.refused: list[tuple[float, str]] = []
 
@@ -194,17 +192,11 @@ def failover(folder: Path) -> Iterator[Failover]:
         hosts.wait_equal()
         writers = [HostWriter(number, one) for number, one in enumerate(hosts.services)]
         reader = Reader(hosts)
-        threads: list[HostWriter | Reader] = [*writers, reader]
-        for thread in threads:
-            thread.start()
         found = Failover(log, hosts, writers, reader)
         try:
-            yield found
+            with at_work(*writers, reader):
+                yield found
         finally:
-            for thread in threads:
-                thread.ends.set()
-            for thread in threads:
-                thread.join(60)
             if found.pauses:
                 print(json.dumps(found.report()), flush=True)
         assert not reader.failures, reader.failures[:3]

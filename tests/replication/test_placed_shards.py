@@ -11,16 +11,28 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.recorded_answers import SEED, RecordedService, Requests
-from tests.replication.several_hosts import Hosts, PlacedHosts, SharedLogServers, replica_state
+from tests.replication.several_hosts import (
+    Hosts,
+    PlacedHosts,
+    SharedLogServers,
+    num_serving,
+    placement,
+    replica_state,
+)
 from tests.replication.test_comparison import cluster_command, compared
-from tests.replication.test_several_hosts import change_much, load
-from tests.replication.workload import INDEX, Reader, Writer, check, configure, exported
-from tests.service import Service
+from tests.replication.workload import (
+    INDEX,
+    assert_alike,
+    change_much,
+    check,
+    clients_at_work,
+    configure,
+    exported,
+    load,
+)
 from tests.waiting import wait_until
 
 PLACED = ("0,1", "1,2", "2,0")
@@ -58,23 +70,9 @@ def hosts(
     }
     with (
         SharedLogServers(folder, 1) as log,
-        PlacedHosts(folder, log, PLACED, 3, **tls) as hosts,
+        PlacedHosts(folder, log, PLACED, 3, None, **tls) as hosts,
     ):
         yield hosts
-
-
-def placement(service: Service) -> dict[str, Any]:
-    """Return which host has which shard, as a host sees it."""
-    client = service.client()
-    reply = client.get("/_cluster")
-    client.close()
-    assert reply.status == 200, reply
-    found: dict[str, Any] = reply.json["placement"]
-    return found
-
-
-def num_serving(service: Service) -> list[int]:
-    return [len(one["serving"]) for one in placement(service)["shards"]]
 
 
 def test_hosts_that_hold_some_shards_answer_as_one(hosts: Hosts) -> None:
@@ -91,18 +89,7 @@ def test_hosts_that_hold_some_shards_answer_as_one(hosts: Hosts) -> None:
     contents = [exported(service) for service in hosts.services]
     assert contents[0] == contents[1] == contents[2]
 
-    requests = Requests(SEED)
-    recorded = [RecordedService(f"http://127.0.0.1:{one.port}") for one in hosts.services]
-    recorded[1].load(requests)
-    hosts.wait_equal()
-    num_good = 0
-    for path, body in requests.requests(NUM_REQUESTS):
-        answers = [service.ask(path, body) for service in recorded]
-        assert answers[0] == answers[1] == answers[2], (path, body)
-        num_good += answers[0][0] == 200
-    assert num_good > 0.7 * NUM_REQUESTS
-    for service in recorded:
-        service.close()
+    assert_alike(hosts, NUM_REQUESTS)
 
 
 def test_copies_of_shards_are_compared_and_shown(hosts: Hosts) -> None:
@@ -112,12 +99,6 @@ def test_copies_of_shards_are_compared_and_shown(hosts: Hosts) -> None:
     # A host that was silent for long on a busy machine is shown as such until it is heard again.
     wait_until(lambda: cluster_command(hosts.services[0], "status").returncode == 0)
     assert "served by" in cluster_command(hosts.services[0], "status").stdout
-    names = [(replica_state(service) or {})["name"] for service in hosts.services]
-    steps = cluster_command(hosts.services[0], "move", "1", names[0], names[2]).stdout
-    assert "--shards-here 0-2 --of 3" in steps  # there
-    assert "--shards-here 0 --of 3" in steps  # here
-    wrong = cluster_command(hosts.services[0], "move", "2", names[0], names[2])
-    assert "holds shards 0-1, not 2" in wrong.stderr
     client = hosts.services[0].client()
     reply = client.post("/_snapshots", {"name": "all"})
     assert (reply.status, reply.json["error"]["code"]) == (409, "not_with_placed_shards")
@@ -146,34 +127,18 @@ def test_nothing_is_lost_and_reads_go_on_when_a_host_burns(hosts: Hosts) -> None
     assert client.delete(f"/{INDEX}").status == 200
     client.close()
     configure(hosts.services[0])
-    writers = [Writer(number, hosts) for number in (1, 2)]
-    reader = Reader(hosts)
-    threads: list[Writer | Reader] = [*writers, reader]
-    for thread in threads:
-        thread.start()
-
-    def wait_written(num: int) -> None:
-        before = sum(len(one.acknowledged_at) for one in writers)
-        wait_until(lambda: sum(len(one.acknowledged_at) for one in writers) >= before + num)
-
-    try:
-        wait_written(10)
+    with clients_at_work(hosts, (1, 2)) as clients:
+        clients.wait_written(10)
         burnt = hosts.services[1]
         burnt.kill_all()
-        wait_written(10)
+        clients.wait_written(10)
         wait_until(lambda: min(num_serving(hosts.services[0])) == 1)
         hosts.empty(1)
         burnt.start()
         wait_until(lambda: num_serving(hosts.services[0]) == [2, 2, 2])
-        wait_written(10)
-    finally:
-        for thread in threads:
-            thread.ends.set()
-        for thread in threads:
-            thread.join(60)
-    assert not reader.failures, reader.failures[:3]
+        clients.wait_written(10)
     assert "taking shards" in burnt.log()
-    check(hosts, writers)
+    check(hosts, clients.writers)
     states = compared(hosts)
     assert {one["difference"] for one in states} == {""}
 
@@ -205,3 +170,62 @@ def test_a_shard_moves_to_another_host_and_back(hosts: Hosts) -> None:
     assert exported(third).count(b"\n") == before.count(b"\n") + 50
     states = compared(hosts)
     assert {one["difference"] for one in states} == {""}
+
+
+def test_a_shard_moves_while_all_serve(hosts: Hosts) -> None:
+    before = exported(hosts.services[0])
+    names = [(replica_state(service) or {})["name"] for service in hosts.services]
+    first, _, third = hosts.services
+    with clients_at_work(hosts, (3, 4)) as clients:
+        clients.wait_written(5)
+        ways = ("--from", names[0], "--to", names[2])
+        moved = cluster_command(hosts.services[1], "move", "1", *ways)
+        assert moved.returncode == 0, moved
+        assert "shard 1 is where it shall be" in moved.stdout
+        clients.wait_written(5)
+        there = sorted((names[1], names[2]))
+        wait_until(lambda: sorted(placement(first)["shards"][1]["placed"]) == there)
+        wait_until(lambda: sorted(placement(first)["shards"][1]["serving"]) == there)
+        wait_until(lambda: len(first.pids_of("shard")) == 1)
+        assert len(third.pids_of("shard")) == 3
+
+        # What was moved stays there when hosts are started again as before.
+        first.kill_all()
+        clients.wait_written(5)
+        first.start()
+        assert third.terminate() == 0
+        third.start()
+        wait_until(lambda: num_serving(first) == [2, 2, 2])
+        assert sorted(placement(first)["shards"][1]["placed"]) == there
+        clients.wait_written(5)
+
+        # Back again: what was left behind is followed from there.
+        added = cluster_command(first, "add", names[0], "--shard", "1")
+        assert added.returncode == 0, added
+        wait_until(lambda: num_serving(first) == [2, 3, 2])
+        removed = cluster_command(first, "remove", names[2], "--shard", "1")
+        assert removed.returncode == 0, removed
+        wait_until(lambda: num_serving(first) == [2, 2, 2])
+        clients.wait_written(5)
+    assert all(one.error is None for one in clients.writers), [one.error for one in clients.writers]
+    hosts.wait_equal(60)
+    assert len({exported(service) for service in hosts.services}) == 1
+    assert set(before.splitlines()) <= set(exported(first).splitlines())
+    states = compared(hosts)
+    assert {one["difference"] for one in states} == {""}
+
+
+def test_an_order_that_cannot_be_carried_out_is_refused(hosts: Hosts) -> None:
+    names = [(replica_state(service) or {})["name"] for service in hosts.services]
+    client = hosts.services[0].client()
+    for order, problem in (
+        ({"shard": 7, "to": names[0]}, "there are shards 0 to 2"),
+        ({"shard": 1}, "name the host"),
+        ({"shard": 1, "to": "nobody"}, "there is no host 'nobody'"),
+        ({"shard": 1, "to": names[0]}, "holds shard 1 already"),
+        ({"shard": 2, "from": names[0], "to": names[2]}, "or shall soon"),
+    ):
+        reply = client.post("/_cluster/shards", order)
+        assert (reply.status, reply.json["error"]["code"]) == (400, "invalid_placement"), reply
+        assert problem in reply.json["error"]["message"]
+    client.close()

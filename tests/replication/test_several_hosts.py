@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from common import data_directory
-from tests.recorded_answers import NUM_REQUESTS, SEED, RecordedService, Requests
+from tests.recorded_answers import NUM_REQUESTS
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
-from tests.replication.workload import INDEX, JSON, configure, exported
-from tests.service import Client
+from tests.replication.workload import (
+    INDEX,
+    assert_alike,
+    change_much,
+    configure,
+    exported,
+    load,
+)
 from tests.waiting import wait_until
 
 
@@ -23,50 +26,6 @@ from tests.waiting import wait_until
 def log(tmp_path: Path) -> Iterator[SharedLogServers]:
     with SharedLogServers(tmp_path) as servers:
         yield servers
-
-
-WORDS = ("sea", "river", "mountain", "forest", "city", "night")
-
-
-def load(client: Client, num_items: int) -> None:
-    """Load items that do not compress well: their group is longer than a message may be."""
-    order = random.Random(5)
-    lines = []
-    for number in range(num_items):
-        item: dict[str, Any] = {
-            "name": " ".join(order.choices(WORDS, k=3)),
-            "genre": order.sample(WORDS, order.randrange(3)),
-            "year": order.randrange(1950, 2000),
-            "text": order.randbytes(250).hex(),
-        }
-        if number % 10:
-            item["id"] = number
-        lines.append(json.dumps(item))
-    reply = client.post_text(f"/{INDEX}/index", "\n".join(lines).encode())
-    assert reply.status == 200, reply
-    assert reply.json["created"] == num_items
-
-
-def change_much(clients: list[Client]) -> None:
-    """Change items and indexes through all hosts in turn."""
-    a, b, c = clients
-    tag = a.get(f"/{INDEX}/items/11").headers["etag"]
-    item = json.dumps({"name": "changed"}).encode()
-    assert a.request("PUT", f"/{INDEX}/items/11", item, {**JSON, "if-match": tag}).status == 200
-    assert b.request("PUT", f"/{INDEX}/items/11", item, {**JSON, "if-match": tag}).status == 409
-    assert c.request("PATCH", f"/{INDEX}/items/11", b'{"year": 1999}', JSON).status == 200
-    assert c.request("PATCH", f"/{INDEX}/items/no", b'{"year": 1999}', JSON).status == 404
-    reply = b.post(f"/{INDEX}/items/update", {"filter": "year < 1960", "fields": {"old": True}})
-    assert reply.status == 200, reply
-    assert reply.json["updated"] > 100
-    reply = c.post(f"/{INDEX}/items/delete", {"filter": "genre = city AND year > 1990"})
-    assert reply.status == 200, reply
-    assert reply.json["deleted"] > 10
-    assert a.delete(f"/{INDEX}/items/12").status == 200
-    assert b.post("/other/configuration", {"typo": 0}).status == 200
-    assert b.post("/other/items", [{"id": 1}]).status == 200
-    assert b.post("/_aliases", {"aliases": {"movies": INDEX}}).status == 200
-    assert b.delete("/other").status == 200
 
 
 @pytest.mark.parametrize(
@@ -90,18 +49,7 @@ def test_hosts_with_different_numbers_of_shards_answer_alike(
         for client in clients:
             client.close()
 
-        requests = Requests(SEED)
-        recorded = [RecordedService(f"http://127.0.0.1:{one.port}") for one in hosts.services]
-        recorded[1].load(requests)
-        hosts.wait_equal()
-        num_good = 0
-        for path, body in requests.requests(num_requests):
-            answers = [service.ask(path, body) for service in recorded]
-            assert answers[0] == answers[1] == answers[2], (path, body)
-            num_good += answers[0][0] == 200
-        assert num_good > 0.7 * num_requests
-        for service in recorded:
-            service.close()
+        assert_alike(hosts, num_requests)
 
 
 def test_without_the_log_reads_go_on(tmp_path: Path, log: SharedLogServers) -> None:

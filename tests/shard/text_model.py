@@ -36,22 +36,28 @@ class Lists(NamedTuple):
     Attributes:
         entries_min: of terms that begin alike, from which they have a prefix list.
         dense_docs_min: from which a segment has bitsets for long lists.
-        docs_per_entry_max: of a list with a bitset.
+        docs_per_entry_max: of a term with a bitset.
         has_pairs: whether it is known where frequent words stand side by side.
+        docs_per_prefix_entry_max: of a prefix list with a bitset.
     """
 
     entries_min: int = prefix_lists.ENTRIES_MIN
     dense_docs_min: int = dense_lists.DOCS_MIN
     docs_per_entry_max: int = dense_lists.DOCS_PER_ENTRY_MAX
     has_pairs: bool = False
+    docs_per_prefix_entry_max: int = dense_lists.PREFIX_DOCS_PER_ENTRY_MAX
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
         """Let segments be made like this."""
         with (
             mock.patch.object(prefix_lists, "ENTRIES_MIN", self.entries_min),
+            mock.patch.object(prefix_lists, "ENTRIES_MAX", self.entries_min),
             mock.patch.object(dense_lists, "DOCS_MIN", self.dense_docs_min),
             mock.patch.object(dense_lists, "DOCS_PER_ENTRY_MAX", self.docs_per_entry_max),
+            mock.patch.object(
+                dense_lists, "PREFIX_DOCS_PER_ENTRY_MAX", self.docs_per_prefix_entry_max
+            ),
         ):
             yield
 

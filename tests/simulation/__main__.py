@@ -1,24 +1,32 @@
-"""Run simulations: `python -m tests.simulation SEED` shows one, `FIRST LAST` runs many."""
+"""Run simulations: `python -m tests.simulation SEED` shows one, `FIRST LAST` runs many.
+
+`hosts` or `placed` before the numbers: of several hosts that hold everything, or some shards each.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
 
+from tests.simulation.placed_hosts import simulate_placed
+from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import SimulationFailed, simulate
 
 
 def main() -> int:
     """Return the number of seeds that fail (1 at most)."""
-    first, *rest = map(int, sys.argv[1:])
+    kinds = {"hosts": simulate_hosts, "placed": simulate_placed}
+    words = sys.argv[1:]
+    simulation = kinds[words.pop(0)] if words[0] in kinds else simulate
+    first, *rest = map(int, words)
     if not rest:
-        print(simulate(first, is_verbose=True))
+        print(simulation(first, is_verbose=True))
         return 0
     failed = []
     started = time.monotonic()
     for seed in range(first, rest[0]):
         try:
-            outcome = simulate(seed)
+            outcome = simulation(seed)
         except SimulationFailed as error:
             failed.append(seed)
             print(str(error).splitlines()[0][:1500], flush=True)

@@ -5,6 +5,9 @@ publishes and requests. Confirmed entries are never lost, as a majority of serve
 a simulation asks for it (`truncate`). All else may go wrong: requests and confirmations are lost or
 late, requests arrive twice, messages to a follower are lost or come twice, consumers end,
 connections break, and for a while nobody leads.
+
+Hosts meet there too: what one publishes under a subject, those hear that have subscribed to it
+(`connects_hosts`), and there is a bucket for their table of shards.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from nats.errors import Error
 from nats.errors import TimeoutError as NatsTimeout
+from nats.js.errors import BucketNotFoundError, KeyNotFoundError, KeyWrongLastSequenceError
 
 from coordinator.replication.stream import LogAway, LogStream
 from tests.simulation.event_loop import EventLoop
@@ -29,6 +34,7 @@ from tests.simulation.world import Process, World
 
 LATENCY_SECONDS = 0.002
 HEARTBEAT_SECONDS = 0.5
+BUCKET_SECONDS = 5.0
 
 
 @dataclass
@@ -38,6 +44,12 @@ class Message:
     data: bytes = b""
     reply: str = ""
     headers: dict[str, str] | None = None
+    client: Client | None = None
+    """Who got it."""
+
+    async def respond(self, content: bytes) -> None:
+        assert self.client is not None
+        await self.client.publish(self.reply, content)
 
 
 @dataclass
@@ -81,6 +93,10 @@ class JetStream:
     clients: list[Client] = field(default_factory=list)
     ignores_ids: bool = False
     """A planted mistake: what is published again is another entry."""
+    connects_hosts: bool = False
+    """Whether hosts hear what others publish."""
+    rows: dict[str, dict[str, tuple[bytes, int]]] = field(default_factory=dict)
+    """By bucket and key: a value and its revision."""
     _by_id: dict[str, int] = field(default_factory=dict)
     _consumers: list[_Consumer] = field(default_factory=list)
     _names: Iterator[int] = field(default_factory=itertools.count)
@@ -140,6 +156,12 @@ class JetStream:
         self._later(partial(self._deliver, consumer))
         self._later(partial(self._beat, consumer), HEARTBEAT_SECONDS)
         return {"name": name}
+
+    def pass_on(self, sender: Client, subject: str, content: bytes, reply: str) -> None:
+        """Send a message to all who have subscribed to its subject."""
+        for client in self.clients:
+            if not client.is_gone and client.is_connected and subject in client.callbacks:
+                client.receive(subject, Message(content, reply, client=client))
 
     def _info(self) -> dict[str, Any]:
         return {
@@ -234,7 +256,7 @@ class Client:
         self._log = log
         self._loop = loop
         self._give_up = give_up
-        self._callbacks: dict[str, Any] = {}
+        self.callbacks: dict[str, Any] = {}
         self._last_arrival = 0.0
 
     @property
@@ -246,14 +268,46 @@ class Client:
         return self.process.is_dead
 
     def new_inbox(self) -> str:
-        return f"_INBOX.{id(self)}.{len(self._callbacks)}.{self._log.world.num_steps}"
+        return f"_INBOX.{id(self)}.{len(self.callbacks)}.{self._log.world.num_steps}"
 
     async def subscribe(self, subject: str, cb: Any, **limits: Any) -> _Subscription:
-        self._callbacks[subject] = cb
+        self.callbacks[subject] = cb
         return _Subscription(self, subject)
 
     async def publish(self, subject: str, content: bytes = b"", reply: str = "") -> None:
-        """Only the log is there to hear it: hosts do not meet otherwise."""
+        """Let hosts hear it, if they are there to."""
+        if self._log.connects_hosts:
+            self._log._later(partial(self._log.pass_on, self, subject, content, reply))
+
+    def jetstream(self) -> _Buckets:
+        return _Buckets(self)
+
+    async def at_the_leader(self, work: Callable[[], Any]) -> Any:
+        """Do something where the log is led; it may happen, and nobody here hears of it."""
+        log, world = self._log, self._log.world
+        done: asyncio.Future[Any] = self._loop.create_future()
+
+        def arrive() -> None:
+            if self.is_gone or not self.is_connected or world.now < log.away_until:
+                return
+            try:
+                found, error = work(), None
+            except Error as refusal:
+                found, error = None, refusal
+            if world.random.random() >= log.chances.lost_confirmation:
+                log._later(partial(come_back, found, error))
+
+        def come_back(found: Any, error: Error | None) -> None:
+            if not self.is_gone and self.is_connected:
+                self._loop.call_soon(_settle, done, found, error)
+
+        if world.random.random() >= log.chances.lost_request:
+            log._later(arrive)
+        try:
+            async with asyncio.timeout(BUCKET_SECONDS):
+                return await done
+        except TimeoutError:
+            raise NatsTimeout from None
 
     async def close(self) -> None:
         self._log.end_consumers(self)
@@ -267,9 +321,19 @@ class Client:
     ) -> Message:
         log, world = self._log, self._log.world
         answered: asyncio.Future[Message] = self._loop.create_future()
+        inbox = self.new_inbox()
+
+        async def take(message: Message) -> None:
+            _answer(answered, message)
+
+        if log.connects_hosts:
+            self.callbacks[inbox] = take
 
         def arrive() -> None:
             if self.is_gone or not self.is_connected:
+                return
+            if f"{log.name}.peers." in subject:
+                log.pass_on(self, subject, content, inbox)
                 return
             answer = log.handle(self, subject, content, headers)
             if answer is None:
@@ -291,6 +355,8 @@ class Client:
                 return await answered
         except TimeoutError:
             raise NatsTimeout from None
+        finally:
+            self.callbacks.pop(inbox, None)
 
     def receive(self, subject: str, message: Message) -> None:
         """Let a message set out to this client; messages stay in order."""
@@ -302,7 +368,7 @@ class Client:
         world.call_at(at, partial(self._arrive, subject, message))
 
     def _arrive(self, subject: str, message: Message) -> None:
-        callback = self._callbacks.get(subject)
+        callback = self.callbacks.get(subject)
         if callback is not None and not self.is_gone and self.is_connected:
             self._loop.call_soon(lambda: self._loop.create_task(callback(message)))
 
@@ -322,7 +388,80 @@ class _Subscription:
     subject: str
 
     async def unsubscribe(self) -> None:
-        self.client._callbacks.pop(self.subject, None)
+        self.client.callbacks.pop(self.subject, None)
+
+
+@dataclass
+class _Entry:
+    """A row of a bucket."""
+
+    value: bytes
+    revision: int
+
+
+@dataclass
+class _Buckets:
+    """Stands for `nats.js.JetStreamContext`, as far as buckets go."""
+
+    client: Client
+
+    async def key_value(self, bucket: str) -> _Bucket:
+        def find() -> None:
+            if bucket not in self.client._log.rows:
+                raise BucketNotFoundError
+
+        await self.client.at_the_leader(find)
+        return _Bucket(self.client, bucket)
+
+    async def create_key_value(self, *, bucket: str, **options: Any) -> _Bucket:
+        await self.client.at_the_leader(lambda: self.client._log.rows.setdefault(bucket, {}))
+        return _Bucket(self.client, bucket)
+
+
+@dataclass
+class _Bucket:
+    """Stands for `nats.js.kv.KeyValue`."""
+
+    client: Client
+    name: str
+
+    @property
+    def _rows(self) -> dict[str, tuple[bytes, int]]:
+        return self.client._log.rows[self.name]
+
+    async def get(self, key: str) -> _Entry:
+        def find() -> _Entry:
+            if key not in self._rows:
+                raise KeyNotFoundError
+            return _Entry(*self._rows[key])
+
+        found: _Entry = await self.client.at_the_leader(find)
+        return found
+
+    async def create(self, key: str, value: bytes) -> None:
+        await self._put(key, value, 0)
+
+    async def update(self, key: str, value: bytes, revision: int) -> None:
+        await self._put(key, value, revision)
+
+    async def _put(self, key: str, value: bytes, revision: int) -> None:
+        def put() -> None:
+            former = self._rows.get(key, (b"", 0))[1]
+            if former != revision:
+                raise KeyWrongLastSequenceError
+            self._rows[key] = (value, former + 1)
+            self.client._log.world.note(f"the bucket has {value.decode()}")
+
+        await self.client.at_the_leader(put)
+
+
+def _settle(done: asyncio.Future[Any], found: Any, error: Error | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(found)
+    else:
+        done.set_exception(error)
 
 
 def _answer(answered: asyncio.Future[Message], message: Message) -> None:

@@ -119,6 +119,7 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
             token_bytes=world.random.randbytes,
             token_hex=lambda size: world.random.randbytes(size).hex(),
             randbits=world.random.getrandbits,
+            randbelow=world.random.randrange,
         ),
         gc: StandIn(gc, collect=lambda: 0, freeze=lambda: None),
         sys: StandIn(sys, setswitchinterval=lambda seconds: None),

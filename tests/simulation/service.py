@@ -27,6 +27,8 @@ import coordinator.routes.search
 import shard.process.server
 from common import data_directory
 from common.shard_settings import ShardSettings
+from coordinator.cluster.placed_shards import shown_shards
+from coordinator.replication.position import shards_to_run
 from coordinator.settings import Settings
 from tests.simulation.event_loop import EventLoop
 from tests.simulation.network import Network
@@ -35,6 +37,7 @@ from tests.simulation.world import Process, World
 
 PORT = 3_000
 START_SECONDS_MAX = 1.0
+LOOK_SECONDS = 0.3
 UNWINDINGS_MAX = 20
 _MEMORY = Path("/dev/shm")
 
@@ -52,6 +55,11 @@ class Machine:
         result_cache_bytes: of the coordinator.
         beside: another host of the same world, if this is not the first one.
         log_url: of the log that several hosts share; empty: this host is alone.
+        shards_here: ordinals of the shards that this host holds; empty: all.
+
+    Attributes:
+        is_down: nothing of this host is started again before it is False.
+        slots: of the processes that run here: ordinals of shards, and -1, the coordinator.
     """
 
     def __init__(
@@ -63,6 +71,7 @@ class Machine:
         *,
         beside: Machine | None = None,
         log_url: str = "",
+        shards_here: tuple[int, ...] = (),
     ) -> None:
         self.world = world
         self.num_shards = num_shards
@@ -78,9 +87,13 @@ class Machine:
             log_url=log_url,
             log_create=True,
             log_compare_seconds=3.0,
+            shards_here=shown_shards(shards_here),
+            shards_of=num_shards if shards_here else 0,
+            rpc_listen=f"127.0.0.1:{PORT + 100 + self.number}",
         )
-        self.shards: list[Process] = []
-        self.coordinator: Process
+        self.slots = {-1, *self.settings.own_shards}
+        self.is_down = False
+        self._processes: dict[int, Process] = {}
         self.loops: list[EventLoop] = []
         self._shard_settings = shard_settings
         self.deaths: list[Process] = []
@@ -98,11 +111,14 @@ class Machine:
         self._stack.callback(shutil.rmtree, self.data, ignore_errors=True)
         data_directory.create(self.data)
         data_directory.read_or_create_secret(self.data)
-        self.shards = [self._start_shard(number) for number in range(self.num_shards)]
-        self.coordinator = self._start_coordinator()
+        for number in self.settings.own_shards:
+            self._processes[number] = self._start_shard(number)
+        self._processes[-1] = self._start_coordinator()
         keepers = self.world.new_process(f"keeper{self._suffix}")
         for slot in range(-1, self.num_shards):
             self.world.spawn(keepers, str(slot), partial(self._keep, slot))
+        if self.settings.has_placed_shards:
+            self.world.spawn(keepers, "supervisor", self._supervise)
         return self
 
     def __exit__(
@@ -127,6 +143,15 @@ class Machine:
         self._stack.close()
 
     # --- processes
+
+    @property
+    def shards(self) -> list[Process]:
+        """Processes of shards, by ordinal."""
+        return [self._processes[one] for one in sorted(self.slots & self._processes.keys() - {-1})]
+
+    @property
+    def coordinator(self) -> Process:
+        return self._processes[-1]
 
     def start(
         self, name: str, main: Callable[[], Coroutine[Any, Any, Any]]
@@ -182,17 +207,55 @@ class Machine:
         """Start a shard (or the coordinator, -1) again whenever it has ended."""
         world = self.world
         while True:
-            process = self.coordinator if slot < 0 else self.shards[slot]
-            world.pause(partial(_has_gone, process))
-            if process.status not in (None, 0, shard.process.server.EXIT_STORAGE_FAILED):
-                raise AssertionError(f"{process.name} ended with status {process.status}")
-            self._close_environments(process)
+            process = self._processes.get(slot)
+            if process is not None:
+                world.pause(partial(_has_gone, process))
+                if process.status not in (None, 0, shard.process.server.EXIT_STORAGE_FAILED):
+                    raise AssertionError(f"{process.name} ended with status {process.status}")
+                self._close_environments(process)
             world.pause(at=world.now + world.random.uniform(0, START_SECONDS_MAX))
-            if slot < 0:
-                self.coordinator = self._start_coordinator()
-            else:
-                self.shards[slot] = self._start_shard(slot)
-            world.note(f"started {process.name} again")
+            if self.is_down or slot not in self.slots:
+                world.pause(lambda: not self.is_down and slot in self.slots)
+            started = self._start_coordinator() if slot < 0 else self._start_shard(slot)
+            self._processes[slot] = started
+            world.note(f"started {started.name} again")
+
+    def _supervise(self) -> None:
+        """Start and end processes of shards as replica.json says, while the host runs."""
+        world = self.world
+        while True:
+            world.pause(at=world.now + world.random.uniform(0, 2 * LOOK_SECONDS))
+            if self.is_down:
+                continue
+            wanted = {-1, *shards_to_run(self.settings)}
+            gone = self.slots - wanted
+            self.slots = wanted
+            for slot in gone & self._processes.keys():
+                process = self._processes[slot]
+                world.note(f"SIGTERM to {process.name}, which has left")
+                if not process.is_dead:
+                    self.loop_of(process).terminate()
+
+    def restart(self, why: str, change: Callable[[], Any]) -> None:
+        """End all processes of this host, change something, and start again; called on a strand.
+
+        Args:
+            why: for the trace.
+            change: called while nothing of the host runs; returns a coroutine to be run then.
+        """
+        world = self.world
+        self.is_down = True
+        processes = list(self._processes.values())
+        for process in processes:
+            world.kill(process, why)
+        world.pause(lambda: all(map(_has_gone, processes)))
+        for process in processes:
+            self._close_environments(process)
+        first = self.start(f"joiner{self._suffix}", change)[0]
+        world.pause(partial(_has_gone, first))
+        if self.settings.has_placed_shards:
+            self.slots = {-1, *shards_to_run(self.settings)}
+        self.is_down = False
 
     def _close_environments(self, process: Process) -> None:
         for environment in process.environments:

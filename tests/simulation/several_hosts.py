@@ -7,7 +7,7 @@ together is what one host promises alone, and the same check judges.
 from __future__ import annotations
 
 import asyncio
-import gc
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from tests.simulation.client import Client, Reply
 from tests.simulation.history import History
 from tests.simulation.jetstream import Chances, JetStream
 from tests.simulation.service import PORT, Machine
-from tests.simulation.simulation import Outcome, SimulationFailed, heal, run_all, turned_knobs
+from tests.simulation.simulation import Outcome, explained, heal, run_all, turned_knobs
 from tests.simulation.workload import SILENCE, Actor, Misfortune
 from tests.simulation.world import World
 
@@ -58,6 +58,11 @@ class SharedActor(Actor):
             self._see(reply.json.get("seq") or meta.get("seq") or 0)
         return reply
 
+    def go_to(self, number: int) -> None:
+        """Use a host from now on, which must show what the log has."""
+        self._at = number
+        self._see(self._log.last_seq)
+
     def _see(self, seq: int) -> None:
         self._seen[0] = max(self._seen[0], seq)
 
@@ -90,6 +95,22 @@ def misfortune_of_log(world: World, log: JetStream, misfortune: Misfortune) -> N
                 client.cut(seconds)
 
 
+def mend(log: JetStream, machines: Sequence[Machine], misfortunes: Sequence[Misfortune]) -> None:
+    """Let nothing go wrong any more, of the log and of the hosts."""
+    log.chances = Chances()
+    log.away_until = 0.0
+    for machine, misfortune in zip(machines, misfortunes, strict=True):
+        misfortune.is_over = True
+        heal(machine)
+
+
+def read_everywhere(machine: Machine, actor: SharedActor) -> None:
+    """Have a client read all that is in the log, from one host after the other."""
+    for number in range(NUM_HOSTS):
+        actor.go_to(number)
+        run_all(machine, actor.read_in_the_end())
+
+
 def simulate_hosts(seed: int, *, is_verbose: bool = False, ignores_ids: bool = False) -> Outcome:
     """Run one simulation of three hosts.
 
@@ -97,18 +118,8 @@ def simulate_hosts(seed: int, *, is_verbose: bool = False, ignores_ids: bool = F
         SimulationFailed: with the seed and the end of the trace.
     """
     world = World(seed, is_verbose=is_verbose)
-    gc.collect()
-    gc.disable()
-    try:
-        with turned_knobs(world.random):
-            return _simulate(world, ignores_ids=ignores_ids)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        trace = "\n".join(world.trace)
-        raise SimulationFailed(f"seed {seed}: {type(error).__name__}: {error}\n{trace}") from error
-    finally:
-        gc.enable()
+    with explained(world, f"python -m tests.simulation hosts {seed}"), turned_knobs(world.random):
+        return _simulate(world, ignores_ids=ignores_ids)
 
 
 def _simulate(world: World, *, ignores_ids: bool) -> Outcome:
@@ -140,22 +151,7 @@ def _simulate(world: World, *, ignores_ids: bool) -> Outcome:
             world.spawn(keeper, "chance", misfortune.run)
         world.spawn(keeper, "log", partial(misfortune_of_log, world, log, misfortunes[0]))
         run_all(first, *(actor.run() for actor in actors))
-        log.chances = Chances()
-        log.away_until = 0.0
-        for machine, misfortune in zip(machines, misfortunes, strict=True):
-            misfortune.is_over = True
-            heal(machine)
-        for number in range(NUM_HOSTS):
-            actors[0]._at = number
-            actors[0]._see(log.last_seq)
-            run_all(first, actors[0].read_in_the_end())
+        mend(log, machines, misfortunes)
+        read_everywhere(first, actors[0])
         history.check()
-    return Outcome(
-        world.digest,
-        world.num_steps,
-        history.num_acknowledged,
-        sum(one.seq is None for own in history.writes.values() for one in own),
-        len(history.reads) + len(history.gets),
-        len(first.deaths),
-        world.now - 1_000,
-    )
+    return Outcome.of(world, history, first)

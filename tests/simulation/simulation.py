@@ -32,6 +32,7 @@ KNOBS: Final[dict[str, tuple[int, ...]]] = {
     "shard.segment.prefix_lists.ENTRIES_MIN": (1, 4, 8_192),
     "shard.segment.bitset_postings.DOCS_MIN": (1, 4_096),
     "shard.segment.bitset_postings.DOCS_PER_ENTRY_MAX": (2, 16),
+    "shard.segment.bitset_postings.PREFIX_DOCS_PER_ENTRY_MAX": (2, 16),
     "shard.partition.merge_policy.TIER_DOCS_MIN": (1, 4, 128),
     "shard.partition.merge_policy.DELETED_DOCS_MIN": (0, 1_000),
     "coordinator.read.scatter.INLINE_HITS_MAX": (0, 40),
@@ -51,6 +52,19 @@ class Outcome:
     num_deaths: int
     seconds: float
 
+    @classmethod
+    def of(cls, world: World, history: History, machine: Machine) -> Outcome:
+        """Return the outcome of a simulation; deaths are counted of one machine."""
+        return cls(
+            world.digest,
+            world.num_steps,
+            history.num_acknowledged,
+            sum(one.seq is None for own in history.writes.values() for one in own),
+            len(history.reads) + len(history.gets),
+            len(machine.deaths),
+            world.now - 1_000,
+        )
+
 
 class SimulationFailed(AssertionError):
     """A simulation shows a mistake; says how to see it again."""
@@ -63,19 +77,32 @@ def simulate(seed: int, *, is_verbose: bool = False) -> Outcome:
         SimulationFailed: with the seed and the end of the trace.
     """
     world = World(seed, is_verbose=is_verbose)
+    with explained(world, f"python -m tests.simulation {seed}"), turned_knobs(world.random):
+        return _simulate(world)
+
+
+@contextmanager
+def explained(world: World, command: str = "") -> Iterator[None]:
+    """Simulate in the body of a `with`; a failure shows the end of the trace.
+
+    Args:
+        world: of the simulation.
+        command: runs it again.
+
+    Raises:
+        SimulationFailed: the body fails.
+    """
     gc.collect()
     gc.disable()  # when garbage goes must not depend on what ran before
     try:
-        with turned_knobs(world.random):
-            return _simulate(world)
+        yield
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        trace = "\n".join(world.trace)
-        raise SimulationFailed(
-            f"seed {seed}: {type(error).__name__}: {error}\n{trace}\n"
-            f"again: python -m tests.simulation {seed}"
-        ) from error
+        lines = [f"seed {world.seed}: {type(error).__name__}: {error}", *world.trace]
+        if command:
+            lines.append(f"again: {command}")
+        raise SimulationFailed("\n".join(lines)) from error
     finally:
         gc.enable()
 
@@ -107,16 +134,7 @@ def _simulate(world: World) -> Outcome:
             world.kill(process, "killed in the end")
         run_all(machine, actors[0].read_in_the_end())
         history.check()
-    unknown = sum(one.seq is None for own in history.writes.values() for one in own)
-    return Outcome(
-        world.digest,
-        world.num_steps,
-        history.num_acknowledged,
-        unknown,
-        len(history.reads) + len(history.gets),
-        len(machine.deaths),
-        world.now - 1_000,
-    )
+    return Outcome.of(world, history, machine)
 
 
 def run_all(machine: Machine, *jobs: Any) -> None:

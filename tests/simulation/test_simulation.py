@@ -13,13 +13,21 @@ from typing import Any
 import pytest
 
 from common.deadline import Deadline
+from common.errors import Unavailable
 from common.protocol.messages import ApplyResponse
+from common.protocol.methods import Method
+from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ShardHost
 from coordinator.cluster.shard_client import ShardState
+from coordinator.process import joining
+from coordinator.replication import moving, transfer
 from coordinator.replication.applying import Applier
+from coordinator.replication.gateway import Gateway
+from coordinator.replication.moving import Mover
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.stream import Position, StreamMessage, _Order
 from coordinator.write.write_queue import WriteQueue
 from shard.storage.environment import Environment
+from tests.simulation.placed_hosts import simulate_placed, simulate_start_after_power_cut
 from tests.simulation.service import PORT
 from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import Outcome, SimulationFailed, simulate
@@ -134,6 +142,30 @@ def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible(
     assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
 
 
+PLACED_SEEDS = (11, 31)
+PLACED_SEEDS_LONG = range(100, 500)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("seed", PLACED_SEEDS)
+def test_every_answer_of_hosts_that_hold_some_shards_is_admissible(seed: int) -> None:
+    outcome = simulate_placed(seed)
+
+    assert outcome.num_reads > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3_600)
+def test_every_answer_of_hosts_that_hold_some_shards_in_hundreds_of_simulations() -> None:
+    num_acknowledged = acknowledged_in_all(simulate_placed, PLACED_SEEDS_LONG)
+    assert num_acknowledged > 3 * len(PLACED_SEEDS_LONG)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_hosts_that_start_do_not_wait_for_each_others_shards() -> None:
+    simulate_start_after_power_cut(1)
+
+
 TRUNCATION_SEEDS = range(1, 5)
 TRUNCATION_SEEDS_LONG = range(100, 300)
 
@@ -211,5 +243,93 @@ class TestMistakesOfSeveralHostsAreFound:
             return ApplyResponse(b"")
 
         monkeypatch.setattr(Applier, "_apply_part", apply_part)
+
+        assert self._is_found()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+class TestMistakesOfPlacedShardsAreFound:
+    """What is planted into the ways between hosts that hold some shards each."""
+
+    SEEDS = range(1, 60)
+
+    def _is_found(self) -> bool:
+        for seed in self.SEEDS:
+            try:
+                simulate_placed(seed)
+            except SimulationFailed:
+                return True
+            finally:
+                gc.collect()
+        return False
+
+    def test_a_write_that_is_answered_before_a_copy_of_each_of_its_shards_has_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = PlacedShards.update
+
+        def update(placed: PlacedShards) -> None:
+            real(placed)
+            if placed.hosts[0].applied > placed.floor:
+                placed.floor = placed.hosts[0].applied
+                placed.on_floor(placed.floor)
+
+        monkeypatch.setattr(PlacedShards, "update", update)
+        self._read_whatever_there_is(monkeypatch)
+
+        assert self._is_found()
+
+    @pytest.mark.long
+    @pytest.mark.timeout(3_600)
+    def test_a_copy_that_is_read_before_it_has_the_state(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._read_whatever_there_is(monkeypatch)
+
+        assert self._is_found()
+
+    def _read_whatever_there_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def can_read(shard: PlacedShard, host: ShardHost | None) -> bool:
+            return host is not None and host.kept_from(shard.shard) is not None
+
+        def read(gateway: Gateway, shard: int, method: Method[Any, Any], params: Any) -> Any:
+            client = gateway._cluster.here.get(shard)
+            if client is None:
+                raise Unavailable("not here")
+            return client.call(method, params)
+
+        def preference(shard: PlacedShard, host: ShardHost) -> Any:
+            return (-host.applied,)  # who lags most
+
+        monkeypatch.setattr(PlacedShard, "_can_read", can_read)
+        monkeypatch.setattr(PlacedShard, "_preference", preference)
+        monkeypatch.setattr(Gateway, "_read", read)
+
+    @pytest.mark.long
+    @pytest.mark.timeout(3_600)
+    def test_a_shard_that_is_taken_is_followed_from_too_late(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = transfer.take_snapshot
+
+        async def take(*arguments: Any) -> Position:
+            position = await real(*arguments)
+            return Position(position.seq + 10, 0)
+
+        monkeypatch.setattr(joining, "take_snapshot", take)
+        monkeypatch.setattr(moving, "take_snapshot", take)
+
+        assert self._is_found()
+
+    @pytest.mark.long
+    @pytest.mark.timeout(3_600)
+    def test_a_shard_that_joins_without_all_entries(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = Mover._apply
+
+        async def apply(mover: Mover, shard: int, client: Any, message: Any, pieces: Any) -> None:
+            if message.seq % 3:
+                await real(mover, shard, client, message, pieces)
+
+        monkeypatch.setattr(Mover, "_apply", apply)
 
         assert self._is_found()

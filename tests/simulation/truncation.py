@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import gc
 import json
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -24,7 +23,7 @@ from tests.simulation.client import Client, Reply
 from tests.simulation.jetstream import Client as Connection
 from tests.simulation.jetstream import JetStream
 from tests.simulation.service import PORT, Machine
-from tests.simulation.simulation import SimulationFailed, run_all
+from tests.simulation.simulation import explained, run_all
 from tests.simulation.workload import EVERYTHING, INDEX, READY_SECONDS
 from tests.simulation.world import World
 
@@ -45,17 +44,8 @@ def simulate_truncation(seed: int, *, is_verbose: bool = False) -> int:
     """
     world = World(seed, is_verbose=is_verbose)
     world.expected_errors.add("this host stops serving")
-    gc.collect()
-    gc.disable()
-    try:
+    with explained(world):
         return _simulate(world)
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        trace = "\n".join(world.trace)
-        raise SimulationFailed(f"seed {seed}: {type(error).__name__}: {error}\n{trace}") from error
-    finally:
-        gc.enable()
 
 
 def _simulate(world: World) -> int:

@@ -43,7 +43,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Found:
-    """What an engine found: items as JSON bytes."""
+    """Hits of an engine: items as JSON bytes."""
 
     total: int
     facets: dict[str, list[tuple[str, int]]]
@@ -74,7 +74,7 @@ def _range(name: str, ends: str) -> tuple[str, float, float]:
 
 
 def run(engine: Any, search: Search) -> bytes:
-    """Search; facets that leave out their own filter take one more search each, as everywhere."""
+    """Search; facets that ignore their own filter take one more search each, as everywhere."""
     own = [name for name, _ in search.filters if search.is_disjunctive and name in search.facets]
     rest = tuple(name for name in search.facets if name not in own)
     found: Found = engine.search(replace(search, facets=rest))

@@ -1,4 +1,4 @@
-"""One build of the extension: plan, compile what is not there yet with all processors, link.
+"""One build of the extension: plan, compile missing parts with all processors, link.
 
     plan            which kernels there are, by what their result is named       `plan`
     front end       each kernel, after those that it calls                       `front_end`
@@ -41,7 +41,7 @@ _TOLD_EVERY_SECONDS: Final = 5.0
 
 
 class CannotBuild(Exception):
-    """Says what is missing, or what fails."""
+    """The build cannot run; the message names the missing tool or the failure."""
 
 
 def build_folder() -> Path:
@@ -76,7 +76,7 @@ def build(
     with _alone(folder):
         if not modules and sources.is_current(extension):
             return
-        # Before anything imports the decorator, which would load what is being built.
+        # Before anything imports the decorator, which would load the extension that is being built.
         os.environ["FACETD_KERNELS"] = "record-checked" if is_checked else "record"
         gc.disable()  # the tools make millions of objects that live as long as the build
         from common.kernels.build.front_end import CannotCompile, CannotEnter
@@ -164,7 +164,7 @@ class _Build:
                     _tell(f"compiled {done} of {total} parts")
 
     def _find_tasks(self) -> None:
-        """Find what is not there, and what each waits for."""
+        """Find the missing parts, and the tasks for which each waits."""
         from common.kernels.build.front_end import result_paths
         from common.kernels.build.machine_code import object_path
 
@@ -190,7 +190,7 @@ class _Build:
             heapq.heappush(self._ready, task)
 
     def _release(self, task: _Task) -> None:
-        """Let go what has waited for a task."""
+        """Release the tasks that waited for one."""
         if task.level:
             return
         for waiting in [one for one, names in self._waits.items() if task.name in names]:

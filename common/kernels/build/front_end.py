@@ -48,7 +48,7 @@ from common.kernels.signatures import signatures_of
 
 types: Final[Any] = _numba_types  # its stubs lack most of what its types have
 _REASON_CHARS_MAX: Final = 400
-"""Of numba's error that are shown."""
+"""Characters of numba's error that are shown."""
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
 _SLOTS: Final = _I64.as_pointer()

@@ -212,7 +212,7 @@ def _numba_folders() -> list[Path]:
 
 
 def _try(extension: Path) -> None:
-    """Let another process load what was made: nothing that it needs may be missing."""
+    """Load the result in another process: no symbol that it needs may be missing."""
     program = f"""
 import importlib.util as u
 spec = u.spec_from_file_location({extension.name.partition(".")[0]!r}, {str(extension)!r})

@@ -21,7 +21,7 @@ def machine_of(processor: str) -> Any:
 
 
 def simplify_kernel(module: Any) -> None:
-    """Remove what a kernel does not reach, and simplify each of its functions by itself."""
+    """Remove code that a kernel does not reach, and simplify each of its functions by itself."""
     machine = machine_of("")
     cheap = _passes(machine, 0, vectorizes=False)
     manager = cheap.getModulePassManager()

@@ -163,7 +163,7 @@ class _Planner:
         return self._interfaces[name]
 
     def _describe(self, value: Any, what: str) -> Any:
-        """Return what stands for a global name's value."""
+        """Return the key of a global name's value."""
         import numpy as np
 
         if id(value) in self._names:
@@ -207,7 +207,7 @@ def _names_of(code: CodeType) -> Iterator[str]:
 
 
 def _describe_code(function: Any) -> Any:
-    """Return what a function does, without where it stands and what is said of it."""
+    """Return a function's behaviour, without its position and comments."""
 
     def describe(code: CodeType, documentation: str | None) -> Any:
         constants = [

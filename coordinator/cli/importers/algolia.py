@@ -1,6 +1,7 @@
 """Algolia: an export of records (an array, or one per line) and its settings.
 
-FILE with --settings SETTINGS.json      as returned by getSettings or exported by its dashboard
+FILE with --settings SETTINGS.json      as returned by getSettings, or {"settings": …, "rules": …,
+                                        "synonyms": …} as its command line exports them
 """
 
 from __future__ import annotations
@@ -9,6 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from common.configuration import GEO_FIELD
+from common.configuration_parser import parse_configuration
+from common.errors import ServiceError
+from common.limits import DEFAULT_LIMITS
+from coordinator.algolia import settings as index_settings
+from coordinator.algolia.rules import RULES
+from coordinator.algolia.stored import ObjectKind, stored_entry, written
+from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.cli.importers.imported import (
     FACET_SIZE_MAX,
     Imported,
@@ -16,7 +25,6 @@ from coordinator.cli.importers.imported import (
     read_items,
     read_object,
     weighted,
-    with_id,
 )
 
 _MODIFIER: Final = re.compile(r"(\w+)\((.*)\)")
@@ -31,6 +39,11 @@ _KNOWN: Final = (
     *("highlightPostTag", "snippetEllipsisText", "alternativesAsExact", "attributesToHighlight"),
     *("attributesToSnippet", "queryType", "optionalWords", "advancedSyntax", "userData"),
 )
+_DEFAULTS: Final = (
+    *("hitsPerPage", "attributeForDistinct", "distinct", "attributesToRetrieve", "userData"),
+    *("attributesToHighlight", "attributesToSnippet", "highlightPreTag", "highlightPostTag"),
+    *("snippetEllipsisText", "maxValuesPerFacet", "advancedSyntax", "optionalWords"),
+)
 _RANKING: Final = [
     *("typo", "geo", "words", "filters", "proximity", "attribute", "exact", "custom")
 ]
@@ -41,10 +54,17 @@ def read(name: str, settings: str | None) -> list[Imported]:
 
     def items() -> Iterator[dict[str, Any]]:
         for record in read_items(name):
-            yield with_id(record, record.get("objectID"), "objectID")
+            yield imported.with_id(record, record.get("objectID"), "objectID")
 
-    imported = Imported("", items)
-    convert(read_object(settings) if settings else {}, imported)
+    imported = Imported("", items, {"geo_fields": ["_geoloc", GEO_FIELD]})
+    document = read_object(settings) if settings else {}
+    inner = document.get("settings")
+    if isinstance(inner, dict):  # {"settings": …, "rules": …, "synonyms": …}
+        convert(inner, imported)
+        for kind in (RULES, SYNONYMS):
+            _convert_objects(document.get(kind.name) or [], kind, imported)
+    else:
+        convert(document, imported)
     if not settings:
         imported.notes.append("settings: none were given (--settings FILE)")
     return [imported]
@@ -104,6 +124,7 @@ def convert(settings: dict[str, Any], imported: Imported) -> None:
         notes.append(
             f"attributeForDistinct: search with distinct={settings['attributeForDistinct']}"
         )
+    _keep_defaults(settings, imported)
     for name in ("attributesToRetrieve", "unretrievableAttributes"):
         if settings.get(name) not in (None, [], ["*"]):
             notes.append(f"{name}: search with the parameter fields or exclude_fields")
@@ -114,3 +135,33 @@ def _split(text: str) -> tuple[str, str]:
     """Return modifier and path of `searchable(brand)`; the modifier may be empty."""
     found = _MODIFIER.fullmatch(text)
     return (found[1], found[2]) if found else ("", text)
+
+
+def _keep_defaults(settings: dict[str, Any], imported: Imported) -> None:
+    """Keep what searches by Algolia's protocol take as defaults; note what they cannot honour."""
+    for name in _DEFAULTS:
+        if name not in settings:
+            continue
+        parsed, _ = parse_configuration(imported.configuration, DEFAULT_LIMITS)
+        try:
+            imported.configuration = index_settings.changed(
+                imported.configuration, {name: settings[name]}, parsed, DEFAULT_LIMITS
+            )
+        except ServiceError as error:
+            imported.notes.append(error.message)
+
+
+def _convert_objects(objects: Any, kind: ObjectKind, imported: Imported) -> None:
+    """Convert rules or synonyms; note those without an equivalent."""
+    entries = []
+    for i, one in enumerate(objects if isinstance(objects, list) else []):
+        id_ = one.get("objectID", i) if isinstance(one, dict) else i
+        try:
+            _, entry = stored_entry(one, kind, f"{kind.name} {id_}")
+            parse_configuration({kind.name: list(entry.native)}, DEFAULT_LIMITS)
+        except ServiceError as error:
+            imported.notes.append(error.message)
+        else:
+            entries.append(entry)
+    if entries:
+        imported.configuration = written(imported.configuration, kind, entries)

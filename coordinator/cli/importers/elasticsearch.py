@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from common.configuration import LANGUAGES
+from common.option_forms import LANGUAGES
 from coordinator.cli.importers.imported import (
     Imported,
     fetch_object,
     read_items,
     read_object,
-    with_id,
 )
 from coordinator.cli.sources.opening import is_url
 from coordinator.cli.sources.source import SourceError
@@ -109,11 +108,11 @@ def _index(name: str, mapping: dict[str, Any], hits: Callable[[], Any]) -> Impor
             if not isinstance(source, dict):
                 raise SourceError(f"a hit has no _source: {str(hit)[:80]}")
             if "_id" in hit:
-                yield with_id(source, hit["_id"], "_id")
+                yield imported.with_id(source, hit["_id"], "_id")
             else:
-                yield source
+                yield imported.with_points(source)
 
-    imported = Imported(name, items)
+    imported = Imported(name, items, has_longitude_first=True)
     found = mapping
     if "mappings" not in found and len(found) >= 1:
         inner = next(iter(found.values()))  # {"<index>": {"mappings": …}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,13 +13,19 @@ from typing import Any, Final
 import orjson
 
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
-from common.configuration import parse_typo_lengths
+from common.option_forms import parse_typo_lengths
 from coordinator.cli.sources.opening import Opened
 from coordinator.cli.sources.source import SourceError
 
 PIECE_BYTES: Final = 256 * 1024
 FACET_SIZE_MAX: Final = 1_000
 URL_SECONDS: Final = 120.0
+
+
+OWN_ID: Final = "own_id"
+"""Where an item keeps its field `id`, if another one of its fields is its id."""
+_WKT_POINT: Final = re.compile(r"\s*POINT\s*\(\s*(\S+)\s+(\S+)\s*\)\s*\Z", re.IGNORECASE)
+_TWO: Final = 2
 
 
 @dataclass(slots=True)
@@ -30,12 +37,96 @@ class Imported:
         items: yields the items, each with its `id`.
         configuration: the settings that have an equivalent.
         notes: the settings that have none, each with what to do instead.
+        has_longitude_first: whether a point of two numbers begins with the longitude.
+        num_own_ids: of items so far, each with a field `id` beside its id.
+        num_no_points: of values so far that are no points, in fields of points.
     """
 
     name: str
     items: Callable[[], Iterable[dict[str, Any]]]
     configuration: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    has_longitude_first: bool = False
+    num_own_ids: int = 0
+    num_no_points: int = 0
+
+    def with_id(
+        self, item: Mapping[str, Any], value: Any, former: str, *, keeps_former: bool = False
+    ) -> dict[str, Any]:
+        """Return an item with its id under our name, and its points in our form.
+
+        Args:
+            item: as the other engine has it.
+            value: its id.
+            former: the field of the id there.
+            keeps_former: whether that field is one of its own as well.
+
+        Raises:
+            SourceError: it has no value that is valid as an id.
+        """
+        if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "":
+            raise SourceError(
+                f"an item has no {former!r} that can be its id: {str(dict(item))[:100]}"
+            )
+        if isinstance(value, int) and value < 0:
+            value = str(value)
+        dropped = ("id",) if keeps_former else ("id", former)
+        result = {"id": value, **{name: one for name, one in item.items() if name not in dropped}}
+        own = item.get("id")
+        if own is not None and str(own) != str(value):
+            self.num_own_ids += 1
+            result.setdefault(OWN_ID, own)
+        return self.with_points(result)
+
+    def with_points(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return an item with the values of its fields of points as {"lat": …, "lng": …}."""
+        for path in (*self.configuration.get("geo_fields", ()), "_geo"):
+            item = self._with_points(item, path.split("."))
+        return item
+
+    def _with_points(self, value: Any, names: list[str]) -> Any:
+        if isinstance(value, list) and names:
+            return [self._with_points(one, names) for one in value]
+        if names:
+            if not isinstance(value, dict) or names[0] not in value:
+                return value
+            return {**value, names[0]: self._with_points(value[names[0]], names[1:])}
+        if value is None or (found := self._point(value)) is not None:
+            return value if value is None else found
+        if isinstance(value, list) and any(isinstance(one, (list, dict, str)) for one in value):
+            return [self._with_points(one, names) for one in value]
+        self.num_no_points += 1
+        return value
+
+    def _point(self, value: Any) -> dict[str, float] | None:
+        """Return a point in any of the forms that engines take; None if it is none."""
+        if isinstance(value, dict):
+            if value.get("type") == "Point":
+                return _as_point(value.get("coordinates"), has_longitude_first=True)
+            lng = value.get("lng", value.get("lon"))
+            return _as_point([value.get("lat"), lng])
+        if isinstance(value, str):
+            wkt = _WKT_POINT.match(value)
+            if wkt is not None:
+                return _as_point(list(wkt.groups()), has_longitude_first=True)
+            return _as_point(value.split(","))
+        if isinstance(value, list) and all(type(one) in (int, float) for one in value):
+            return _as_point(value, has_longitude_first=self.has_longitude_first)
+        return None
+
+    def remarks(self) -> list[str]:
+        """Return what was noticed among the items."""
+        found = []
+        if self.num_own_ids:
+            found.append(
+                f"{self.num_own_ids:,} items had another value in a field id: it is {OWN_ID} now"
+            )
+        if self.num_no_points:
+            found.append(
+                f"{self.num_no_points:,} values in fields of points are none: they are kept, and "
+                "found by no distance"
+            )
+        return found
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the items as JSON, one per line."""
@@ -56,17 +147,17 @@ class Imported:
                 self.notes.append(f"{name}: has no equivalent here, left out")
 
 
-def with_id(item: Mapping[str, Any], value: Any, former: str) -> dict[str, Any]:
-    """Return an item with its id under our name.
-
-    Raises:
-        SourceError: it has no value that is valid as an id.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "":
-        raise SourceError(f"an item has no {former!r} that can be its id: {str(dict(item))[:100]}")
-    if isinstance(value, int) and value < 0:
-        value = str(value)
-    return {"id": value, **{name: one for name, one in item.items() if name not in ("id", former)}}
+def _as_point(value: Any, *, has_longitude_first: bool = False) -> dict[str, float] | None:
+    """Return two numbers, or texts of numbers, as a point; None if they are none."""
+    if not isinstance(value, list) or len(value) < _TWO or len(value) > _TWO + 1:
+        return None
+    try:
+        lat, lng = (float(one) for one in value[:_TWO])
+    except (TypeError, ValueError):
+        return None
+    if has_longitude_first:
+        lat, lng = lng, lat
+    return {"lat": lat, "lng": lng} if abs(lat) <= 90 and abs(lng) <= 180 else None
 
 
 def read_object(name: str) -> dict[str, Any]:
@@ -88,7 +179,7 @@ def read_items(name: str) -> Iterator[dict[str, Any]]:
         start = stream.peek(64)[:64] if hasattr(stream, "peek") else b""
         if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             try:
-                found = orjson.loads(stream.read())
+                found = orjson.loads(stream.read().removeprefix(b"\xef\xbb\xbf"))
             except orjson.JSONDecodeError as error:
                 raise SourceError(f"{name} is no JSON: {error}") from error
             for position, item in enumerate(found):
@@ -97,15 +188,29 @@ def read_items(name: str) -> Iterator[dict[str, Any]]:
                 yield item
             return
         for number, line in enumerate(stream, 1):
-            if not line.strip():
+            if not line.strip(b"\xef\xbb\xbf \t\r\n"):
                 continue
             try:
-                item = orjson.loads(line)
+                item = orjson.loads(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
             except orjson.JSONDecodeError as error:
+                if number == 1 and line.strip(b"\xef\xbb\xbf \t\r\n") == b"{":
+                    yield _whole(name, b"{" + stream.read())
+                    return
                 raise SourceError(f"{name}, line {number}: {error}") from error
             if not isinstance(item, dict):
                 raise SourceError(f"{name}, line {number}: it is no object")
             yield item
+
+
+def _whole(name: str, content: bytes) -> dict[str, Any]:
+    """Decode one object on many lines."""
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise SourceError(
+            f"{name} is neither one JSON object nor one on each line: {error}"
+        ) from error
+    return dict(document)
 
 
 def fetch(

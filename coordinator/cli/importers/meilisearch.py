@@ -19,7 +19,6 @@ from coordinator.cli.importers.imported import (
     Imported,
     add_typos,
     weighted,
-    with_id,
 )
 from coordinator.cli.sources.opening import Opened
 from coordinator.cli.sources.source import SourceError
@@ -84,7 +83,7 @@ def _index(
                 if line.strip():
                     item = orjson.loads(line)
                     key = wanted_key or "id"
-                    yield with_id(item, item.get(key), key)
+                    yield imported.with_id(item, item.get(key), key, keeps_former=key != "id")
 
     imported = Imported(uid, items)
     convert(settings, imported)
@@ -135,7 +134,12 @@ def convert(settings: dict[str, Any], imported: Imported) -> None:
     if settings.get("prefixSearch") == "disabled":
         configuration["prefix"] = "none"
     if settings.get("rankingRules") not in (None, [], _RANKING):
-        notes.append("rankingRules: are not the default; order by the parameter sort instead")
+        own = [one for one in settings["rankingRules"] if one not in _RANKING]
+        shown = f" ({', '.join(map(str, own))})" if own else ""
+        notes.append(
+            f"rankingRules: are not the default{shown}; order by the parameter sort, or by boost, "
+            "instead"
+        )
     if settings.get("displayedAttributes") not in (None, [], ["*"]):
         notes.append("displayedAttributes: ask for fields by the parameter fields")
     if settings.get("distinctAttribute"):

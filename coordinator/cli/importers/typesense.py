@@ -12,18 +12,19 @@ from urllib.parse import unquote
 
 import orjson
 
+from common.option_forms import parse_language
 from coordinator.cli.importers.imported import (
     Imported,
     fetch,
     fetch_object,
     read_items,
     read_object,
-    with_id,
 )
 from coordinator.cli.sources.opening import is_url
+from coordinator.cli.sources.source import SourceError
 
 _TEXTS: Final = ("string", "string[]", "string*")
-_KNOWN: Final = ("name", "fields", "num_documents", "created_at", "num_memory_shards")
+_KNOWN: Final = ("synonyms", "name", "fields", "num_documents", "created_at", "num_memory_shards")
 
 
 def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
@@ -40,6 +41,11 @@ def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
             if line.strip():
                 yield orjson.loads(line)
 
+    if "synonyms" not in schema:
+        try:
+            schema["synonyms"] = fetch_object(f"{url}/synonyms", headers).get("synonyms", [])
+        except SourceError:
+            schema["synonyms"] = None
     schema.setdefault("name", unquote(url.rpartition("/")[2]))
     return [_collection(schema, items)]
 
@@ -49,7 +55,7 @@ def _collection(schema: dict[str, Any], documents: Any) -> Imported:
 
     def items() -> Iterator[dict[str, Any]]:
         for document in documents():
-            yield with_id(document, document.get("id"), "id")
+            yield imported.with_id(document, document.get("id"), "id")
 
     imported = Imported(str(schema.get("name") or ""), items)
     configuration, notes = imported.configuration, imported.notes
@@ -70,6 +76,14 @@ def _collection(schema: dict[str, Any], documents: Any) -> Imported:
             nested.append(path)
         if kind.startswith("geopoint"):
             configuration.setdefault("geo_fields", []).append(path)
+        if one.get("locale"):
+            language = parse_language(one["locale"])
+            if language is None:
+                notes.append(f"fields.{path}.locale {one['locale']}: is no language here")
+            elif kind in _TEXTS:
+                configuration.setdefault("field_languages", {})[path] = language
+        if kind == "geopolygon":
+            notes.append(f"fields.{path}: areas are kept, and not searched; points are")
         if one.get("infix"):
             configuration.setdefault("infix", []).append(path)
         for option in ("embed", "reference", "stem", "num_dim"):
@@ -84,9 +98,26 @@ def _collection(schema: dict[str, Any], documents: Any) -> Imported:
         configuration["sorting_fields"] = sorted_fields
     if nested:
         configuration["nested"] = nested
+    _convert_synonyms(schema, imported)
     if schema.get("default_sorting_field"):
         notes.append(
             f"default_sorting_field: search with sort={schema['default_sorting_field']}:desc"
         )
     imported.note_rest(schema, (*_KNOWN, "default_sorting_field", "enable_nested_fields"))
     return imported
+
+
+def _convert_synonyms(schema: dict[str, Any], imported: Imported) -> None:
+    """Convert the synonyms of a collection, in the form of GET /collections/NAME/synonyms."""
+    found = schema.get("synonyms", ())
+    if found is None:
+        imported.notes.append("synonyms: the service has not given them; see synonyms here")
+        return
+    rules: list[Any] = []
+    for one in found if isinstance(found, list) else ():
+        words = one.get("synonyms") if isinstance(one, dict) else None
+        if not isinstance(words, list) or not words:
+            continue
+        rules.append({"from": one["root"], "to": words} if one.get("root") else words)
+    if rules:
+        imported.configuration["synonyms"] = rules

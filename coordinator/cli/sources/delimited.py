@@ -89,6 +89,8 @@ class _Table:
                     text = cell.strip()
                     if kind is not None and text and not CHECKS[kind](text):
                         message = f"{shown(text)!r} is no {kind}"
+                        if kind == "number" and "," in text:
+                            message += "; in JSON it has a point, 12.5, and no commas"
             if message is None:
                 lines.append(line)
             else:

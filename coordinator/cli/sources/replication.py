@@ -151,7 +151,7 @@ class FollowedTable:
             return bool(self._one("SELECT pg_try_advisory_lock(hashtext(%s))", name)[0])
 
     def open_slot(self) -> Slot:
-        """Make publication and slot where they are missing; a slot that lost its log is made anew.
+        """Make publication and slot where they are missing; a slot that lost its log is re-created.
 
         Raises:
             SourceError: the server is not set up for it.

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.analysis.accents import is_spelling
 from common.analysis.analyzer import Analyzer, is_lone_character, is_run, typo_budget
 from common.analysis.tokenizer import TERM_BYTES_MAX
 
@@ -65,6 +66,52 @@ class TestWords:
     def test_long_words_are_cut_off_alike_in_any_company(self) -> None:
         assert words("a" * 1_000 + " b") == ["a" * TERM_BYTES_MAX, "b"]
         assert all(len(word.encode()) <= TERM_BYTES_MAX for word in words("é" * 999 + "я" * 999))
+
+
+class TestSpellings:
+    @pytest.mark.parametrize(
+        ("left", "right"),
+        [
+            ("café", "CAFE\u0301"),
+            ("ế", "e\u0302\u0301"),
+            ("ộ", "o\u0302\u0323"),
+            ("Ünïcode", "ÜNÏCODE"),
+            ("e\u0301#", "é"),
+            ("ёлка", "Ёлка"),
+        ],
+    )
+    def test_the_same_accents_are_one_spelling(self, left: str, right: str) -> None:
+        spelling = ANALYZER.spelling(left)
+        assert spelling is not None
+        assert spelling == ANALYZER.spelling(right)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["má mà mã mạ mâ ma", "cote coté côte côté", "élève éleve elève", "все всё", "ø o ö"],
+    )
+    def test_other_accents_are_other_spellings(self, text: str) -> None:
+        spellings = [ANALYZER.spelling(word) for word in text.split()]
+        assert len(set(spellings)) == len(spellings)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["cafe", "straße", "ﬁne", "İstanbul", "ısı", "m²", "Σίγμας".replace("ί", "ι"), "٣٤", "ＡＢ",
+         "soft\u00adhyphen", "日本語", "ガ", "½", "کی"],
+    )  # fmt: skip
+    def test_another_way_to_write_the_same_letters_is_no_spelling(self, text: str) -> None:
+        assert ANALYZER.spelling(text) is None
+
+    def test_items_have_spellings_beside_the_words_and_queries_do_not(self) -> None:
+        tokens = ANALYZER.tokenize("Un café!", is_indexing=True)
+        assert [token.text for token in tokens if not is_spelling(token.text)] == ["un", "cafe"]
+        _, cafe, spelling = tokens
+        assert spelling[1:] == cafe[1:]
+        assert spelling.text.endswith("cafe")
+        assert words("Un café!") == ["un", "cafe"]
+
+    def test_spellings_of_very_long_words_are_left_out(self) -> None:
+        assert ANALYZER.spelling("é" * 96) is not None
+        assert ANALYZER.spelling("é" * 97) is None
 
 
 class TestRuns:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest, NotFound
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey

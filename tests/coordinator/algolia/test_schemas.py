@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.keys import NEW_KEY_SCHEMA, new_key

@@ -212,6 +212,29 @@ def test_a_dry_run_needs_no_service(tmp_path: Path) -> None:
     assert "20 rows, 3 columns" in result.stderr
 
 
+def test_a_wide_table_is_shown_in_part(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(loading.COLUMNS_SHOWN + 50)]
+    file = tmp_path / "wide.csv"
+    file.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n")
+
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+
+    assert result.exit_code == 0
+    assert "… and 50 columns more" in result.stderr
+    assert "c149" not in result.stderr
+
+
+def test_decimal_commas_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text("id;price\n1;12,50\n")
+
+    result = CliRunner().invoke(
+        main, ["load", str(file), "--type", "price=number", "--dry-run", "--port", "1"]
+    )
+
+    assert "'12,50' is no number; in JSON it has a point" in result.output
+
+
 def test_rows_of_a_query(service: Service, client: Client, tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     connection = sqlite3.connect(path)

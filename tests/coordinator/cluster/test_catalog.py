@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,66 @@ async def test_a_change_encodes_only_what_it_changes(
     assert Catalog.open(tmp_path, 2).state == catalog.state
     await catalog.change(lambda state: state.without_index("films"))
     assert [one.name for one in Catalog.open(tmp_path, 2).state.indexes] == ["books"]
+
+
+async def test_every_order_of_changes_is_stored_and_seen(tmp_path: Path) -> None:
+    """What is kept of the last encoding and of the last state seen must fit any next change."""
+    catalog = Catalog.open(tmp_path, 2)
+    dice = random.Random(24)
+    for step in range(150):
+        told = catalog.state
+        names = [one.name for one in told.indexes]
+        kind = dice.choice(
+            ["add", "add", "replace", "remove", "rename", "swap", "alias", "section"]
+        )
+        name = dice.choice(names) if names and kind != "add" else f"index{step}"
+        if kind == "alias":
+            await catalog.change(lambda state, a=f"a{step}", n=name: state.with_aliases({a: n}))  # type: ignore[misc]
+        elif kind == "section":
+            await catalog.change(lambda state, n=step: state.with_section("keys", {"k": n}))  # type: ignore[misc]
+        elif kind == "remove":
+            await catalog.change(lambda state, n=name: state.without_index(n))  # type: ignore[misc]
+        elif kind == "swap" and len(names) > 1:
+            other = next(one for one in names if one != name)
+            await catalog.change(lambda state, n=name, o=other: state.replaced(n, o))  # type: ignore[misc]
+        elif kind == "rename" and names:
+            await catalog.change(
+                lambda state, n=name, new=f"renamed{step}": state.renamed(n, new, keeps_alias=False)  # type: ignore[misc]
+            )
+        else:
+            await catalog.change(lambda state, n=name: _with_index(state, n, {"size": n}))  # type: ignore[misc]
+        if step == 75:
+            await catalog.change(CatalogState.without_sources)
+        state = catalog.state
+        assert catalog_module.read_state(catalog_path(tmp_path)) == state
+        assert catalog.content() == catalog_path(tmp_path).read_bytes()
+        # Shards apply the difference to what they had.
+        update = catalog.message(told)
+        entries = {one.number: one.entry for one in told.indexes if one.number not in update.gone}
+        entries |= {one.number: one for one in update.indexes}
+        assert entries == {one.number: one.entry for one in state.indexes}
+        if dice.random() < 0.7:
+            catalog.activate()
+            assert catalog.is_active
+            seen = {name: (one.number, one.revision) for name, one in catalog.indexes.items()}
+            assert seen == {one.name: (one.number, one.revision) for one in state.indexes}
+            assert all(one.name == name for name, one in catalog.indexes.items())
+
+
+async def test_a_new_index_leaves_the_others_as_they_were(tmp_path: Path) -> None:
+    """With 10,000 indexes a change looked at each of them twelve times."""
+    catalog = Catalog.open(tmp_path, 2)
+    for step in range(5):
+        await catalog.change(lambda state, n=f"index{step}": _with_index(state, n))  # type: ignore[misc]
+        catalog.activate()
+    former = catalog.state
+    kept = dict(catalog.indexes)
+    await catalog.change(lambda state: _with_index(state, "more"), is_active=False)
+    assert [
+        one.name for one in catalog_module.difference(former.indexes, catalog.state.indexes)[0]
+    ] == ["more"]
+    content = catalog._encoder._content
+    await catalog.change(lambda state: _with_index(state, "again"), is_active=False)
+    assert catalog._encoder._content is content
+    catalog.activate()
+    assert all(catalog.indexes[name] is index for name, index in kept.items())

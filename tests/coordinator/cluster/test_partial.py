@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
 from common.limits import Limits
 from common.protocol.messages import StatisticsResponse

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.configuration import SearchableField, parse_configuration
+from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest, NotFound, ServiceError
 from common.limits import DEFAULT_LIMITS
+from common.option_forms import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
 from coordinator.parameters.foreign import FOREIGN

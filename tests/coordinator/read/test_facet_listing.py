@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import numpy as np
 
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.limits import Limits
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import BucketOrder, FacetSpec, FacetSummary

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, NotFound
 from common.limits import Limits

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.parameters.parse import parse_search
 from coordinator.read.proposal import propose, spread_pages

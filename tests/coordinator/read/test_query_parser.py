@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.process.turns import completed
 from common.query import Phrase, Word
 from coordinator.read.query_parser import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.analysis.analyzer import Analyzer
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.process.turns import completed
 from coordinator.read.query_parser import QueryDictionary, QueryOptions, parse_query
 from coordinator.read.spacing import COMMON_DOCS_MIN, Spacing, cut_in_two, is_worthwhile

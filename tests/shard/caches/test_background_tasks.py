@@ -128,6 +128,9 @@ def test_searches_leave_it_to_another_thread(
         def kept_open(self, _: int) -> nullcontext[None]:
             return nullcontext()
 
+        def keep_open_until(self, *_: object) -> None:
+            """Nobody closes it."""
+
     service = Handlers(cast(Indexes, OneIndex()), lambda: 0, Turns())
 
     async def search() -> bytes:

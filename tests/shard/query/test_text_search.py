@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from pyroaring import FrozenBitMap
 
+from common.analysis.accents import is_spelling
 from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
@@ -31,17 +32,27 @@ from shard.segment.doc_sets import full_bitset
 from shard.segment.field_lengths import DECODED_LENGTHS, encode_length
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
-from tests.shard.text_model import Lists, list_places, make_segment, osa_distance, scores_of
+from tests.shard.text_model import (
+    ANALYZER,
+    Lists,
+    list_places,
+    make_segment,
+    osa_distance,
+    scores_of,
+)
 
 K1 = 0.9
 B = 0.6
 ENGLISH = Languages("english")
 VOCABULARY = [
     "sea",
+    "séa",
+    "sèa",
     "seal",
     "tea",
     "star",
     "stars",
+    "stärs",
     "starred",
     "starship",
     "rain",
@@ -95,6 +106,23 @@ WORDS = st.builds(
     infix=st.sampled_from([0, 0, 2]),
     corrections=st.sampled_from([(), (), ("station",), ("raining", "stars")]),
     correction_kind=st.sampled_from([MatchKind.TYPO_1, MatchKind.TYPO_2]).map(int),
+    spellings=st.just(()),
+)
+SPELT = st.sampled_from([("sea", "séa"), ("sea", "séa sèa"), ("stars", "stärs"), ("st", "şt")])
+WORDS = st.one_of(
+    WORDS,
+    WORDS,
+    st.builds(
+        lambda word, spelt: structs.replace(
+            word,
+            text=spelt[0],
+            spellings=tuple(
+                [(ANALYZER.spelling(typed) or "", typed) for typed in spelt[1].split()]
+            ),
+        ),
+        WORDS,
+        SPELT,
+    ),
 ).map(lambda word: word if word.text.isascii() and len(word.text) > 2 else without_infix(word))
 PHRASES = st.builds(
     Phrase,
@@ -109,12 +137,15 @@ LISTS = st.builds(
     st.sampled_from((1, dense_lists.DOCS_MIN)),
     st.sampled_from((2, dense_lists.DOCS_PER_ENTRY_MAX)),
     st.booleans(),
+    st.sampled_from((dense_lists.PREFIX_DOCS_PER_ENTRY_MAX, 16)),
 )
 CLAUSES: st.SearchStrategy[Clause] = st.one_of(WORDS, WORDS, PHRASES)
 
 
 def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
     """Return how a term matches a word, by the definition."""
+    if is_spelling(term):
+        return MatchKind.SPELLING if term in dict(word.spellings) else None
     if term == word.text:
         return MatchKind.EXACT
     if word.is_stemmed and language and stem(term, language) == stem(word.text, language):
@@ -291,7 +322,7 @@ class NaiveSearch:
                 offset = tier_step(query) / SCORE_UNIT * (leading - 1)
             if len(matching) < query.required or doc in excluded:
                 continue
-            worst = NUM_TIERS
+            _, worst = tiers_of(query)
             if query.required >= len(scored):
                 worst = max(tier for _, tier in matching)
                 offset = tier_step(query) / SCORE_UNIT * num_steps(query, worst)
@@ -479,7 +510,7 @@ def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_nar
         assert {doc for doc in passing if scores[doc] >= best[-1]} <= set(ranked)
 
 
-@pytest.mark.parametrize("lists", [Lists(), Lists(1, 1)])
+@pytest.mark.parametrize("lists", [Lists(), Lists(1, 1, 16, False, 16)])
 def test_another_form_is_found_where_the_word_itself_is_in_another_field(lists: Lists) -> None:
     items = [{"a": "stars", "c": "star"}, {"a": "starship"}]
     registry = FieldRegistry()
@@ -534,7 +565,7 @@ def test_a_stem_counts_in_fields_of_its_language_only() -> None:
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry))
     query = TextQuery(
-        (ScoredClause(Word("house"), ((1.0, 1.0, *[0.0] * (NUM_MATCH_KINDS - 2)),)),),
+        (ScoredClause(Word("house"), ((1.0, 0.0, 1.0, *[0.0] * (NUM_MATCH_KINDS - 3)),)),),
         1,
         False,
         (),
@@ -560,7 +591,8 @@ def test_frequencies_count_live_documents_with_any_form_once(text: str) -> None:
         "happiness": ([0, 1], [0, 1]),
         "x": ([1, 0], [0, 0]),
     }
-    assert (counts[:2], without[:2]) == expected[text]
+    kinds = (MatchKind.EXACT, MatchKind.STEM)
+    assert tuple([one[kind] for kind in kinds] for one in (counts, without)) == expected[text]
 
 
 def test_other_lists_change_neither_hits_nor_scores_of_many_documents() -> None:
@@ -577,7 +609,7 @@ def test_other_lists_change_neither_hits_nor_scores_of_many_documents() -> None:
         for _ in range(500)
     ]
     registry = FieldRegistry()
-    kinds = (Lists(), Lists(1), Lists(40), Lists(1, 1), Lists(40, 1), Lists(40, 1, 2, True))
+    kinds = (Lists(), Lists(1), Lists(40), Lists(1, 1), Lists(40, 1), Lists(40, 1, 2, True, 16))
     views = [SegmentView(make_segment(items, registry, lists)) for lists in kinds]
     for prefix in ("a", "b", "é", "ab", "ba", "éé", "aba", "bbb", "abéa"):
         for first in ("a", "bé", "abb", "ééba"):

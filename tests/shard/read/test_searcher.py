@@ -603,6 +603,31 @@ def test_the_first_search_in_an_order_of_many_keys_is_slow(monkeypatch: pytest.M
     assert not searcher.is_slow(World(rows[:2]).snapshot, request((SortKey("flag"),)))
 
 
+def test_telling_few_matches_apart_is_fast_however_many_items_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(searcher, "DISTINCT_FAST_MAX", 3)
+    items: list[Item] = [{"tags": "a", "text": "rare" if i < 2 else "common"} for i in range(6)]
+    world = World(items, has_texts=True)
+
+    def asked(*words: str, required: int) -> SearchRequest:
+        clauses = tuple(ScoredClause(Word(word), ((1.0,) * NUM_MATCH_KINDS,)) for word in words)
+        fields = (FieldWeight("text", 1.0, 1.0),)
+        query = TextQuery(clauses, required, False, (), fields, 0.9, 0.6, 0.0)
+        return request(query=query, distinct=Distinct("tags"))
+
+    rare, common = asked("rare", required=1), asked("common", required=1)
+    both, any_one = asked("rare", "common", required=2), asked("rare", "common", required=1)
+    assert searcher.is_slow(world.snapshot, rare), "not known to be rare"
+    for one in (rare, common):
+        searcher.search(world.snapshot, one)
+    slow = [searcher.is_slow(world.snapshot, one) for one in (rare, common, both, any_one)]
+    assert slow == [False, True, False, True]
+    assert searcher.is_slow(world.snapshot, request(distinct=Distinct("tags")))
+    few = World([{"tags": "a"}] * 3).snapshot
+    assert not searcher.is_slow(few, request(distinct=Distinct("tags")))
+
+
 def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are counted, sorted, hashed and folded on a reader thread where there are many."""
     monkeypatch.setattr(searcher, "VALUES_FAST_MAX", 5)

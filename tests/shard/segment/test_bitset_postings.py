@@ -21,7 +21,12 @@ from shard.segment.segment import Segment
 from shard.segment.text_index import TextIndex, merge_text, text_index
 from tests.shard.text_model import Lists, join, list_places, make_segment
 
-EVERY_LIST = Lists(entries_min=3, dense_docs_min=1, docs_per_entry_max=1_000_000)
+EVERY_LIST = Lists(
+    entries_min=3,
+    dense_docs_min=1,
+    docs_per_entry_max=1_000_000,
+    docs_per_prefix_entry_max=1_000_000,
+)
 
 FIELDS = ("a", "b", "c")
 
@@ -120,6 +125,16 @@ def test_short_lists_and_small_segments_have_none(num_docs: int, every: int) -> 
     index = text_index(make_segment(items, FieldRegistry()))
     is_dense = num_docs >= DOCS_MIN and every <= DOCS_PER_ENTRY_MAX
     assert (find_dense(index.dense_lists, 0) == 0) == is_dense
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_a_list_of_a_prefix_has_one_if_half_of_the_documents_have_the_prefix(every: int) -> None:
+    items = [{"a": f"sea se{'ab'[i // every % 2]}" if i % every == 0 else ""} for i in range(4_200)]
+    index = text_index(make_segment(items, FieldRegistry(), Lists(entries_min=100)))
+    is_dense = [
+        find_dense(index.dense_lists, number) >= 0 for number in (0, index.prefix_lists[0, 2])
+    ]
+    assert is_dense == [True, every == 2]
 
 
 def test_a_merge_makes_them_anew() -> None:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from common.configuration import IndexConfiguration, parse_configuration
+from common.configuration import IndexConfiguration
+from common.configuration_parser import parse_configuration
 from common.query import GeoBox, GeoPolygon, GeoRadius
 from shard.segment.elements import element_segment
 from shard.segment.facet_dictionary import FacetDictionary

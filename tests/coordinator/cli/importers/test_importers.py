@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from common.configuration import parse_configuration
+from common.configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.cli.commands import main
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
@@ -83,7 +83,10 @@ class TestMeilisearch:
         )  # fmt: skip
         books, empty = meilisearch.read(path)
         assert (books.name, empty.name) == ("books", "empty")
-        assert list(books.items()) == [{"id": "a", "title": "Sea"}, {"id": 7, "title": "Land"}]
+        assert list(books.items()) == [
+            {"id": "a", "isbn": "a", "title": "Sea"},
+            {"id": 7, "isbn": 7, "title": "Land"},
+        ]
         assert list(empty.items()) == []
         facet = {"conjunction": False, "size": 20}
         assert valid(books) == {
@@ -97,7 +100,14 @@ class TestMeilisearch:
             "field_typo_lengths": {"isbn": "none"},
         }
         text = "\n".join(books.notes)
-        for name in ("rankingRules", "distinct=sku", "x_*", "disableOnWords", "embedders"):
+        for name in (
+            "rankingRules",
+            "year:desc",
+            "distinct=sku",
+            "x_*",
+            "disableOnWords",
+            "embedders",
+        ):
             assert name in text
 
     def test_what_is_no_dump(self, tmp_path: Path) -> None:
@@ -222,6 +232,8 @@ class TestAlgolia:
         assert list(one.items()) == [{"id": "a", "brand": "x"}, {"id": "2"}]
         facet = {"conjunction": False, "size": 50}
         assert valid(one) == {
+            "geo_fields": ["_geoloc", "_geo"],
+            "algolia": {"maxValuesPerFacet": 50},
             "aggregations": {"brand": facet, "price": facet},
             "searchable_fields": ["title^3", "alt^2", "text"],
             "language": "en",
@@ -242,6 +254,132 @@ class TestAlgolia:
         (one,) = algolia.read(write(tmp_path / "r.json", [{"a": 1}]), None)
         with pytest.raises(SourceError, match="no 'objectID'"):
             list(one.items())
+
+    def test_an_export_of_the_configuration(self, tmp_path: Path) -> None:
+        """As Algolia's command line writes it: settings, rules and synonyms in one file."""
+        hiding = {"consequence": {"hide": [{"objectID": "1"}]}}
+        document = {
+            "settings": {"hitsPerPage": 7, "attributeForDistinct": "brand", "distinct": True},
+            "rules": [
+                {"objectID": "good", **hiding},
+                {"objectID": "bad", **hiding, "conditions": [{"context": "mobile"}]},
+            ],
+            "synonyms": [
+                {"objectID": "s", "type": "synonym", "synonyms": ["tv", "television"]},
+                {"objectID": "p", "type": "placeholder", "placeholder": "n", "replacements": ["1"]},
+            ],
+        }
+
+        (one,) = algolia.read(write(tmp_path / "r.json", []), write(tmp_path / "s.json", document))
+
+        configuration = valid(one)
+        assert configuration["rules"] == [{"name": "good", "hide": ["1"]}]
+        assert configuration["synonyms"] == [["tv", "television"]]
+        assert configuration["algolia"]["hitsPerPage"] == 7
+        text = "\n".join(one.notes)
+        assert "rules bad.conditions[0].context cannot be honoured" in text
+        assert "synonyms p.type placeholder cannot be honoured" in text
+
+    def test_an_own_id_is_kept(self, tmp_path: Path) -> None:
+        records = [{"objectID": "a", "id": 7}, {"objectID": "8", "id": 8}]
+        (one,) = algolia.read(write(tmp_path / "r.json", records), None)
+
+        assert list(one.items()) == [{"id": "a", "own_id": 7}, {"id": "8"}]
+        assert one.remarks() == ["1 items had another value in a field id: it is own_id now"]
+
+
+POINT = {"lat": 48.2, "lng": 16.4}
+
+
+class TestPoints:
+    """Points in every form that an engine takes are points here; else no search finds them."""
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            POINT,
+            {"lat": 48.2, "lon": 16.4},
+            {"lat": "48.2", "lon": "16.4"},
+            "48.2,16.4",
+            "48.2, 16.4",
+            "POINT (16.4 48.2)",
+            [16.4, 48.2],
+            {"type": "Point", "coordinates": [16.4, 48.2]},
+        ],
+    )
+    def test_elasticsearch(self, tmp_path: Path, value: Any) -> None:
+        source = {"where": value, "many": [value, value], "in": [{"p": value}]}
+        points = {"type": "geo_point"}
+        mapping = {"mappings": {"properties": {"where": points, "many": points,
+                                               "in": {"properties": {"p": points}}}}}  # fmt: skip
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x.json", {"_id": "1", "_source": source}),
+            write(tmp_path / "m.json", mapping),
+            None,
+        )
+
+        assert list(one.items()) == [
+            {"id": "1", "where": POINT, "many": [POINT, POINT], "in": [{"p": POINT}]}
+        ]
+        assert one.remarks() == []
+
+    def test_typesense(self, tmp_path: Path) -> None:
+        fields = [{"name": "where", "type": "geopoint"}, {"name": "many", "type": "geopoint[]"}]
+        document = {"id": "1", "where": [48.2, 16.4], "many": [[48.2, 16.4]]}
+        (one,) = typesense.read(
+            write(tmp_path / "x.jsonl", document),
+            write(tmp_path / "s.json", {"name": "a", "fields": fields}),
+            None,
+        )
+
+        assert list(one.items()) == [{"id": "1", "where": POINT, "many": [POINT]}]
+
+    def test_meilisearch_and_algolia(self, tmp_path: Path) -> None:
+        documents = '{"id":1,"_geo":{"lat":"48.2","lng":"16.4"}}\n{"id":2,"_geo":null}\n'
+        (one,) = meilisearch.read(dump(tmp_path / "x", {"a": ({}, {}, documents)}))
+        record = {"objectID": "1", "_geoloc": [{"lat": 48.2, "lng": 16.4}]}
+        (other,) = algolia.read(write(tmp_path / "r.json", [record]), None)
+
+        assert [item["_geo"] for item in one.items()] == [POINT, None]
+        assert list(other.items()) == [{"id": "1", "_geoloc": [POINT]}]
+        assert other.configuration["geo_fields"][0] == "_geoloc"
+
+    def test_what_is_no_point_is_counted(self, tmp_path: Path) -> None:
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x.json", {"_id": "1", "_source": {"where": "u2edk"}}),
+            write(tmp_path / "m.json", MAPPING),
+            None,
+        )
+
+        assert list(one.items()) == [{"id": "1", "where": "u2edk"}]
+        assert "1 values in fields of points are none" in one.remarks()[0]
+
+
+def test_an_answer_on_many_lines_is_read(tmp_path: Path) -> None:
+    document = {"took": 1, "hits": {"hits": [{"_id": "1", "_source": {"a": 1}}]}}
+    path = write(tmp_path / "x.json", json.dumps(document, indent=2))
+    (one,) = elasticsearch.read(path, None, None)
+    (broken,) = elasticsearch.read(write(tmp_path / "y.json", "{\n  oh\n"), None, None)
+
+    assert list(one.items()) == [{"id": "1", "a": 1}]
+    with pytest.raises(SourceError, match="neither one JSON object nor one on each line"):
+        list(broken.items())
+
+
+def test_typesense_synonyms_and_languages(tmp_path: Path) -> None:
+    schema = {
+        "name": "a",
+        "fields": [{"name": "t", "type": "string", "locale": "de"}],
+        "synonyms": [
+            {"id": "1", "synonyms": ["sofa", "couch"]},
+            {"id": "2", "root": "ring", "synonyms": ["jewel"]},
+        ],
+    }
+    (one,) = typesense.read(write(tmp_path / "x", ""), write(tmp_path / "s.json", schema), None)
+
+    configuration = valid(one)
+    assert configuration["synonyms"] == [["sofa", "couch"], {"from": "ring", "to": ["jewel"]}]
+    assert configuration["field_languages"] == {"t": "german"}
 
 
 class _Engines(http.server.BaseHTTPRequestHandler):

@@ -1,7 +1,7 @@
-"""The places of several coordinators of one service: what each inherits from the supervisor.
+"""The seats of several coordinators of one service: what each inherits from the supervisor.
 
-    place 0           the owner: makes all changes, and answers searches
-    places 1 to N-1   readers: answer searches, and pass everything else on to the owner
+    seat 0           the owner: makes all changes, and answers searches
+    seats 1 to N-1   readers: answer searches, and pass everything else on to the owner
 
 All listen on one port, each on a socket of its own (SO_REUSEPORT): the kernel spreads connections
 over those that listen. The supervisor holds all sockets, so connections that arrive while a process
@@ -21,8 +21,8 @@ from coordinator.http.exchange import create_exchange
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One coordinator's place.
+class Seat:
+    """One coordinator's seat.
 
     Attributes:
         ordinal: 0: the owner.
@@ -42,20 +42,20 @@ class Place:
         return (self.state, self.exchange, *self.listeners)
 
     def argument(self) -> str:
-        """Return the place as an argument of a command."""
+        """Return the seat as an argument of a command."""
         return ",".join(map(str, (self.ordinal, *self.descriptors)))
 
     @classmethod
-    def of_argument(cls, text: str) -> Place:
-        """Return the place that a command was given; its children do not inherit it."""
+    def of_argument(cls, text: str) -> Seat:
+        """Return the seat that a command was given; its children do not inherit it."""
         ordinal, state, exchange, *listeners = map(int, text.split(","))
         for one in (state, exchange, *listeners):
             os.set_inheritable(one, False)
         return cls(ordinal, state, exchange, tuple(listeners))
 
 
-class Places:
-    """All places, as the supervisor makes and holds them.
+class Seats:
+    """All seats, created and held by the supervisor.
 
     Args:
         host: to listen on.
@@ -66,7 +66,7 @@ class Places:
         OSError: another program listens there.
 
     Attributes:
-        places: by ordinal.
+        seats: by ordinal.
     """
 
     def __init__(self, host: str, port: int, number: int) -> None:
@@ -84,10 +84,8 @@ class Places:
         self._state = create_shared_state(number)
         self._exchange = create_exchange()
         owners, readers = (one.fileno() for one in self._exchange)
-        self.places = [
-            Place(
-                i, self._state, readers if i else owners, tuple(one.fileno() for one in listeners)
-            )
+        self.seats = [
+            Seat(i, self._state, readers if i else owners, tuple(one.fileno() for one in listeners))
             for i, listeners in enumerate(self._listeners)
         ]
 

@@ -1,0 +1,264 @@
+"""The conditions of a search: `filters`, `not_filters`, `filter`, and the nodes that trees choose.
+
+    filters      {"tags": ["a"], "category": ["Books > Novels"], "variants": {"same": {…}}}
+    not_filters  {"brand": ["b"]}                         ─▶ clauses that an item must all meet
+    filter       'year >= 1990 AND variants{size = M}'
+
+A clause knows whose counts leave it out: a disjunctive facet, range or tree counts what an item
+would be with another choice in it. What else depends on the choices is collected on the way: the
+values that facets show as selected, and the fields whose values the shards must check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any
+
+from common.configuration import FacetConfiguration, Hierarchy, IndexConfiguration
+from common.limits import Limits
+from common.protocol.messages import FilterClause, RangeRequest, elements_of
+from common.query import And, AnyOf, Filter, Not, Or, Same, Under
+from coordinator.parameters.filter_objects import (
+    OBJECT_KEYS,
+    FilterObjects,
+    check_objects,
+    scalar_fields_of,
+)
+from coordinator.parameters.filter_parser import parse_filter
+from coordinator.parameters.foreign import MISPLACED
+from coordinator.parameters.kinds import (
+    Mistake,
+    check_field,
+    check_members,
+    json_of_text,
+    names,
+    optional_integer,
+    text,
+)
+from coordinator.parameters.raw import QueryText
+from coordinator.parameters.sort_keys import geo_field_of
+from coordinator.parameters.typed import TreeSpec, ways_to
+
+NODES_DEFAULT = 10
+"""Nodes that a tree shows below each parent."""
+
+
+class Conditions:
+    """Collects the conditions of one request.
+
+    Attributes:
+        clauses: every one must be met.
+        selected: by facet, the values that `filters` requires.
+        fields: fields to check for values that can be compared, with the parameter that names each.
+    """
+
+    def __init__(self, configuration: IndexConfiguration, limits: Limits) -> None:
+        self.clauses: list[FilterClause] = []
+        self.selected: dict[str, frozenset[str]] = {}
+        self.fields: dict[str, str] = {}
+        self._configuration = configuration
+        self._limits = limits
+        self._objects = FilterObjects(limits)
+        self._same: dict[str, dict[str, Filter]] = {}
+        self._chosen_nodes: dict[str, frozenset[str]] = {}
+
+    def require(
+        self,
+        value: Any,
+        facets: Mapping[str, FacetConfiguration],
+        field_facets: Mapping[str, FacetConfiguration],
+        ranges: Container[str],
+        cube_field: str | None,
+    ) -> None:
+        """Read `filters`.
+
+        Args:
+            value: of the parameter.
+            facets: configured facets, with the options of the request.
+            field_facets: facets of the request alone.
+            ranges: fields whose ranges are counted.
+            cube_field: the brushed field of `facet_cube`, if there is one.
+
+        Raises:
+            Mistake: the value is invalid.
+        """
+        if isinstance(value, str):
+            raise Mistake(f"must be an object of values by field; {MISPLACED['filters']}")
+        for name, wanted in self._objects.fields(value).items():
+            path = f".{name[:100]}"
+            check_field(name, self._limits, path)
+            if name in self._configuration.hierarchies:
+                self._require_nodes(name, wanted, path)
+                continue
+            if isinstance(wanted, dict) and wanted.get("same") is not None:
+                self._require_same(name, wanted["same"], facets, f"{path}.same")
+            facet = facets.get(name)
+            shown = field_facets.get(name) if facet is None else facet
+            is_any = shown is None or not shown.conjunction
+            keys: list[str] = []
+            condition = self._objects.condition(name, wanted, is_any, path, keys)
+            if condition is None:
+                continue
+            check_objects(condition, self._configuration, path)
+            if facet is None and not (isinstance(wanted, dict) and set(wanted) <= OBJECT_KEYS):
+                self.fields[name] = f"filters.{name}"
+            if shown is not None and keys:
+                self._select(name, keys)
+            is_left_out = name == cube_field or (is_any and (shown is not None or name in ranges))
+            self.clauses.append(FilterClause(condition, name if is_left_out else None))
+
+    def exclude(self, value: Any) -> None:
+        """Read `not_filters`.
+
+        Raises:
+            Mistake: the value is invalid.
+        """
+        for name, unwanted in self._objects.fields(value).items():
+            path = f".{name[:100]}"
+            check_field(name, self._limits, path)
+            if isinstance(unwanted, dict) and unwanted.get("same") is not None:
+                raise Mistake("can be said in filters only", path=f"{path}.same")
+            condition = self._objects.condition(name, unwanted, True, path, [])
+            if condition is not None:
+                check_objects(condition, self._configuration, path)
+                self.clauses.append(FilterClause(Not(condition)))
+
+    def require_expression(self, value: Any, facets: Container[str]) -> None:
+        """Read `filter`.
+
+        Raises:
+            Mistake: the value is invalid.
+        """
+        if isinstance(value, dict):
+            raise Mistake("must be an expression such as year >= 1990; filters takes an object")
+        condition = parse_filter(
+            text(value, "filter_expression_chars_max", self._limits),
+            self._limits,
+            geo_field_of(self._configuration),
+        )
+        check_objects(condition, self._configuration)
+        for field in scalar_fields_of(condition):
+            if field not in facets:
+                self.fields.setdefault(field, "filter")
+        self.clauses.append(FilterClause(condition))
+
+    # --- elements of nested fields
+
+    def element(self, nested: str, without: str | None = None) -> Same:
+        """Return the conditions of `filters` on one element, except those on field `without`."""
+        conditions = self._same.get(nested, {})
+        return Same(nested, And(tuple(one for name, one in conditions.items() if name != without)))
+
+    def nested_field_of(self, name: str) -> str | None:
+        """Return the innermost nested field that contains a field, if any."""
+        nested = [one for one in self._configuration.nested if name.startswith(f"{one}.")]
+        return max(nested, key=len, default=None)
+
+    def facets_within(
+        self, facets: Mapping[str, FacetConfiguration], *, is_strict: bool
+    ) -> dict[str, Same]:
+        """Return, by facet inside a nested field, the elements that it counts.
+
+        These match all conditions on one element, except a disjunctive facet's own.
+        """
+        within = {}
+        for name, facet in facets.items() if self._same else ():
+            nested = self.nested_field_of(name)
+            if nested in self._same:
+                leaves_out_own = not facet.conjunction and not is_strict
+                within[name] = self.element(nested, name if leaves_out_own else None)
+        return within
+
+    def _require_same(
+        self, nested: str, wanted: Any, facets: Mapping[str, FacetConfiguration], path: str
+    ) -> None:
+        """Read the conditions that one element of a nested field must meet."""
+        conditions: dict[str, Filter] = {}
+        for name, (values, inner_path) in self._objects.same(nested, wanted, path).items():
+            check_field(name, self._limits, inner_path)
+            facet = facets.get(name)
+            keys: list[str] = []
+            condition = self._objects.condition(
+                name, values, facet is None or not facet.conjunction, inner_path, keys
+            )
+            if condition is None:
+                continue
+            check_objects(Same(nested, condition), self._configuration, inner_path)
+            if facet is None:
+                self.fields[name] = f"filters{inner_path}"
+            elif keys:
+                self._select(name, keys)
+            conditions[name] = condition
+        if conditions:
+            self._same[nested] = conditions
+            self.clauses.append(FilterClause(self.element(nested), elements_of(nested)))
+
+    def _select(self, facet: str, keys: list[str]) -> None:
+        self.selected[facet] = self.selected.get(facet, frozenset()).union(keys)
+
+    # --- trees
+
+    def trees(self, value: Any, *, is_strict: bool) -> tuple[TreeSpec, ...]:
+        """Read `trees`, once `filters` has been read.
+
+        Raises:
+            Mistake: the value is invalid.
+        """
+        if value.__class__ is QueryText and value.startswith("{"):
+            value = json_of_text(value)
+        if not isinstance(value, dict):
+            value = dict.fromkeys(names(value, "hierarchies_max", self._limits))
+        trees = self._configuration.hierarchies
+        specs = []
+        for name, options in value.items():
+            path = f".{name[:100]}"
+            if name not in trees:
+                known = ", ".join(trees) or "none"
+                raise Mistake(f"is no tree; the hierarchies are {known[:500]}", path=path)
+            specs.append(self._tree(name, trees[name], options or {}, path, is_strict=is_strict))
+        return tuple(specs)
+
+    def _tree(
+        self, name: str, tree: Hierarchy, options: Any, path: str, *, is_strict: bool
+    ) -> TreeSpec:
+        if not isinstance(options, dict):
+            raise Mistake("must be an object with size and open", path=path)
+        check_members(options, ("size", "open"), path)
+        size = optional_integer(
+            options, "size", "facet_size_max", self._limits, NODES_DEFAULT, path
+        )
+        opened = options.get("open")
+        if not isinstance(opened, list):
+            opened = [] if opened is None else [opened]
+        is_opened = frozenset(self._objects.nodes(opened, f"{path}.open"))
+        chosen = self._chosen_nodes.get(name, frozenset())
+        parents = ("", *sorted({*ways_to((*chosen, *is_opened), tree.separator)}))
+        requests = tuple(
+            RangeRequest(
+                level,
+                leaves_out_own=not is_strict,
+                tree=name,
+                separator=tree.separator if tree.is_of_paths else "",
+                parents=parents,
+                parent_separator=tree.separator,
+            )
+            for level in tree.levels
+        )
+        return TreeSpec(name, tree.separator, requests, size, chosen, is_opened)
+
+    def _require_nodes(self, name: str, wanted: Any, path: str) -> None:
+        """Read the chosen nodes of a tree; an item must be at or below one of them."""
+        tree = self._configuration.hierarchies[name]
+        nodes = self._objects.nodes(wanted, path)
+        if not nodes:
+            return
+        self._chosen_nodes[name] = frozenset(nodes)
+        if tree.is_of_paths:
+            condition: Filter = Under(tree.levels[0], nodes, tree.separator)
+        else:
+            by_level: dict[str, list[str]] = {}
+            for node in nodes:
+                depth = min(node.count(tree.separator), len(tree.levels) - 1)
+                by_level.setdefault(tree.levels[depth], []).append(node)
+            condition = Or(tuple([AnyOf(level, tuple(ones)) for level, ones in by_level.items()]))
+        self.clauses.append(FilterClause(condition, name))

@@ -1,0 +1,349 @@
+"""Algolia's protocol: rules, synonyms, and copies and moves of indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from common.configuration import GEO_FIELD
+from common.deadline import Deadline
+from common.errors import Forbidden, InvalidRequest, NotFound
+from coordinator.algolia import stored
+from coordinator.algolia.parameters import query_string_parameters
+from coordinator.algolia.rules import RULES
+from coordinator.algolia.stored import ObjectKind
+from coordinator.algolia.synonyms import SYNONYMS
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.snapshots import copied_index
+from coordinator.http.middleware import check_index_name
+from coordinator.http.responses import Response, json_response
+from coordinator.http.routing import RouteTable
+from coordinator.http.security import Action
+from coordinator.parameters.kinds import Mistake, integer
+from coordinator.parameters.raw import decode_json, decode_object
+from coordinator.routes.algolia import (
+    CHANGE,
+    algolia_route,
+    find_index,
+    index_to_write,
+    now,
+    required_body,
+    task_id,
+)
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+
+ROUTES: Final = RouteTable()
+
+_KINDS: Final = {"rules": RULES, "synonyms": SYNONYMS}
+_ANCHORS: Final = ("is", "contains", "startsWith", "endsWith")
+_HITS_PER_PAGE: Final = 20
+_SCOPE: Final = ("settings", *_KINDS)
+
+
+# --- one object
+
+
+async def _get_one(kind: ObjectKind, services: Services, request: Request) -> Response:
+    """Answer `GET /1/indexes/{index}/rules/{id}`, and that of synonyms."""
+    name, object_id = request.arguments
+    index, _ = find_index(services, request, name)
+    entry = stored.read(index.document, kind).get(object_id)
+    if entry is None:
+        raise NotFound("ObjectID does not exist", code="item_not_found")
+    return json_response(entry.document)
+
+
+async def _save_one(kind: ObjectKind, services: Services, request: Request) -> Response:
+    """Answer `PUT /1/indexes/{index}/rules/{id}`, and that of synonyms."""
+    name, object_id = request.arguments
+    _check_options(request, ())
+    body = required_body(services, request)
+    id_, entry = stored.stored_entry(body, kind, kind.name[:-1], object_id)
+    answer = await _change(services, request, name, kind, lambda found: found | {id_: entry})
+    member = "id" if kind is SYNONYMS else "objectID"
+    return json_response({**answer, member: id_, "updatedAt": now()})
+
+
+async def _delete_one(kind: ObjectKind, services: Services, request: Request) -> Response:
+    """Answer `DELETE /1/indexes/{index}/rules/{id}`; a missing object is not an error."""
+    name, object_id = request.arguments
+    find_index(services, request, name)
+    _check_options(request, ())
+
+    def without(found: dict[str, stored.StoredObject]) -> dict[str, stored.StoredObject]:
+        return {id_: entry for id_, entry in found.items() if id_ != object_id}
+
+    answer = await _change(services, request, name, kind, without)
+    moment = now()  # clients read that of rules under one name, that of synonyms under the other
+    return json_response({**answer, "deletedAt": moment, "updatedAt": moment})
+
+
+# --- many
+
+
+async def _save_many(kind: ObjectKind, services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/rules/batch`, and that of synonyms: all of them or none."""
+    clears = "clearExistingRules" if kind is RULES else "replaceExistingSynonyms"
+    is_clearing = _check_options(request, (clears,)).get(clears) == "true"
+    limits = services.settings.limits
+    listed = decode_json(request.body, limits)
+    if not isinstance(listed, list):
+        raise InvalidRequest(f"the body must be a list of {kind.name}", code="invalid_body")
+    new = dict(stored.stored_entry(one, kind, f"{kind.name}[{i}]") for i, one in enumerate(listed))
+
+    def with_new(found: dict[str, stored.StoredObject]) -> dict[str, stored.StoredObject]:
+        return new if is_clearing else found | new
+
+    answer = await _change(services, request, request.arguments[0], kind, with_new)
+    return json_response({**answer, "updatedAt": now()})
+
+
+async def _clear(kind: ObjectKind, services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/rules/clear`, and that of synonyms."""
+    name = request.arguments[0]
+    find_index(services, request, name)
+    _check_options(request, ())
+    answer = await _change(services, request, name, kind, lambda _: {})
+    return json_response({**answer, "updatedAt": now()})
+
+
+async def _search(kind: ObjectKind, services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/rules/search`, and that of synonyms."""
+    index, _ = find_index(services, request, request.arguments[0])
+    limits = services.settings.limits
+    given = _options(request) | decode_object(request.body, limits)
+    given = {name: value for name, value in given.items() if value is not None}
+    query = given.pop("query", "")
+    if not isinstance(query, str):
+        raise stored.wrong("query", "must be a text")
+    pages = {}
+    for name, default in (("page", 0), ("hitsPerPage", _HITS_PER_PAGE)):
+        try:
+            pages[name] = integer(given.pop(name, default), 0, "page_max", limits)
+        except Mistake as mistake:
+            raise stored.wrong(name, mistake.message) from None
+    found = stored.matching(stored.read(index.document, kind), query)
+    if kind is SYNONYMS:
+        types = given.pop("type", "")
+        if not isinstance(types, str):
+            raise stored.wrong("type", "must be a text")
+        wanted = [one.lower() for one in types.split(",") if one]
+        found = [one for one in found if not wanted or one["type"].lower() in wanted]
+    else:
+        enabled, anchoring = given.pop("enabled", None), given.pop("anchoring", None)
+        if enabled is not None and not isinstance(enabled, bool):
+            raise stored.wrong("enabled", "must be true or false")
+        if anchoring is not None and anchoring not in _ANCHORS:
+            raise stored.wrong("anchoring", f"must be one of {', '.join(_ANCHORS)}")
+        found = [one for one in found if _passes(one, enabled, anchoring)]
+    if given:
+        name = min(given)
+        raise stored.refused(name, f"is no member of a search for {kind.name}")
+    page, size = pages["page"], pages["hitsPerPage"]
+    answer = {"hits": found[page * size : (page + 1) * size], "nbHits": len(found)}
+    if kind is RULES:
+        answer |= {"page": page, "nbPages": -(-len(found) // size) if size else 0}
+    return json_response(answer)
+
+
+def _options(request: Request) -> dict[str, Any]:
+    """Return the query string, without what clients say of themselves there."""
+    given = query_string_parameters(request.query_string)
+    return {name: value for name, value in given.items() if not name.lower().startswith("x-")}
+
+
+def _passes(rule: dict[str, Any], enabled: object, anchoring: object) -> bool:
+    """Return whether a rule has what a search for rules asks for beside its text."""
+    if enabled is not None and enabled != rule.get("enabled", True):
+        return False
+    conditions = rule.get("conditions") or []
+    return anchoring is None or any(one.get("anchoring") == anchoring for one in conditions)
+
+
+def _check_options(request: Request, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return the known options; replicas need no changes forwarded to them."""
+    options = _options(request)
+    for name, value in options.items():
+        if name not in (*known, "forwardToReplicas"):
+            raise stored.refused(name, "is no option of this page")
+        if value not in ("true", "false"):
+            raise stored.wrong(name, "must be true or false")
+    return options
+
+
+async def _change(
+    services: Services,
+    request: Request,
+    name: str,
+    kind: ObjectKind,
+    change: Callable[[dict[str, stored.StoredObject]], dict[str, stored.StoredObject]],
+) -> dict[str, Any]:
+    """Change the objects of one kind in an index's configuration; return the start of an answer."""
+    index = await index_to_write(services, request, name)
+
+    def changed(document: dict[str, Any]) -> dict[str, Any]:
+        return stored.written(document, kind, change(stored.read(document, kind)).values())
+
+    await _reconfigure(services, index, changed)
+    return {"taskID": task_id(services, index)}
+
+
+async def _reconfigure(
+    services: Services, index: Index, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+    await services.administration.reconfigure(index.name, change, deadline)
+
+
+def _add_routes(kind: ObjectKind, title: str) -> None:
+    """Declare the routes of rules, or of synonyms."""
+    name = kind.name
+    path = f"/1/indexes/{{indexName}}/{name}"
+    one = f"{path}/{{objectID}}"
+    shows: dict[str, Any] = {"applies_filter": True}
+    changes = {
+        **CHANGE,
+        "is_admitted": False,
+        "bytes_limit": "configuration_bytes_max",
+    }
+    see, configure = Action.SEARCH, Action.CONFIGURE
+    rows: tuple[tuple[str, str, str, Action, str | None, Any, dict[str, Any]], ...] = (
+        ("GET", one, f"One of the {name}.", see, None, _get_one, shows),
+        ("PUT", one, f"Store one of the {name}.", configure, title, _save_one, changes),
+        ("DELETE", one, f"Remove one of the {name}.", configure, None, _delete_one, changes),
+        ("POST", f"{path}/batch", f"Store {name}.", configure, f"{title}s", _save_many, changes),
+        ("POST", f"{path}/clear", f"Remove all {name}.", configure, None, _clear, changes),
+        ("POST", f"{path}/search", f"Find {name}.", see, f"{title}Search", _search, shows),
+    )
+    for method, where, summary, action, body, handler, more in rows:
+        route = algolia_route(method, where, summary, action, body=body, **more)
+        ROUTES.add(route)(partial(handler, kind))
+
+
+_add_routes(RULES, "AlgoliaRule")
+_add_routes(SYNONYMS, "AlgoliaSynonym")
+
+
+# --- copies and moves
+
+
+@ROUTES.add(
+    algolia_route(
+        "POST",
+        "/1/indexes/{indexName}/operation",
+        "Copy an index, or parts of its configuration; or move it to another name.",
+        Action.CONFIGURE,
+        body="AlgoliaOperation",
+        is_admitted=False,
+        **CHANGE,
+    )
+)
+async def operation(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/operation`: {"operation": "copy", "destination": "b"}."""
+    body = required_body(services, request)
+    wrong = next((name for name in body if name not in ("operation", "destination", "scope")), None)
+    if wrong is not None:
+        raise stored.refused(wrong, "is no member of an operation")
+    what, destination, scope = body.get("operation"), body.get("destination"), body.get("scope")
+    if what not in ("copy", "move"):
+        raise stored.wrong("operation", 'must be "copy" or "move"')
+    if not isinstance(destination, str):
+        raise stored.wrong("destination", "must name an index")
+    if scope is not None and (not isinstance(scope, list) or not set(map(str, scope)) <= {*_SCOPE}):
+        raise stored.wrong("scope", f"must list some of {', '.join(_SCOPE)}")
+    if scope and what == "move":
+        raise stored.refused("scope", "cannot be honoured: an index moves as a whole")
+    check_index_name(destination, services.settings.limits)
+    services.guard.check_index(request.caller, destination)
+    source = _source(services, request, destination)
+    if scope:
+        await _copy_parts(services, request, source, destination, scope)
+    elif source is None and what == "move":
+        raise NotFound(
+            f"there is no index {request.arguments[0]!r} to move", code="index_not_found"
+        )
+    else:
+        for action in (Action.SEARCH, Action.WRITE):
+            if not request.caller.may(action):
+                raise Forbidden(
+                    f"the API key does not allow {action.value}, which items in another index need"
+                )
+        await _transfer(services, request, source, destination, is_move=what == "move")
+    index = services.catalog.index(destination)
+    return json_response({"taskID": task_id(services, index), "updatedAt": now()})
+
+
+def _source(services: Services, request: Request, destination: str) -> Index | None:
+    """Return the index to copy or move; None if it is missing.
+
+    Raises:
+        InvalidRequest: it is the destination, or the name means an order or an alias.
+    """
+    name = request.arguments[0]
+    target = services.catalog.aliases.get(destination)
+    if target is not None:
+        raise InvalidRequest(
+            f"{destination!r} is an alias of {target!r}; name that index, or remove the alias",
+            code="invalid_index_name",
+            param="destination",
+        )
+    try:
+        index, sort = find_index(services, request, name)
+    except NotFound:
+        return None
+    if sort:
+        raise InvalidRequest(
+            f"{name!r} is {index.name!r} in an order; name that index", code="invalid_index_name"
+        )
+    if index.name == destination:
+        raise InvalidRequest(
+            "source and destination are the same index",
+            code="invalid_index_name",
+            param="destination",
+        )
+    return index
+
+
+async def _copy_parts(
+    services: Services, request: Request, source: Index | None, destination: str, scope: list[str]
+) -> None:
+    """Copy parts of a configuration; those of a missing index are the defaults."""
+    parts = {"geo_fields": ["_geoloc", GEO_FIELD]} if source is None else source.document
+    target = await index_to_write(services, request, destination)
+    await _reconfigure(services, target, lambda before: stored.copied(parts, before, scope, _KINDS))
+
+
+async def _transfer(
+    services: Services, request: Request, source: Index | None, destination: str, *, is_move: bool
+) -> None:
+    """Copy or move a whole index over what the destination is."""
+    administration = services.administration
+    # Large data takes long to copy, so the deadline is that of configuring.
+    deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+    former = services.catalog.indexes.get(destination)
+    if source is None:  # a copy of nothing is an empty index
+        if former is not None:
+            await administration.delete_index(destination, deadline)
+        await index_to_write(services, request, destination)
+        return
+    if is_move:
+        await administration.move(source.name, destination, deadline)
+        return
+    name = destination
+    if former is not None:
+        unique = f"_tmp_{uuid4().hex[:8]}"
+        name = destination[: services.settings.limits.index_name_chars_max - len(unique)] + unique
+    make_source = partial(
+        copied_index,
+        new_name=name,
+        cluster=services.cluster,
+        catalog=services.catalog,
+        settings=services.settings,
+    )
+    replaces = None if former is None else destination
+    await administration.copy(source.name, name, make_source, deadline, replaces=replaces)

@@ -1,0 +1,89 @@
+"""Orders to move shards: which are carried out, which are refused; what a host holds after one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import InvalidRequest
+from coordinator.replication.placement_table import PlacedHost, PlacementTable
+from coordinator.replication.position import (
+    REPLICA_FORMAT,
+    ReplicaFile,
+    held_shards,
+    shards_to_run,
+    write_replica,
+)
+from coordinator.settings import Settings
+
+TABLE = PlacementTable(
+    1,
+    3,
+    "secret",
+    {
+        "a:1": PlacedHost("a", "host-a", (0, 1)),
+        "b:1": PlacedHost("b", "host-b", (1, 2)),
+        "c:1": PlacedHost("c", "host-c", (2,)),
+    },
+)
+
+
+def targets(table: PlacementTable) -> dict[str, set[int]]:
+    return {row.name: set(row.target) for row in table.hosts.values()}
+
+
+def test_a_move_is_two_orders() -> None:
+    moved = TABLE.with_move(1, "a", "c")
+
+    assert targets(moved) == {"a": {0}, "b": {1, 2}, "c": {1, 2}}
+    assert [row.shards for row in moved.hosts.values()] == [(0, 1), (1, 2), (2,)]
+    assert targets(moved.with_move(1, "c", "a")) == targets(TABLE)  # taken back
+
+
+def test_a_copy_is_added_or_removed() -> None:
+    assert targets(TABLE.with_move(0, "", "c"))["c"] == {0, 2}
+    assert targets(TABLE.with_move(1, "host-b", ""))["b"] == {2}
+
+
+@pytest.mark.parametrize(
+    ("shard", "source", "target", "problem"),
+    [
+        (3, "a", "c", "there are shards 0 to 2"),
+        (-1, "a", "c", "there are shards 0 to 2"),
+        (1, "", "", "name the host"),
+        (1, "a", "d", "there is no host 'd'; there are a, b, c"),
+        (2, "a", "", "does not hold shard 2"),
+        (2, "a", "c", "holds shard 2 already"),
+        (0, "a", "", "no host would hold shard 0"),
+        (2, "c", "a", "is the only one of c"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused(
+    shard: int, source: str, target: str, problem: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=problem):
+        TABLE.with_move(shard, source, target)
+
+
+def test_two_orders_do_not_leave_a_shard_to_nobody() -> None:
+    once = TABLE.with_move(1, "a", "")
+
+    with pytest.raises(InvalidRequest, match="no host would hold shard 1"):
+        once.with_move(1, "b", "")
+
+
+def settings(data: Path, here: str) -> Settings:
+    return Settings(data_dir=data, shards_here=here, shards_of=4, log_url="nats://a")
+
+
+def test_what_was_moved_outlasts_a_restart_until_the_setting_changes(tmp_path: Path) -> None:
+    replica = ReplicaFile(
+        REPLICA_FORMAT, "log", "host", 7, 0, shards=(0, 3), arriving={2: 5}, configured=(0, 1)
+    )
+    write_replica(tmp_path, replica)
+
+    assert held_shards(settings(tmp_path, "0,1"), replica) == (0, 3)
+    assert held_shards(settings(tmp_path, "1,2"), replica) == (1, 2)
+    assert held_shards(settings(tmp_path, "1,2"), None) == (1, 2)
+    assert shards_to_run(settings(tmp_path, "0,1")) == (0, 2, 3)
