@@ -1,7 +1,6 @@
 """All indexes of this shard: opened when needed, made to agree with the catalog, closed at stop.
 
     <shard folder>/shard.json        the numbers of the indexes that this shard has made
-    <shard folder>/resting.json      what a start must know of many indexes (resting.py)
     <shard folder>/index-<number>/   one partition each
 
 To create an index: make the folder, then enter its number in shard.json. To drop one: remove the
@@ -12,8 +11,7 @@ empty index.
 A tenant a small index makes thousands of them, of which few are in use at a time. An open one takes
 an LMDB environment, mappings, descriptors and some hundred kilobytes. So an index is
 
-    resting   its manifest has been read and the length of data.mdb checked: 0.1 ms, 300 bytes;
-              or neither has changed since they were entered in resting.json: 0.01 ms
+    resting   its manifest has been read and the length of data.mdb checked: 0.04 ms, 300 bytes
     open      it serves: 3 to 10 ms for a small one
 
 A start opens the large indexes, which take long to open, and all if they are few. The others rest
@@ -41,8 +39,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import structs
-
 from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.errors import Conflict, InternalError, NotFound, ServiceError, StorageFull, Unavailable
@@ -64,7 +60,7 @@ from shard.partition.merger import Job, Merger, flush
 from shard.partition.opening import Opening
 from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
-from shard.partition.resting import Resting, digest_of, read_resting, stamp_of, write_resting
+from shard.partition.resting import Resting, digest_of
 from shard.partition.writer import Writer
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import (
@@ -91,9 +87,6 @@ FEW_INDEXES = 64
 CLOSE_SECONDS = 2.0
 """Time in which a stop writes segments in memory to files; nothing is lost if it is too short."""
 RELEASE_SECONDS = 0.001
-UNWRITTEN_MIN = 256
-UNWRITTEN_SHARE = 8
-"""resting.json is written again once so many indexes, and one in so many of all, came to rest."""
 GARBAGE_ATTEMPTS = 20
 """How often, and after how many attempts by other means, a closed environment is looked for."""
 
@@ -167,8 +160,6 @@ class Indexes:
         self._named: set[int] = set()
         self._has_catalog = False
         self._settling: asyncio.Future[None] | None = None
-        self._entering: asyncio.Future[None] | None = None
-        self._num_unwritten = 0
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
         self._closer = ThreadPoolExecutor(1, "closer", run_after_searches)
@@ -199,12 +190,8 @@ class Indexes:
             if name.startswith("index-") and int(name.removeprefix("index-")) not in self._known:
                 _log.warning("leftover of an unfinished change removed", folder=name)
                 shutil.rmtree(self._folder / name)
-        former = {} if self._are_few else read_resting(self._folder)
         for number in sorted(self._known):
-            resting = former.get(number)
-            if resting is None or resting.stamp != stamp_of(f"{self._folder}/index-{number}"):
-                resting = Resting.of(self._path(number), self._settings.map_bytes_max)
-                self._num_unwritten += 1
+            resting = Resting.of(self._path(number), self._settings.map_bytes_max)
             self._resting[number] = resting
             self._seq_on_disk = max(self._seq_on_disk, resting.seq_max)
         self.merger.start()
@@ -234,7 +221,6 @@ class Indexes:
             if number in self._resting:
                 with contextlib.suppress(ServiceError, StorageFailure):  # it was logged
                     await self._serving(number)
-        self._enter_if_many()
 
     def _read_shard_manifest(self) -> ShardManifest:
         path = self._folder / SHARD_FILE
@@ -360,34 +346,6 @@ class Indexes:
             _log.error("closing failed", index=number, cause=error)
         finally:
             del self._closing[number]
-        self._num_unwritten += 1
-        self._enter_if_many()
-
-    def _enter_if_many(self) -> None:
-        """Write resting.json again once it lacks many indexes."""
-        num_max = max(UNWRITTEN_MIN, len(self._known) // UNWRITTEN_SHARE)
-        if self._num_unwritten >= num_max and self._entering is None and not self._are_few:
-            self._entering = asyncio.ensure_future(self._enter(self._closer))
-
-    async def _enter(self, thread: ThreadPoolExecutor) -> None:
-        """Write the facts about the resting indexes to resting.json."""
-        loop = asyncio.get_running_loop()
-        self._num_unwritten = 0
-        unstamped = {number: one for number, one in self._resting.items() if not one.stamp}
-        try:
-            stamps = await loop.run_in_executor(thread, self._stamps, list(unstamped))
-            for number, former in unstamped.items():
-                # One that was opened meanwhile may have been changed before it was stamped.
-                if self._resting.get(number) is former and number not in self._opening:
-                    self._resting[number] = structs.replace(former, stamp=stamps[number])
-            await loop.run_in_executor(thread, write_resting, self._folder, dict(self._resting))
-        except OSError as error:  # the next start takes longer
-            _log.warning("resting.json cannot be written", reason=str(error))
-        finally:
-            self._entering = None
-
-    def _stamps(self, numbers: Iterable[int]) -> dict[int, int]:
-        return {number: stamp_of(f"{self._folder}/index-{number}") for number in numbers}
 
     def _put_away(self, number: int, index: OpenIndex) -> Resting:
         self.merger.remove(number)
@@ -468,15 +426,7 @@ class Indexes:
         await self.wait_closed()
         await self._in_thread(self._read_ahead.stop)
         await self._in_thread(self.merger.stop)
-        if self._entering is not None:
-            await asyncio.wait([self._entering])
         await self._close_all()
-        if not self._are_few:
-            closed = [index.partition for index in self._open.values()]
-            self._resting |= await self._in_thread(
-                lambda: {one.number: Resting.after(one) for one in closed if one.is_settled}
-            )
-            await self._enter(self._opener)
         self._open.clear()
         self._opener.shutdown()
         self._closer.shutdown()

@@ -2,7 +2,6 @@
 
     <shard folder>/
       shard.json                which indexes this shard has made            ShardManifest
-      resting.json              what a start reads of many indexes at once   partition/resting.py
       index-<number>/
         data.mdb, lock.mdb      the truth                                    environment.py
         MANIFEST.json           names the files below                        IndexManifest
@@ -145,15 +144,6 @@ def read_manifest(path: Path, kind: type[T]) -> T | None:
     Raises:
         UnreadableManifest: it is damaged, or of a format that this program does not know.
     """
-    return read_manifest_with(path, _DECODERS[kind])
-
-
-def read_manifest_with(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:
-    """Read a file that `write_manifest` wrote; None if there is none.
-
-    Raises:
-        UnreadableManifest: it is damaged, or of a format that this program does not know.
-    """
     try:
         lines = _read(path).split(b"\n")
     except FileNotFoundError:
@@ -164,7 +154,8 @@ def read_manifest_with(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None
         header = _decode_header(lines[1])
         if header.format != FORMAT:
             raise UnreadableManifest(f"{path.name}: format {header.format}, not {FORMAT}")
-        return decoder.decode(lines[1])
+        manifest: T = _DECODERS[kind].decode(lines[1])
+        return manifest
     except msgspec.MsgspecError as error:
         raise UnreadableManifest(f"{path.name}: {error}") from error
 
