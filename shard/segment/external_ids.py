@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import orjson
 
 from common.kernels.decorator import kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64
@@ -204,15 +205,23 @@ class _IdOnly(msgspec.Struct):
 _decode_id = msgspec.json.Decoder(_IdOnly).decode
 
 
+def _stored_id(document: bytes) -> int | str | None:
+    try:
+        return _decode_id(document).id
+    except msgspec.ValidationError:  # of an earlier member `id`; the last one counts
+        value: int | str = orjson.loads(document)["id"]
+        return value
+
+
 def item_id(document: bytes) -> bytes | None:
     """Return the canonical id of a valid item, or None if it has none."""
-    value = _decode_id(document).id
+    value = _stored_id(document)
     return None if value is None else canonical_id(value)
 
 
 def shown_id_of(document: bytes) -> bytes:
     """Return the id of a valid item as JSON, in its stored form; empty if it has none."""
-    value = _decode_id(document).id
+    value = _stored_id(document)
     return b"" if value is None else msgspec.json.encode(value)
 
 

@@ -157,6 +157,20 @@ def test_items_come_back_byte_for_byte(index: Index) -> None:
     assert index.get("items/x").body == stored[1]
 
 
+def test_of_several_members_named_id_the_last_one_counts(index: Index) -> None:
+    index.configure({})
+    for earlier in ("{}", "[1]", "1.5", "true", "null", "7", '"seven"'):
+        item = f'{{"id":{earlier},"a":1,"id":8}}'.encode()
+
+        assert index.load(item).status == 200
+        assert index.get("items/8").body == item
+        assert (
+            index.client.request("PATCH", f"{index.path}/items/8", b'{"b":2}', JSON).status == 200
+        )
+        assert index.get("items/8").json == {"id": 8, "a": 1, "b": 2}
+        assert index.client.delete(f"{index.path}/items/8").status == 200
+
+
 @pytest.mark.parametrize(
     ("page", "per_page", "expected"),
     [
