@@ -19,6 +19,9 @@ from facetd.errors import ApiError, ConnectionFailed, FacetdError, Unavailable
 
 NOTHING_DONE: Final = frozenset(("overloaded", "starting", "switched", "too_many_requests"))
 
+STARTING_WAIT: Final = 1.0
+"""Maximum seconds between two tries while the service is starting."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retries:
@@ -26,11 +29,13 @@ class Retries:
 
     Attributes:
         tries: in total; 1 never retries.
+        tries_while_starting: in total while the service says that it is starting.
         first_wait: seconds before the second try; doubled before each further one, with jitter.
         longest_wait: maximum seconds between two tries; if `Retry-After` is longer, the call fails.
     """
 
     tries: int = 4
+    tries_while_starting: int = 60
     first_wait: float = 0.1
     longest_wait: float = 10.0
 
@@ -42,13 +47,20 @@ class Retries:
             error: of the last one.
             is_repeatable: whether the call is idempotent.
         """
-        if num_done >= self.tries or not may_repeat(error, is_repeatable):
+        if num_done >= self._tries_after(error) or not may_repeat(error, is_repeatable):
             return None
         asked = error.retry_after if isinstance(error, ApiError) else None
         if asked is not None and asked > self.longest_wait:
             return None
-        wait: float = min(self.longest_wait, self.first_wait * 2 ** (num_done - 1))
+        wait: float = min(self.longest_wait, self.first_wait * 2 ** min(num_done - 1, 10))
+        if _is_starting(error):
+            wait = min(wait, STARTING_WAIT)
         return max(asked or 0.0, wait * random.uniform(0.5, 1.0))
+
+    def _tries_after(self, error: FacetdError) -> int:
+        if self.tries > 1 and _is_starting(error):
+            return max(self.tries, self.tries_while_starting)
+        return self.tries
 
 
 def may_repeat(error: FacetdError, is_repeatable: bool) -> bool:
@@ -60,3 +72,7 @@ def may_repeat(error: FacetdError, is_repeatable: bool) -> bool:
     if error.code in NOTHING_DONE:
         return True
     return is_repeatable and isinstance(error, Unavailable)
+
+
+def _is_starting(error: FacetdError) -> bool:
+    return isinstance(error, ApiError) and error.code == "starting"

@@ -54,7 +54,7 @@ def status(ctx: click.Context, /, as_json: bool, service: ServiceOptions) -> Non
     The exit status is 1 if something needs a hand: a host or a server is away or lags, or hosts
     differ.
     """
-    state = _state(service.client())
+    state = _state(service.client(starting_seconds=0.0))
     problems = problems_of(state)
     if as_json:
         click.echo(json.dumps({**state, "problems": problems}, ensure_ascii=False))

@@ -24,7 +24,7 @@ def status(ctx: click.Context, /, as_json: bool, service: ServiceOptions) -> Non
 
     The exit status is 1 if it is not complete.
     """
-    client = service.client()
+    client = service.client(starting_seconds=0.0)
     health = client.request("GET", "/_health")
     waits_for = ""
     try:

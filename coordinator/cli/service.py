@@ -11,6 +11,7 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,9 @@ from coordinator import settings as settings_module
 from coordinator.cli.options import is_given
 from coordinator.clients.http_client import Client, find_url
 from coordinator.settings import Settings
+
+STARTING_SECONDS: Final = 60.0
+"""Commands wait so long for a service that is starting."""
 
 with_proposing: Final = click.option(
     "--configure",
@@ -69,11 +73,19 @@ class ServiceOptions:
             return None
         return os.environ.get("FACETD_URL") or None
 
-    def client(self) -> Client:
-        """Return a client of the service."""
+    def client(self, *, starting_seconds: float = STARTING_SECONDS) -> Client:
+        """Return a client of the service.
+
+        Args:
+            starting_seconds: how long a request waits for a service that is starting.
+        """
         settings = self.settings()
-        url = find_url(self.named_url, settings.data_dir, settings.host, settings.port)
-        return Client(url, self.key or os.environ.get("FACETD_KEY") or None)
+        return Client(
+            find_url(self.named_url, settings.data_dir, settings.host, settings.port),
+            self.key or os.environ.get("FACETD_KEY") or None,
+            starting_seconds=starting_seconds,
+            notice=partial(click.echo, err=True),
+        )
 
 
 def with_service(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import facetd
 from common.data_directory import read_coordinator_endpoint
 from common.errors import CommandError
 from facetd.calls import Call
+
+STARTING_INTERVAL: Final = 0.25
+"""Seconds between two requests to a service that is starting."""
 
 
 class ClientError(CommandError):
@@ -49,9 +52,21 @@ class Client:
             (`https://example.org/search`).
         key: API key, if the service requires one.
         timeout: seconds without receiving a byte after which a request fails.
+        starting_seconds: how long a request waits for a service that is starting.
+        notice: tells the user that it waits, and for what.
     """
 
-    def __init__(self, url: str, key: str | None = None, *, timeout: float = 3_600.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = 3_600.0,
+        starting_seconds: float = 0.0,
+        notice: Callable[[str], object] = lambda text: None,
+    ) -> None:
+        self._starting_seconds = starting_seconds
+        self._notice = notice
         try:
             self._client = facetd.Client(url, key, timeout=timeout)
         except ValueError as error:
@@ -95,7 +110,7 @@ class Client:
         # A new connection each time: an idle one may have been closed since the last request.
         call: Call[Any] = Call(method, path, object, body, False, content_type, headers)
         try:
-            return self._decode(self._client.send(call))
+            return self._decode(self._send(call))
         except facetd.ConnectionFailed as error:
             cause = error.__cause__
             raise ClientError(
@@ -104,6 +119,22 @@ class Client:
             ) from error
         except facetd.ApiError as error:
             raise error_of(error.status, {"error": error.details or None}) from None
+
+    def _send(self, call: Call[Any]) -> bytes:
+        """Send a request, again while the service is starting; a body in pieces only once."""
+        give_up_at = time.monotonic() + self._starting_seconds
+        is_told = False
+        while True:
+            try:
+                return self._client.send(call)
+            except facetd.ApiError as error:
+                is_repeatable = call.body is None or isinstance(call.body, bytes)
+                if error.code != "starting" or not is_repeatable or time.monotonic() >= give_up_at:
+                    raise
+            if not is_told:
+                self._notice(f"waiting for {self.url}, which is starting")
+                is_told = True
+            time.sleep(STARTING_INTERVAL)
 
     def stream(self, path: str) -> Iterator[bytes]:
         """GET a body of any size, piece by piece.

@@ -168,6 +168,21 @@ def test_what_was_refused_unread_is_sent_again_whatever_it_is(use: Use) -> None:
     assert len(server.asked) == 4
 
 
+def test_a_service_that_starts_is_waited_for(use: Use) -> None:
+    starting = error("starting", 503)
+    with serving(*[starting] * 8, (200, PAGE)) as server:
+        assert use(server.url, lambda c: c.search("a")).total == 1
+    assert len(server.asked) == 9
+
+    patience = Retries(first_wait=0.001, tries_while_starting=6)
+    with serving(*[starting] * 6) as server, pytest.raises(Unavailable):
+        use(server.url, lambda c: c.search("a"), retries=patience)
+    assert len(server.asked) == 6
+
+    with serving(starting) as server, pytest.raises(Unavailable):
+        use(server.url, lambda c: c.search("a"), retries=Retries(tries=1))
+
+
 def test_who_is_told_to_come_much_later_is_told_so(use: Use) -> None:
     later = (*error("overloaded", 503), {"Retry-After": "60"})
     with serving(later) as server, pytest.raises(Unavailable) as caught:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.clients import http_client
 from coordinator.clients.http_client import Client, ClientError, error_of
+from tests.facetd.scripted import serving
 
 Serve = Callable[..., tuple[int, list[str]]]
 
@@ -106,3 +108,22 @@ def test_each_mistake_is_told_once() -> None:
     assert str(error_of(400, json.loads(json.dumps(answer)))) == (
         "line 2: a (and 1 more) (400 c)\n  line 5: b"
     )
+
+
+def test_a_request_waits_for_a_service_that_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "STARTING_INTERVAL", 0.001)
+    starting = (503, {"error": {"code": "starting", "message": "soon", "status": 503}})
+    told: list[str] = []
+    with serving(starting, starting, (200, {"status": "ok"})) as server:
+        client = Client(server.url, starting_seconds=30, notice=told.append)
+        assert client.request("POST", "/a/configuration", b"{}") == {"status": "ok"}
+    assert [asked.body for asked in server.asked] == [b"{}"] * 3
+    assert told == [f"waiting for {server.url}, which is starting"]
+
+    with serving(starting) as server, pytest.raises(ClientError, match="soon"):
+        Client(server.url).request("GET", "/_health")
+    with serving(starting) as server, pytest.raises(ClientError, match="soon"):
+        # The part of the body that was read is gone.
+        Client(server.url, starting_seconds=30).request("POST", "/a/index", iter([b"{}"]))
+    with serving((503, {"error": {"code": "overloaded"}})) as server, pytest.raises(ClientError):
+        Client(server.url, starting_seconds=30).request("GET", "/_health")
