@@ -1,4 +1,4 @@
-"""Each shape of data against Q2: variants, trees, places, groups, brushes, calendars.
+"""Each shape of data against Q2: variants, trees, places, groups, brushes, calendars, suggestions.
 
     python -m benchmarks.shapes
     python -m benchmarks.shapes --items 100000 --only "same + 4 facets,big page" --reuse
@@ -47,7 +47,9 @@ class Draw:
     def __init__(self, shape: Shape, num_items: int) -> None:
         self._rng = np.random.default_rng([shape.seed, 5])
         self._shape = shape
-        self.texts = [one.text for one in make_queries(shape, num_items, REQUESTS)["Q2"]]
+        queries = make_queries(shape, num_items, REQUESTS)
+        self.texts = [one.text for one in queries["Q2"]]
+        self.half_typed = [one.text for one in queries["Q8"]]
 
     def variant(self) -> Body:
         """Return a size and a colour that one variant must have."""
@@ -191,6 +193,10 @@ def _open_page(draw: Draw, _: int) -> Body:
     return {**page, "filters": {"_geo": page["filters"]["_geo"]}}
 
 
+def _suggest(draw: Draw, i: int) -> Body:
+    return {"query": draw.half_typed[i]}
+
+
 SHAPES: Mapping[str, Callable[[Draw, int], Body]] = {
     "Q2": _q2,
     "same + 4 facets": _same,
@@ -211,15 +217,19 @@ SHAPES: Mapping[str, Callable[[Draw, int], Body]] = {
     "merged list of 2 indexes": _merged,
     "big page with nothing chosen": _open_page,
     "big page": _big_page,
+    "suggest": _suggest,
 }
 """Requests by shape. "Big page": a geo box of 1 %, 8 disjunctive facets, three of them with three
 values chosen, a tree and three ranges."""
 
 
+ROUTES = {"merged list of 2 indexes": "/_search", "suggest": f"/{INDEX}/suggest"}
+
+
 def requests(name: str, shape: Shape, num_items: int) -> list[HttpRequest]:
     """Return the requests of a shape, those that differ."""
     draw = Draw(shape, num_items)
-    route = "/_search" if name == "merged list of 2 indexes" else f"/{INDEX}/search"
+    route = ROUTES.get(name, f"/{INDEX}/search")
     bodies = [json.dumps(SHAPES[name](draw, i)) for i in range(REQUESTS)]
     return [HttpRequest(route, "POST", JSON, body) for body in dict.fromkeys(bodies)]
 

@@ -55,6 +55,7 @@ CONFIGURATION: Mapping[str, Any] = {
     },
     "searchable_fields": ["title", "description"],
     "nested": ["variants"],
+    "suggestions": {"fields": ["title"], "facets": list(corpus.FACETS), "popularity": "price"},
     "hierarchies": {"path": {"path": "path", "separator": SEPARATOR}},
 }
 

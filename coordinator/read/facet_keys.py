@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, takewhile
 from typing import Final, cast
 
 import numpy as np
@@ -44,7 +44,7 @@ class _FoldedKeys:
     words: list[str]
     """Distinct words of all keys, sorted."""
     masks: NDArray[np.uint32]
-    """Letter mask, by word."""
+    """Letter mask of what may have typos, by word: the letters before its first digit."""
     key_numbers: NDArray[np.int64]
     """Numbers of the keys that contain each word, word by word."""
     starts: list[int]
@@ -58,6 +58,12 @@ class _FoldedKeys:
         """Return the range of the words with a beginning."""
         first = bisect_left(self.words, beginning)
         return first, bisect_left(self.words, beginning + _LAST_CHARACTER, first)
+
+
+def _before_digits(word: str) -> str:
+    if word.isalpha():
+        return word
+    return "".join(takewhile(lambda letter: not letter.isdigit(), word))
 
 
 def _letter_mask(word: str) -> int:
@@ -99,7 +105,7 @@ def _folded(texts: list[str], analyzer: Analyzer) -> Generator[None, None, _Fold
     return _FoldedKeys(
         keys,
         words,
-        np.array([_letter_mask(word) for word in words], np.uint32),
+        np.array([_letter_mask(_before_digits(word)) for word in words], np.uint32),
         np.fromiter(chain.from_iterable(lists), np.int64),
         list(accumulate(map(len, lists), initial=0)),
     )
@@ -181,7 +187,7 @@ def _add_typos(block: _FoldedKeys, word: str, typos: int, found: NDArray[np.bool
     """Mark the keys that contain a word that starts with `word`, give or take typos."""
     missing = np.bitwise_count(np.uint32(_letter_mask(word)) & ~block.masks)
     for i in np.flatnonzero(missing <= typos).tolist():
-        if _prefix_distance(word, block.words[i], typos) <= typos:
+        if _prefix_distance(word, _before_digits(block.words[i]), typos) <= typos:
             found[block.with_words(i, i + 1)] = True
 
 
@@ -210,8 +216,6 @@ def _prefix_distance(word: str, candidate: str, limit: int) -> int:
     row = list(range(len(word) + 1))
     best = row[-1]
     for i, letter in enumerate(candidate[: len(word) + limit], 1):
-        if letter.isdigit():
-            break  # typos never fall on digits, and the word has none
         two_above, above, row = above, row, [i]
         for j, wanted in enumerate(word, 1):
             cost = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (letter != wanted))

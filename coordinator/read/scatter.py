@@ -94,6 +94,7 @@ class Scatter:
         num_hits: int = 0,
         may_be_inline: bool = True,
         wants_all_buckets: bool = False,
+        wants_total: bool = True,
     ) -> SearchOutcome:
         """Search all shards; on return, every facet value number they sent has its text.
 
@@ -104,6 +105,7 @@ class Scatter:
             num_hits: how many hits each shard sends.
             may_be_inline: whether shards may send stored items along with the hits.
             wants_all_buckets: whether all values of the facets are counted.
+            wants_total: whether shards are asked even if no facet needs it.
 
         Raises:
             InvalidRequest: a field that the search names has no fitting values.
@@ -161,7 +163,9 @@ class Scatter:
             wants_distinct_values=self._cluster.num_shards > 1,
             assumed_absent=None if scored.assumption is None else scored.assumption.request,
         )
-        answers = answered(await self.send(request, parameters, deadline))
+        answers = []
+        if wants_total or plan.requests:
+            answers = answered(await self.send(request, parameters, deadline))
         if scored.assumption is not None:
             counted = [one.statistics for _, one in answers if one.statistics is not None]
             statistics = self._memories.statistics(memory, parameters.key_filter)

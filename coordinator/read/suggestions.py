@@ -9,7 +9,8 @@ Every count is of the items that pass the filters, the key's among them; nothing
 is suggested. If nothing matches as typed, typos are forgiven.
 
 Cost: two round trips. Facets are looked up in the coordinator's own numbering, words in the
-vocabulary (`near_terms`); whole texts come from a search for the best items.
+vocabulary (`near_terms`); whole texts come from a search for the best items. Only what is shown is
+counted: a whole text or a frequent search that has no items is rare, and makes room for the next.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import compress, zip_longest
 from typing import Any, Final
 
 import orjson
@@ -47,6 +48,8 @@ _COUNTED_WORDS_MAX: Final = 16
 """Longer texts are not suggested."""
 _MORE: Final = 2
 """Candidates per wanted suggestion: some may be duplicates, or have no items."""
+_UNCOUNTED: Final = -1
+"""Count of a suggestion that is not known yet."""
 
 
 class _Typed(Struct, frozen=True):
@@ -100,19 +103,40 @@ class Suggestions:
                 self._values(scope, search, typed, size),
             )
             searches = await self._searches(index, search)
-            counted = await self._counted(scope, [*searches[: _MORE * size], *texts])
-        by_source = (
-            [one for one in counted if one.source == "search"],
-            [one for one in counted if one.source == "field"],
-            values,
-            words,
-        )
-        return SuggestionPage(list(self._in_turn(by_source, size)), horizon)
+            by_source = (searches[: _MORE * size], texts, values, words)
+            return SuggestionPage(await self._counted(scope, by_source, size), horizon)
 
     def _typed(self, text: str) -> _Typed | None:
         """Return the typed text; None where words are quoted or excluded, or there are none."""
         found = typed_words(text, self._analyzer)
         return None if found is None else _Typed(text, *found)
+
+    async def _counted(
+        self, scope: Scope, by_source: Sequence[Sequence[Suggestion]], size: int
+    ) -> list[Suggestion]:
+        """Return the best of each source in turn, with counts; none without items."""
+        counts: dict[str, int] = {}
+        while True:
+            listed = list(self._in_turn(by_source, size))
+            unknown = [one.text for one in listed if one.count == _UNCOUNTED]
+            unknown = [text for text in unknown if text not in counts]
+            if not unknown:
+                return [
+                    structs.replace(one, count=counts[one.text]) if one.count == _UNCOUNTED else one
+                    for one in listed
+                ]
+            counts.update(zip(unknown, await self._counts(scope, unknown), strict=True))
+            by_source = [
+                [one for one in source if one.count != _UNCOUNTED or counts.get(one.text) != 0]
+                for source in by_source
+            ]
+
+    async def _counts(self, scope: Scope, texts: Sequence[str]) -> list[int]:
+        """Return how many items have all words of each text; 0 of one with none or too many."""
+        sets = [self._words_of(text) for text in texts]
+        is_counted = [0 < len(words) <= _COUNTED_WORDS_MAX for words in sets]
+        counts = iter(await self._near.count(scope, [*compress(sets, is_counted)]))
+        return [next(counts) if is_one else 0 for is_one in is_counted]
 
     def _in_turn(
         self, by_source: Sequence[Sequence[Suggestion]], size: int
@@ -154,21 +178,7 @@ class Suggestions:
         if spelt is None:
             return []
         text = respelt(typed.text, typed.tokens, spelt.words)
-        return await self._counted(scope, [Suggestion(text, "word", 0)])
-
-    async def _counted(self, scope: Scope, suggested: Sequence[Suggestion]) -> list[Suggestion]:
-        """Count the items that have all words; leave out suggestions that have none."""
-        sets = [
-            (one, words)
-            for one in suggested
-            if 0 < len(words := self._words_of(one.text)) <= _COUNTED_WORDS_MAX
-        ]
-        counts = await self._near.count(scope, [words for _, words in sets])
-        return [
-            structs.replace(one, count=count)
-            for (one, _), count in zip(sets, counts, strict=True)
-            if count
-        ]
+        return [Suggestion(text, "word", _UNCOUNTED)]
 
     def _words_of(self, text: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(token.text for token in self._analyzer.tokenize(text)))
@@ -191,7 +201,6 @@ class Suggestions:
             typo=0,
             search_fields=tuple(SearchableField(name, 1.0) for name in settings.fields),
             per_page=_MORE * size,
-            fields=settings.fields,
         )
         if settings.popularity is not None:
             found = structs.replace(found, sort=(SortKey(settings.popularity, True),))
@@ -201,7 +210,7 @@ class Suggestions:
         return list(self._whole_texts(items, settings.fields, typed))
 
     async def _items(self, scope: Scope, parameters: SearchParameters) -> list[bytes]:
-        """Return the projected items of a search."""
+        """Return the items of a search."""
         parameters = structs.replace(parameters, timeout_ms=scope.deadline.remaining_ms)
         try:
             result = await self._search.search(scope.index, parameters, scope.horizon)
@@ -221,18 +230,13 @@ class Suggestions:
         typed_words = [] if typed is None else typed.words
         for item in items:
             document = orjson.loads(item)
-            best = max(
-                (
-                    (self._num_found(text, typed_words), -place, name, text)
-                    for place, (name, text) in enumerate(
-                        (name, text) for name in fields for text in _texts_at(document, name)
-                    )
-                ),
-                default=None,
-            )
-            if best is not None and best[3] not in seen:
-                seen.add(best[3])
-                yield Suggestion(best[3], "field", 0, best[2])
+            texts = [(name, text) for name in fields for text in _texts_at(document, name)]
+            if len(texts) > 1:  # the first of the best
+                texts.sort(key=lambda one: -self._num_found(one[1], typed_words))
+            for name, text in texts[:1]:
+                if text not in seen:
+                    seen.add(text)
+                    yield Suggestion(text, "field", _UNCOUNTED, name)
 
     def _num_found(self, text: str, typed_words: Sequence[str]) -> int:
         """Return how many typed words some word of a text begins with."""
@@ -261,12 +265,12 @@ class Suggestions:
         )
         if not specs:
             return []
-        result = await self._search.search(
+        facets = await self._search.facets(
             scope.index, structs.replace(_narrowing(scope, search), facets=specs), scope.horizon
         )
         found = [
             Suggestion(bucket.key, "facet", bucket.doc_count, facet.field)
-            for facet in result.facets
+            for facet in facets
             for bucket in facet.buckets
         ]
         return sorted(found, key=lambda one: (-one.count, one.text, one.field or ""))
@@ -284,7 +288,7 @@ class Suggestions:
             return []
         beginning = " ".join(search.query.casefold().split())
         listed = await self._analytics.searches_with(index.name, beginning)
-        return [Suggestion(text, "search", 0) for text in listed]
+        return [Suggestion(text, "search", _UNCOUNTED) for text in listed]
 
 
 def _narrowing(scope: Scope, search: SearchParameters) -> SearchParameters:

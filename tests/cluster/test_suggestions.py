@@ -190,6 +190,25 @@ def test_a_text_is_suggested_once_and_sources_take_turns(index: Index) -> None:
     assert {one["source"] for one in suggestions[:5]} == {"field", "facet", "word"}
 
 
+def test_a_text_that_cannot_be_counted_makes_room_for_the_next(services: Services) -> None:
+    index = Index(services(2).client(), "making-room")
+    index.configure({"suggestions": {"fields": ["title"], "facets": [], "popularity": "sold"}})
+    long = [" ".join(["lamp", *(f"w{i}{j}" for j in range(16))]) for i in range(3)]
+    titles = [*long, "lamp two", "lamp one", "!", "lamp zero"]
+    index.put([{"id": i, "title": one, "sold": -i} for i, one in enumerate(titles)])
+
+    suggestions = suggested(index, query="lamp", size=4)["data"]["suggestions"]
+
+    assert [(one["text"], one["source"], one["count"]) for one in suggestions] == [
+        ("lamp two", "field", 1),
+        ("lamp", "word", 6),
+        ("lamp one", "field", 1),
+        ("lamp zero", "field", 1),
+    ]
+    index.client.delete(index.path)
+    index.client.close()
+
+
 def test_quoted_and_excluded_words_are_not_guessed_at(index: Index) -> None:
     assert suggested(index, query='"tom ha')["data"]["suggestions"] == []
     assert suggested(index, query="tom -ha")["data"]["suggestions"] == []
