@@ -1,8 +1,8 @@
 """The log that several hosts share: publish changes, apply those of all hosts in the log's order.
 
     requests ─▶ SharedQueue ─▶ publish ─▶ JetStream ─▶ follow ─▶ divide ─▶ shards ─▶ horizon
-                one group of an index                  every entry, in order         │
-                is published at a time                 requests of our own ◀─────────┘
+                one group of an index                 every entry, in order         │
+                at a time                             requests of our own ◀─────────┘
 
 Every host applies every entry in order; ours are answered when they are applied here. By then the
 log has stored them on a majority of its servers, and this host has synced them.
@@ -484,10 +484,18 @@ class SharedLog(WriteLog):
 
     # --- publish
 
-    async def publish_group(self, index: int, batches: list[WriteBatch]) -> None:
-        """Publish batches as one group; return when it is in the log, applied, or given up."""
+    async def publish_group(
+        self, index: int, batches: list[WriteBatch], applied: asyncio.Future[bool]
+    ) -> None:
+        """Publish batches as one group; return when it is in the log, applied, or given up.
+
+        Args:
+            index: number of the index.
+            batches: to publish.
+            applied: done when the group is applied here, or cancelled if it was given up.
+        """
         id = self._publisher.next_id()
-        own = self._own[id] = _Own(batches, asyncio.get_running_loop().create_future())
+        self._own[id] = _Own(batches, applied)
         num_bytes = sum(batch.num_bytes for batch in batches)
         try:
             if num_bytes > THREAD_BYTES:
@@ -496,13 +504,15 @@ class SharedLog(WriteLog):
                 packed = pack(WriteGroup.of(index, batches))
             for batch in batches:
                 batch.items = None
-            await self._publisher.append(Kind.WRITE, id, packed, own.applied)
+            await self._publisher.append(Kind.WRITE, id, packed, applied)
         except LogAway as error:
             self._own.pop(id, None)
+            applied.cancel()
             for batch in batches:
                 fail(batch, unconfirmed(batch, not_confirmed(error)))
         except BaseException:
             self._own.pop(id, None)
+            applied.cancel()
             for batch in batches:
                 fail(batch, InternalError("internal error"))
             raise

@@ -22,6 +22,7 @@ from typing import Any
 import lmdb
 
 from common.process import faults
+from coordinator.read import cursor
 from shard.caches import background_tasks as options
 from shard.storage import residency
 from tests.simulation.primitives import Condition, Executor, Lock, Thread
@@ -130,6 +131,8 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     # The real memory would decide when a shard looks at it again.
     stand_ins[id(residency.shared_bytes)] = lambda: 0
     stand_ins[id(time.monotonic)] = monotonic
+    # Drawn when the module was imported; responses, and with them the trace, contain its seals.
+    stand_ins[id(cursor._KEY)] = bytes(len(cursor._KEY))
     # What another world has wished for is not this one's.
     stand_ins[id(options.BACKGROUND_TASKS)] = options.BackgroundTasks()
 

@@ -6,6 +6,9 @@ One seed is one schedule; `python -m tests.simulation SEED` shows it again, step
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -70,6 +73,23 @@ def test_a_seed_is_one_schedule() -> None:
 
     assert simulate(31) == first
     assert other.digest != first.digest
+
+
+@pytest.mark.parametrize("words", [("31",), ("placed", "11")])
+def test_a_seed_is_the_same_schedule_in_another_process(words: tuple[str, ...]) -> None:
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-m", "tests.simulation", *words],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout.splitlines()
+        for seed in ("1", "2")
+    )
+
+    assert first == second
+    assert first[-1].startswith("Outcome(")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -1,0 +1,128 @@
+"""Tests of when the next group of an index is published."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from common.deadline import NEVER
+from coordinator.replication.shared_log import SharedLog
+from coordinator.replication.shared_queue import SharedQueue
+from coordinator.settings import Settings
+from coordinator.write.write_queue import LARGE_OPERATIONS, Applied, WriteBatch
+
+
+class _Log:
+    """Publishes nothing: the test says what becomes of each group."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[WriteBatch]] = []
+        self.is_stored: list[asyncio.Event] = []
+        self.applied: list[asyncio.Future[bool]] = []
+
+    def check_writable(self) -> None:
+        pass
+
+    async def publish_group(
+        self, _: int, batches: list[WriteBatch], applied: asyncio.Future[bool]
+    ) -> None:
+        self.groups.append(batches)
+        self.applied.append(applied)
+        self.is_stored.append(asyncio.Event())
+        await self.is_stored[-1].wait()
+
+    @property
+    def num_batches(self) -> list[int]:
+        return [len(batches) for batches in self.groups]
+
+
+class _Scene:
+    """A queue over such a log."""
+
+    def __init__(self) -> None:
+        self.log = _Log()
+        self.queue = SharedQueue(cast(SharedLog, self.log), 1, Settings())
+        self._writing: list[asyncio.Task[Any]] = []
+
+    async def write(self, num_operations: int = 1) -> None:
+        batch = WriteBatch(num_operations, 10, parts={})
+        self._writing.append(asyncio.create_task(self.queue.write(batch, NEVER)))
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let everything that can run do so; nothing here waits for time."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        for batches, is_stored, applied in zip(
+            self.log.groups, self.log.is_stored, self.log.applied, strict=True
+        ):
+            is_stored.set()
+            applied.cancel()
+            for batch in batches:
+                if not batch.future.done():
+                    batch.future.set_result(Applied(np.zeros(0, np.uint8), 1))
+        for one in self._writing:
+            one.cancel()
+        await asyncio.gather(*self._writing, return_exceptions=True)
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_single_items_gather_until_the_group_before_is_applied(is_given_up: bool) -> None:
+    async def run() -> None:
+        scene = _Scene()
+        try:
+            for _ in range(4):
+                await scene.write()
+            assert scene.log.num_batches == [1]
+            scene.log.is_stored[0].set()
+            await scene.settle()
+            assert scene.log.num_batches == [1]
+            if is_given_up:
+                scene.log.applied[0].cancel()
+            else:
+                scene.log.applied[0].set_result(True)
+            await scene.settle()
+            assert scene.log.num_batches == [1, 3]
+        finally:
+            await scene.close()
+
+    asyncio.run(run())
+
+
+def test_a_group_that_is_applied_before_its_publication_is_confirmed_comes_first() -> None:
+    async def run() -> None:
+        scene = _Scene()
+        try:
+            await scene.write()
+            await scene.write()
+            scene.log.applied[0].set_result(True)
+            await scene.settle()
+            assert scene.log.num_batches == [1]
+            scene.log.is_stored[0].set()
+            await scene.settle()
+            assert scene.log.num_batches == [1, 1]
+        finally:
+            await scene.close()
+
+    asyncio.run(run())
+
+
+def test_many_waiting_operations_are_published_once_the_log_has_the_group_before() -> None:
+    async def run() -> None:
+        scene = _Scene()
+        try:
+            await scene.write()
+            await scene.write(LARGE_OPERATIONS)
+            assert scene.log.num_batches == [1]
+            scene.log.is_stored[0].set()
+            await scene.settle()
+            assert scene.log.num_batches == [1, 1]
+        finally:
+            await scene.close()
+
+    asyncio.run(run())
