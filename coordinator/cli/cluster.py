@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 
+from common.errors import CommandError
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError
@@ -33,11 +34,11 @@ def _state(client: Client) -> dict[str, Any]:
     """Return the state of the log and its hosts.
 
     Raises:
-        ClickException: the service is one of a single host.
+        CommandError: the service is one of a single host.
     """
     state: dict[str, Any] = client.request("GET", "/_cluster")
     if state["log"] is None:
-        raise click.ClickException(
+        raise CommandError(
             f"facetd at {client.url} shares no log with others; docs/several-hosts.md says how to "
             "start several hosts"
         )
@@ -189,7 +190,7 @@ def compare(ctx: click.Context, /, wait: bool, service: ServiceOptions) -> None:
                 click.echo(f"{len(hosts)} hosts are equal at entry {seq}")
             ctx.exit(1 if found else 0)
         if len(hosts) == 1:
-            raise click.ClickException("there is only one host: none to compare with")
+            raise CommandError("there is only one host: none to compare with")
         time.sleep(POLL_SECONDS)
 
 

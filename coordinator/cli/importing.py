@@ -29,7 +29,7 @@ ENGINES: Final[dict[str, Read]] = {
 
 
 @click.command("import")
-@click.argument("engine", type=click.Choice(list(ENGINES)))
+@click.argument("engine", metavar="ENGINE", type=click.Choice(list(ENGINES)))
 @click.argument("source")
 @click.option(
     "--index",
@@ -63,6 +63,8 @@ def import_(
     dry_run: bool,
 ) -> None:
     """Take over an index from another engine, with its settings.
+
+    ENGINE is meilisearch-dump, typesense, elasticsearch, opensearch or algolia.
 
     SOURCE is a dump of Meilisearch, an export of Typesense, Algolia or Elasticsearch, or (for
     Typesense and Elasticsearch) the address of a collection or index. What has no equivalent here

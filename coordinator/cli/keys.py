@@ -12,6 +12,7 @@ import click
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, acquire_lock
+from common.errors import CommandError
 from coordinator.cli.group import ListingGroup
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
@@ -209,7 +210,7 @@ def _create_offline(settings: Settings, document: dict[str, Any]) -> dict[str, A
         try:
             manifest = data_directory.read_manifest(settings.data_dir)
             if data_directory.replica_path(settings.data_dir).exists():
-                raise click.ClickException(
+                raise CommandError(
                     f"{settings.data_dir} follows the log of several hosts: start the service, and "
                     "the keys are made on all of them"
                 )

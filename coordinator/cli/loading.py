@@ -19,6 +19,7 @@ from rich.text import Text
 from coordinator.cli.indexes import read_object
 from coordinator.cli.service import ServiceOptions, with_proposing, with_service
 from coordinator.cli.sources import databases, formats, places
+from coordinator.cli.sources.cells import DECIMALS
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
@@ -91,6 +92,13 @@ def _field_pair(
     help="Combine the fields that hold latitude and longitude into a geo point (_geo).",
 )
 @click.option("--delimiter", metavar="CHARACTER", help="Read cells that this one divides.")
+@click.option(
+    "--decimal",
+    type=click.Choice(DECIMALS),
+    default=".",
+    show_default=True,
+    help="Read numbers of CSV with this decimal separator: 12,5 or 1.299,00 with a comma.",
+)
 @click.option("--encoding", help="Read text of this encoding, for example latin-1.")
 @click.option("--query", metavar="SQL", help="Load the rows that a database gives for this.")
 @click.option("--table", metavar="NAME", help="Load all rows of this table of a database.")
@@ -114,6 +122,7 @@ def load(
     separators: dict[str, str],
     place_fields: tuple[str, str] | None,
     delimiter: str | None,
+    decimal: str,
     encoding: str | None,
     query: str | None,
     table: str | None,
@@ -141,19 +150,20 @@ def load(
         if len(delimiter) != 1:
             raise click.BadParameter("it is one character, or tab", param_hint="--delimiter")
     options = ReadOptions(
-        style, encoding, delimiter, id_field, kinds, separators, query, table, place_fields
+        style, encoding, delimiter, id_field, kinds, separators, query, table, place_fields, decimal
     )
     name = index or index_name(file, table)
     document = read_object(configuration) if configuration is not None else None
+    client = service.client()
     try:
         source = formats.read(file, options)
         _show_columns(source)
         if place_fields is None:
             _mention_places(source)
+        _mention_commas(source)
         _refuse_bad_rows(source, skip_bad)
         if dry_run:
             return
-        client = service.client()
         is_new = not exists(client, name)
         result = _send(client, name, source, document, is_new=is_new, skips_bad=skip_bad)
     except SourceError as error:
@@ -213,6 +223,17 @@ def _mention_places(source: Source) -> None:
     found = places.named_like_places(column.name for column in source.columns)
     if found is not None:
         click.echo(f"facetd: --geo {','.join(found)} makes places of these columns", err=True)
+
+
+def _mention_commas(source: Source) -> None:
+    """Say how texts with decimal commas become numbers."""
+    found = [column for column in source.columns if column.comma_example]
+    if found:
+        names = ", ".join(column.name for column in found[:5]) + (" …" if len(found) > 5 else "")
+        click.echo(
+            f"facetd: --decimal , reads {names} as numbers, such as {found[0].comma_example}",
+            err=True,
+        )
 
 
 def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:

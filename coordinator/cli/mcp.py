@@ -29,9 +29,12 @@ def mcp(service: ServiceOptions, allow_writes: bool) -> None:
     try:
         from facetd.mcp import create_server
     except ModuleNotFoundError as error:
-        if error.name not in ("mcp", "pydantic"):
+        if (error.name or "").partition(".")[0] not in ("mcp", "pydantic"):
             raise
-        raise click.ClickException("this needs the extra mcp: pip install 'facetd[mcp]'") from None
+        raise CommandError(
+            "the Model Context Protocol needs a library that is not installed: "
+            "pip install 'facetd[mcp]'"
+        ) from None
     settings = service.settings()
     url = find_url(service.named_url, settings.data_dir, settings.host, settings.port)
     key = service.key or os.environ.get("FACETD_KEY") or None

@@ -238,7 +238,8 @@ def error_of(status: int, answer: Any) -> ClientError:
     if not isinstance(error, dict):
         return ClientError(f"the service answered {status}", status=status)
     code = str(error.get("code", ""))
-    lines = [f"{error.get('message', '')} ({status} {code})"]
+    hint = "; name a key with --key or FACETD_KEY" if status == 401 else ""
+    lines = [f"{error.get('message', '')}{hint} ({status} {code})"]
     for item in (error.get("errors") or [])[1:]:
         message = str(item.get("message", ""))
         param = item.get("param", "")

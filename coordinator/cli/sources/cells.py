@@ -1,7 +1,7 @@
 """Kinds of cells: the type of a column's texts (pure).
 
     "1", "-7", "12"          integer     not "007": a leading zero means a code
-    "1.5", "2e3", "7"        number
+    "1.5", "2e3", "7"        number      with decimal commas: "1,5", "1.299,00"
     "true", "False"          boolean
     '["a","b"]', '{"x":1}'   json        in every cell
     anything else            text        the kind of a column holds for all of its cells
@@ -23,6 +23,12 @@ KINDS: Final = ("text", "integer", "number", "boolean", "json")
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,19})", re.ASCII).fullmatch
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII).fullmatch
+_COMMA_NUMBER: Final = re.compile(
+    r"-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII
+).fullmatch
+_COMMA_GROUPS: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+", re.ASCII).fullmatch
+DECIMALS: Final = (".", ",")
+"""What may divide the whole part of a number from its fraction."""
 _BOOLEANS: Final = {"true": True, "false": False}
 ID_INTEGER_MAX: Final = 2**63 - 1
 
@@ -35,6 +41,15 @@ def is_integer(text: str) -> bool:
 def is_number(text: str) -> bool:
     """Return whether a cell is a finite number."""
     return _NUMBER(text) is not None and math.isfinite(float(text))
+
+
+def is_comma_number(text: str) -> bool:
+    """Return whether a cell is a finite number with a decimal comma, in groups of three or not."""
+    return _COMMA_NUMBER(text) is not None and math.isfinite(_of_comma_number(text))
+
+
+def _of_comma_number(cell: str) -> float:
+    return float(cell.strip().replace(".", "").replace(",", "."))
 
 
 def is_boolean(text: str) -> bool:
@@ -53,30 +68,52 @@ def is_json(text: str) -> bool:
     return True
 
 
-_CHECKS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
-    ("integer", is_integer),
-    ("number", is_number),
-    ("boolean", is_boolean),
-    ("json", is_json),
-)
+_CHECKS: Final[dict[str, Callable[[str], bool]]] = {
+    "integer": is_integer,
+    "number": is_number,
+    "boolean": is_boolean,
+    "json": is_json,
+}
+
+
+def checks_of(decimal: str) -> dict[str, Callable[[str], bool]]:
+    """Return, by kind but text, what says whether a (stripped) cell is of it; narrowest first.
+
+    Args:
+        decimal: one of `DECIMALS`.
+    """
+    return {**_CHECKS, "number": is_comma_number} if decimal == "," else _CHECKS
 
 
 class ColumnKind:
     """Determines the kind of one column, cell by cell.
 
+    Args:
+        decimal: one of `DECIMALS`.
+
     Attributes:
         num_filled: number of non-empty cells.
         example: the first of them.
         can_be_id: whether all of them are valid integer ids.
+        comma_example: a cell that has a decimal comma, if all are numbers by that; else "".
     """
 
-    __slots__ = ("_possible", "can_be_id", "example", "num_filled")
+    __slots__ = (
+        "_can_have_commas",
+        "_possible",
+        "can_be_id",
+        "comma_example",
+        "example",
+        "num_filled",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, decimal: str = ".") -> None:
         self.num_filled = 0
         self.example = ""
         self.can_be_id = True
-        self._possible = list(_CHECKS)
+        self.comma_example = ""
+        self._can_have_commas = decimal == "."
+        self._possible = list(checks_of(decimal).items())
 
     def add(self, cell: str) -> None:
         """Take a cell into account."""
@@ -90,6 +127,12 @@ class ColumnKind:
             self._possible = [one for one in self._possible if one[1](text)]
             if self.can_be_id:
                 self.can_be_id = is_integer(text) and 0 <= int(text) <= ID_INTEGER_MAX
+        if self._can_have_commas:
+            self._can_have_commas = is_comma_number(text)
+            if not self._can_have_commas:
+                self.comma_example = ""
+            elif not self.comma_example and "," in text and not _COMMA_GROUPS(text):
+                self.comma_example = text
 
     @property
     def kind(self) -> str:
@@ -105,14 +148,19 @@ def _boolean(cell: str) -> Any:
     return _BOOLEANS[cell.strip().lower()]
 
 
-CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
+_CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
     "text": _text,
     "integer": lambda cell: int(cell.strip()),
     "number": lambda cell: float(cell.strip()),
     "boolean": _boolean,
     "json": orjson.loads,
 }
-"""By kind: converts a non-empty cell to the item's value."""
 
-CHECKS: Final[dict[str, Callable[[str], bool]]] = {**dict(_CHECKS), "text": lambda _: True}
-"""By kind: whether a (stripped) cell is of a kind that the user chose."""
+
+def converters_of(decimal: str) -> dict[str, Callable[[str], Any]]:
+    """Return, by kind, what converts a non-empty cell to the item's value.
+
+    Args:
+        decimal: one of `DECIMALS`.
+    """
+    return {**_CONVERTERS, "number": _of_comma_number} if decimal == "," else _CONVERTERS

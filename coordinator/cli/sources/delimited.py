@@ -20,7 +20,13 @@ from typing import Final
 
 import orjson
 
-from coordinator.cli.sources.cells import CHECKS, CONVERTERS, KINDS, ColumnKind
+from coordinator.cli.sources.cells import (
+    KINDS,
+    ColumnKind,
+    checks_of,
+    converters_of,
+    is_comma_number,
+)
 from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, Opened
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
@@ -69,7 +75,8 @@ class _Table:
         rows = self._rows()
         self._names = self._read_header(next(rows, None))
         options = self._options
-        found = [ColumnKind() for _ in self._names]
+        checks = {**checks_of(options.decimal), "text": lambda _: True}
+        found = [ColumnKind(options.decimal) for _ in self._names]
         self._id_column = self._find_id()
         width = len(self._names)
         wanted = [options.kinds.get(name) for name in self._names]
@@ -87,10 +94,12 @@ class _Table:
                 for cell, column, kind in zip(row, found, wanted, strict=True):
                     column.add(cell)
                     text = cell.strip()
-                    if kind is not None and text and not CHECKS[kind](text):
+                    if kind is not None and text and not checks[kind](text):
                         message = f"{shown(text)!r} is no {kind}"
-                        if kind == "number" and "," in text:
-                            message += "; in JSON it has a point, 12.5, and no commas"
+                        if kind == "number" and is_comma_number(text):
+                            message += "; --decimal , reads decimal commas"
+                        elif kind == "number" and "," in text:
+                            message += f"; without groups it is {text.replace(',', '')}"
             if message is None:
                 lines.append(line)
             else:
@@ -107,6 +116,7 @@ class _Table:
                 f"{kind}, the id" if i == self._id_column else kind,
                 column.num_filled,
                 shown(column.example),
+                shown(column.comma_example) if kind == "text" else "",
             )
             for i, (name, kind, column) in enumerate(
                 zip(self._names, self._kinds, found, strict=True)
@@ -120,11 +130,12 @@ class _Table:
         rows = self._rows()
         next(rows)
         makers = []
+        converters = converters_of(self._options.decimal)
         for i, (name, kind) in enumerate(zip(self._names, self._kinds, strict=True)):
             separator = self._options.separators.get(name)
             is_id = i == self._id_column
             names = ["id", *([name] if name.lower() != "id" else [])] if is_id else [name]
-            makers.append((i, names, CONVERTERS.get(kind), separator))
+            makers.append((i, names, converters.get(kind), separator))
         piece = bytearray()
         for number, (_, row) in enumerate(rows):
             if number in self._bad:

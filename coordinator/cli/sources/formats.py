@@ -64,6 +64,8 @@ def _read_file(opened: Opened, options: ReadOptions) -> Source:
         raise SourceError("--type and --split are for CSV and TSV; other formats have types")
     if options.delimiter is not None:
         raise SourceError(f"--delimiter is for CSV and TSV; {name} is {style.upper()}")
+    if options.decimal != ".":
+        raise SourceError(f"--decimal is for CSV and TSV; {name} is {style.upper()}")
     if style in ("parquet", "sqlite") and options.encoding is not None:
         raise SourceError(f"--encoding is for files of text; {name} is {style.upper()}")
     if style == "parquet":

@@ -23,12 +23,14 @@ class Column:
         kind: text, integer, number, boolean, list, json, date or id.
         num_filled: number of rows with a value.
         example: the first value.
+        comma_example: a value with a decimal comma, if the texts are numbers by that.
     """
 
     name: str
     kind: str
     num_filled: int
     example: str
+    comma_example: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class ReadOptions:
         query: for a database.
         table: for a database.
         place_fields: the fields of latitude and longitude that become the item's place.
+        decimal: what divides the whole part of a number in a cell from its fraction.
     """
 
     style: str | None = None
@@ -107,6 +110,7 @@ class ReadOptions:
     query: str | None = None
     table: str | None = None
     place_fields: tuple[str, str] | None = None
+    decimal: str = "."
 
 
 def shown(value: Any, chars_max: int = 40) -> str:

@@ -224,15 +224,22 @@ def test_a_wide_table_is_shown_in_part(tmp_path: Path) -> None:
     assert "c149" not in result.stderr
 
 
-def test_decimal_commas_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "--decimal , reads price as numbers, such as 1.299,00\n"),
+        (["--type", "price=number"], "'1.299,00' is no number; --decimal , reads decimal commas"),
+        (["--decimal", ","], "price   number"),
+        (["--decimal", ";"], "'.', ','"),
+    ],
+)
+def test_decimal_commas_are_named(tmp_path: Path, more: list[str], said: str) -> None:
     file = tmp_path / "prices.csv"
-    file.write_text("id;price\n1;12,50\n")
+    file.write_text("id;price;size\n1;1.299,00;1,000\n2;7;2,000\n")
 
-    result = CliRunner().invoke(
-        main, ["load", str(file), "--type", "price=number", "--dry-run", "--port", "1"]
-    )
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1", *more])
 
-    assert "'12,50' is no number; in JSON it has a point" in result.output
+    assert said in result.output
 
 
 def test_rows_of_a_query(service: Service, client: Client, tmp_path: Path) -> None:
@@ -273,6 +280,7 @@ def test_whether_there_is_an_index(
         (["x.csv", "--type", "a"], "'a' is not FIELD=KIND"),
         (["x.csv", "--delimiter", "ab"], "one character"),
         (["x.csv", "--format", "xls"], "'csv', 'tsv'"),
+        (["x.csv", "--port", "x"], "port must be an integer"),
     ],
 )
 def test_wrong_use(arguments: list[str], message: str) -> None:

@@ -106,6 +106,19 @@ def test_an_address_that_is_none_is_one_line(name: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
+def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "facetd.mcp", raising=False)
+    for name in [name for name in sys.modules if name.split(".")[0] == "mcp"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    result = CliRunner().invoke(main, ["mcp"])
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "facetd: the Model Context Protocol needs a library that is not installed: "
+        "pip install 'facetd[mcp]'\n"
+    )
+
+
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
     result = CliRunner().invoke(main, ["serch"])
     assert result.exit_code == 2

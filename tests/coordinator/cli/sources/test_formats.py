@@ -77,6 +77,40 @@ class TestCsv:
         assert items_of(read(tmp_path, "a\tb,c\n1\t2\n", "x.tsv")) == [{"a": 1, "b,c": 2}]
         assert items_of(read(tmp_path, "a:b\n1:2\n", delimiter=":")) == [{"a": 1, "b": 2}]
 
+    @pytest.mark.parametrize(
+        ("cell", "value"),
+        [
+            ("12,50", 12.5),
+            ("1.299,00", 1299.0),
+            ("-1.234.567,5", -1234567.5),
+            ("7", 7.0),
+            ("1.500", 1500.0),
+            ("2,5e3", 2500.0),
+            ("12.50", "12.50"),
+            ("1,299.00", "1,299.00"),
+            ("0.123", "0.123"),
+            (",5", ",5"),
+        ],
+    )
+    def test_decimal_commas(self, tmp_path: Path, cell: str, value: float | str) -> None:
+        source = read(tmp_path, f"a;b\n1;{cell}\n2;1,5\n", decimal=",")
+        assert items_of(source)[0] == {"a": 1, "b": value}
+
+    @pytest.mark.parametrize(
+        ("cells", "example"),
+        [
+            (["1", "2,5"], "2,5"),
+            (["2,5", "3,75"], "2,5"),
+            (["1,299", "2,300"], ""),
+            (["2,5", "x"], ""),
+            (["2,5", "1.25"], ""),
+            (["1", "2"], ""),
+        ],
+    )
+    def test_decimal_commas_are_found(self, tmp_path: Path, cells: list[str], example: str) -> None:
+        rows = "\n".join(f"{cell};x" for cell in cells)
+        assert read(tmp_path, f"a;b\n{rows}\n").columns[0].comma_example == example
+
     @pytest.mark.parametrize("start", ["sep=;", '"sep=;"', "\ufeffSEP=;", "\ufeffsep=;\r"])
     def test_a_first_line_may_name_the_delimiter(self, tmp_path: Path, start: str) -> None:
         source = read(tmp_path, f"{start}\nid;a,b,c\n1;x,y,z\n2\n")
