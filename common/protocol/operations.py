@@ -22,6 +22,10 @@ class Operation(IntEnum):
     """Replace; the id must exist. That of the item only names it: it keeps its stored form."""
     PUT_KEEPING_ID = 6
     """PUT; where the id exists, it keeps its stored form."""
+    MERGE_CHANGES = 7
+    """MERGE; values may say how to change the stored ones (`common.value_changes`)."""
+    UPSERT_CHANGES = 8
+    """MERGE_CHANGES where the id exists, else PUT of what they make of nothing."""
 
 
 class Outcome(IntEnum):
@@ -34,6 +38,8 @@ class Outcome(IntEnum):
     CONFLICT = 4
     """The stored version, or record, is not the one that the precondition names."""
     INVALID = 5
-    """The merged item would break a limit."""
+    """The merged item would break a limit, or a stored value cannot be changed like that."""
     CORRUPT = 6
     """The stored item is damaged: nothing can be merged into it, or compared with it."""
+    UNCHANGED = 7
+    """A condition of a change does not hold: the item stays as it is."""

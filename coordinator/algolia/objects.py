@@ -5,6 +5,8 @@
     partialUpdateObjectNoCreate  merge                               ─▶ MERGE
     deleteObject                                                     ─▶ DELETE
 
+A partial update whose values have an `_operation` (`common.value_changes`) becomes UPSERT_CHANGES
+or MERGE_CHANGES: the shard that owns the object applies it, in the order of its writes.
 An `objectID` is our `id`. If an object has a field `id` as well, both must be equal.
 """
 
@@ -22,7 +24,7 @@ from common.json.scan import ItemError, scan_item
 from common.limits import Limits
 from common.placement import ID_BYTES_MAX, canonical_id
 from common.protocol.operations import Operation
-from coordinator.algolia.parameters import UNHONOURED
+from common.value_changes import OPERATION, as_item, is_change, mistake_in
 
 ACTIONS: Final[Mapping[str, Operation]] = {
     "addObject": Operation.PUT,
@@ -32,6 +34,11 @@ ACTIONS: Final[Mapping[str, Operation]] = {
     "deleteObject": Operation.DELETE,
 }
 
+
+_CHANGING: Final[Mapping[Operation, Operation]] = {
+    Operation.UPSERT: Operation.UPSERT_CHANGES,
+    Operation.MERGE: Operation.MERGE_CHANGES,
+}
 
 OBJECT_ID_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [
@@ -117,20 +124,29 @@ def read_change(
         )
     if operation == Operation.DELETE:
         return ObjectChange(operation, canonical, canonical, str(id_))
-    for name, value in item.items():
-        if isinstance(value, dict) and "_operation" in value:
-            raise InvalidRequest(
-                f"{param}: the operation {value['_operation']!r} on {name!r} cannot be honoured; "
-                "send the new value",
-                code=UNHONOURED,
-                param=f"{param}.body.{name}",
-            )
     item.pop("id", None)
+    if any(map(is_change, item.values())):
+        operation = _changing(operation, item, action, param)
     payload = orjson.dumps({"id": id_, **item})
-    found = scan_item(payload, facets, limits)
+    found = scan_item(orjson.dumps({"id": id_, **as_item(item)}), facets, limits)
     if isinstance(found, ItemError):
         raise InvalidRequest(f"{param}: {found.message}", code=found.code, param=param)
     return ObjectChange(operation, canonical, payload, str(id_))
+
+
+def _changing(operation: Operation, item: Mapping[str, Any], action: str, param: str) -> Operation:
+    """Return the operation that applies an object's changes, once these have been checked."""
+    for name, value in item.items():
+        if not is_change(value):
+            continue
+        mistake = mistake_in(value)
+        if operation not in _CHANGING:
+            mistake = f"{OPERATION} is for partial updates, not for {action}; send the new value"
+        if mistake is not None:
+            raise InvalidRequest(
+                f"{param}: {name!r}: {mistake}", code="invalid_body", param=f"{param}.body.{name}"
+            )
+    return _CHANGING[operation]
 
 
 def _id(given: Any, item: Mapping[str, Any], action: str, param: str) -> int | str:

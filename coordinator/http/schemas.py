@@ -13,6 +13,7 @@ import orjson
 
 from common.limits import DEFAULT_LIMITS
 from common.option_forms import LANGUAGES
+from common.value_changes import NAMES as CHANGES
 from coordinator.algolia.keys import NEW_KEY_SCHEMA
 from coordinator.algolia.objects import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
 from coordinator.algolia.parameters import BY_NAME as ALGOLIA_PARAMETERS
@@ -584,7 +585,9 @@ SCHEMAS: Final[dict[str, Any]] = {
     "AlgoliaObject": OBJECT_SCHEMA,
     "AlgoliaFields": {
         "type": "object",
-        "description": "The fields of an object; its objectID is that in the path.",
+        "description": "The fields of an object; its objectID is that in the path. In a partial "
+        'update a value {"_operation": …, "value": …} changes the stored one: '
+        f"{', '.join(CHANGES)}.",
     },
     "AlgoliaWantedObjects": _object(
         "requests",

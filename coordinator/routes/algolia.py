@@ -22,6 +22,7 @@ from common.errors import Forbidden, InvalidRequest, NotFound, ServiceError
 from common.placement import canonical_id, shard_of_id
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
+from common.protocol.operations import Outcome
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.folding import Asked, fold
@@ -59,6 +60,15 @@ if TYPE_CHECKING:
     from coordinator.http.request import Request
     from coordinator.http.services import Services
 
+_REFUSALS: Final[Mapping[Outcome, str]] = {
+    Outcome.INVALID: (
+        "the stored object cannot take the change: Increment and Decrement need a number, "
+        "IncrementFrom and IncrementSet an integer, Add, AddUnique and Remove an array, and the "
+        "changed object must keep the limits of an item (fields, values, bytes)"
+    ),
+    Outcome.CORRUPT: "the stored object is damaged: save it as a whole, or delete it",
+}
+"""What to say of a change that the shard refused."""
 BROWSED: Final = 1_000
 """Hits per page of browsing, unless the request sets it."""
 
@@ -501,6 +511,14 @@ async def _write(services: Services, index: Index, changes: Sequence[ObjectChang
     """Apply changes in one group; return its sequence number."""
     operations = [(one.operation, one.item_id, one.payload) for one in changes]
     result = await services.ingest.write_operations(index, operations, _deadline(services))
+    for position, outcome in result.refused:
+        place = f"requests[{position}]" if len(changes) > 1 else "object"
+        raise InvalidRequest(
+            f"{place}: {_REFUSALS[outcome]}; "
+            f"{len(changes) - len(result.refused)} of {len(changes)} changes were applied",
+            code="invalid_item",
+            param=place,
+        )
     return result.seq
 
 

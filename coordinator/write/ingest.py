@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import orjson
 
@@ -24,6 +25,7 @@ from common.json.scan import ItemError, ItemScanner, ScannedItems, scan_item
 from common.limits import Limits
 from common.placement import shown_id
 from common.protocol.operations import Operation, Outcome
+from common.value_changes import as_item
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.write.bulk_loads import SCAN_BYTES
@@ -32,6 +34,8 @@ from coordinator.write.log import WriteLog, present_queue
 from coordinator.write.partitioning import Selected
 from coordinator.write.write_queue import Applied, Items, WriteBatch
 from coordinator.write.write_result import RejectedItems, WriteResult
+
+_CHANGING: Final = (Operation.MERGE_CHANGES, Operation.UPSERT_CHANGES)
 
 
 class Ingest:
@@ -200,11 +204,19 @@ class Ingest:
         result = WriteResult(seq=self._cluster.horizon(index.number))
         if operations or positions:
             items = [
-                payload for operation, _, payload in operations if operation != Operation.DELETE
+                orjson.dumps(as_item(orjson.loads(payload))) if operation in _CHANGING else payload
+                for operation, _, payload in operations
+                if operation != Operation.DELETE
             ]
             await self._fields.check(index, items, deadline)
             batch = self._log.batch_of_operations(operations, positions=positions)
-            result.add(await present_queue(self._log, self._catalog, index).write(batch, deadline))
+            applied = await present_queue(self._log, self._catalog, index).write(batch, deadline)
+            result.add(applied)
+            result.refused = [
+                (position, Outcome(outcome))
+                for position, outcome in enumerate(applied.outcomes.tolist())
+                if outcome in (Outcome.INVALID, Outcome.CORRUPT)
+            ]
         return result
 
     async def change_selected(

@@ -29,6 +29,7 @@ class WriteResult:
         rejected: number of items rejected.
         errors: the reasons, one object per rejected item, up to the limit `errors_reported_max`.
         seq: sequence number of the write; a search whose `meta.seq` is at least this sees it.
+        refused: of single operations: positions and outcomes of those that could not be applied.
         has_text_id: whether the single deleted item had a text of digits as its id.
     """
 
@@ -38,6 +39,7 @@ class WriteResult:
     rejected: int = 0
     errors: list[dict[str, Any]] = field(default_factory=list)
     seq: int = 0
+    refused: list[tuple[int, Outcome]] = field(default_factory=list)
     has_text_id: bool = False
 
     def add(self, applied: Applied) -> None:

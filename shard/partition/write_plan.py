@@ -23,6 +23,7 @@ from common.json.scan import validate_item
 from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import shown_id
 from common.protocol.operations import Operation, Outcome
+from common.value_changes import ConditionFailed, Inapplicable, resolved
 from shard.segment.external_ids import item_id, shown_id_of
 
 
@@ -102,11 +103,13 @@ _NEEDS_ITEM = (
     Operation.REPLACE,
     Operation.REPLACE_KEEPING_ID,
     Operation.MERGE,
+    Operation.MERGE_CHANGES,
     Operation.DELETE,
 )
 
 _KEEPING_ID = (Operation.REPLACE_KEEPING_ID, Operation.PUT_KEEPING_ID)
-_MERGING = (Operation.MERGE, Operation.UPSERT)
+_CHANGING = (Operation.MERGE_CHANGES, Operation.UPSERT_CHANGES)
+_MERGING = (Operation.MERGE, Operation.UPSERT, *_CHANGING)
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -186,8 +189,16 @@ class _Planner:
             current is None or version_of(self._content(current)) != change.version
         ):
             return Outcome.CONFLICT
+        content = change.content
+        if change.operation in _CHANGING:
+            try:
+                content = resolved(content, b"{}" if current is None else self._content(current))
+            except ConditionFailed:
+                return Outcome.UNCHANGED
+            except Inapplicable:
+                return Outcome.INVALID
         if current is None:
-            self._add(id, change.content, change.place)
+            self._add(id, content, change.place)
             return Outcome.CREATED
         assert id is not None
         if change.operation == Operation.DELETE:
@@ -196,7 +207,6 @@ class _Planner:
             self._remove(current)
             del self._current[id]
             return Outcome.DELETED
-        content = change.content
         if change.operation in _KEEPING_ID:
             content = self._keeping_id(content, id, current)
         if change.operation in _MERGING:

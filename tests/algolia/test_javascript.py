@@ -98,6 +98,74 @@ def test_facet_values_and_orders(shop: Shop) -> None:
     assert [hit["price"] for hit in answer["sorted"]["hits"]] == [29, 28]
 
 
+def test_operations_of_partial_updates(shop: Shop) -> None:
+    """Each at once from as many requests as there are: none is lost."""
+    answer = run(
+        "v5",
+        shop,
+        """
+        const indexName = "js-counted";
+        const change = (name, _operation, value) => client.partialUpdateObject({ indexName,
+            objectID: "x", attributesToUpdate: { [name]: { _operation, value } } });
+        await client.saveObjects({ indexName, objects: [{ objectID: "x", n: 1, tags: ["a"] }] });
+        await Promise.all(Array.from({ length: 40 }, () => change("n", "Increment", 1)));
+        await change("tags", "AddUnique", "b");
+        await client.partialUpdateObjects({ indexName, createIfNotExists: true, objects: [
+            { objectID: "x", tags: { _operation: "Remove", value: "a" } },
+            { objectID: "y", version: { _operation: "IncrementSet", value: 3 } },
+        ] });
+        let refused;
+        try { await change("tags", "Increment", 1); } catch (error) { refused = error; }
+        const got = async (objectID) => client.getObject({ indexName, objectID });
+        answer = { x: await got("x"), y: await got("y"),
+            status: refused.status, message: refused.message };
+        """,
+    )
+
+    assert answer["x"] == {"objectID": "x", "id": "x", "n": 41, "tags": ["b"]}
+    assert answer["y"]["version"] == 3
+    assert answer["status"] == 400
+    assert "object: the stored object cannot take the change" in answer["message"]
+
+
+def test_rules_synonyms_and_copies(shop: Shop) -> None:
+    answer = run(
+        "v5",
+        shop,
+        """
+        const indexName = "js-managed";
+        await client.saveObjects({ indexName, objects: [
+            { objectID: "a", name: "red sofa" }, { objectID: "b", name: "blue couch" }] });
+        await client.saveSynonym({ indexName, objectID: "s",
+            synonymHit: { objectID: "s", type: "synonym", synonyms: ["sofa", "couch"] } });
+        await client.saveRule({ indexName, objectID: "pin", rule: { objectID: "pin",
+            conditions: [{ pattern: "sofa", anchoring: "is" }],
+            consequence: { promote: [{ objectID: "b", position: 0 }] } } });
+        const found = async (indexName) => (await client.searchSingleIndex({ indexName,
+            searchParams: { query: "sofa" } })).hits.map((hit) => hit.objectID);
+        const before = await found(indexName);
+        const copied = await client.operationIndex({ indexName,
+            operationIndexParams: { operation: "copy", destination: "js-copied" } });
+        await client.waitForTask({ indexName, taskID: copied.taskID });
+        await client.deleteRule({ indexName, objectID: "pin" });
+        const rules = await client.searchRules({ indexName: "js-copied" });
+        const synonyms = await client.searchSynonyms({ indexName: "js-copied" });
+        await client.operationIndex({ indexName: "js-copied",
+            operationIndexParams: { operation: "move", destination: "js-moved" } });
+        answer = { before, moved: await found("js-moved"), after: await found(indexName),
+            rules: rules.nbHits, synonyms: synonyms.nbHits };
+        """,
+    )
+
+    assert answer == {
+        "before": ["b", "a"],
+        "moved": ["b", "a"],
+        "after": ["a", "b"],
+        "rules": 1,
+        "synonyms": 1,
+    }
+
+
 def test_objects_settings_and_tasks(shop: Shop) -> None:
     answer = run(
         "v5",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -133,13 +134,93 @@ def test_batch_is_all_or_nothing_and_in_order(shop: Shop) -> None:
     assert answer["objectIDs"][:3] == ["x", "x", "y"]
     assert found["nbHits"] == 3
     assert (by_id["x"]["a"], by_id["x"]["b"], by_id["y"]["c"]) == (1, 2, 3)
-    step = {"objectID": "x", "a": {"_operation": "Increment", "value": 1}}
-    status, answer = post(
-        shop.port,
-        "/1/indexes/batch/batch",
-        {"requests": [{"action": "partialUpdateObject", "body": step}]},
-    )
-    assert (status, answer["error"]["code"]) == (400, "unsupported_parameter")
+
+
+def test_operations_of_partial_updates(shop: Shop) -> None:
+    client = client_of(shop.port)
+
+    def change(name: str, operation: str, value: Any, object_id: str = "x", **options: Any) -> Any:
+        body = {name: {"_operation": operation, "value": value}}
+        client.partial_update_object("counted", object_id, body, **options)
+        return client.get_object("counted", object_id).get(name)
+
+    client.save_objects("counted", [{"objectID": "x", "n": 5, "tags": ["a", 1, "a"], "t": "text"}])
+
+    assert change("n", "Increment", 2) == 7
+    assert change("n", "Decrement", 0.5) == 6.5
+    assert change("new", "Decrement", 3) == -3
+    assert change("tags", "Add", "a") == ["a", 1, "a", "a"]
+    assert change("tags", "AddUnique", "b") == ["a", 1, "a", "a", "b"]
+    assert change("tags", "AddUnique", 1) == ["a", 1, "a", "a", "b"]
+    assert change("tags", "Remove", "a") == [1, "b"]
+    assert change("more", "AddUnique", "c") == ["c"]
+    assert change("none", "Remove", "c") is None
+    assert change("version", "IncrementFrom", 0) == 1
+    assert change("version", "IncrementFrom", 5) == 1, "it is not 5"
+    assert change("version", "IncrementSet", 9) == 9
+    assert change("version", "IncrementSet", 9) == 9, "it is not greater"
+    assert change("n", "Increment", 4, "made") == 4
+    for operation, value in (("IncrementFrom", 1), ("IncrementSet", 0)):
+        with pytest.raises(Exception, match="does not exist"):
+            change("n", operation, value, "not-made")
+    with pytest.raises(Exception, match="does not exist"):
+        change("n", "Increment", 1, "not-made", create_if_not_exists=False)
+    found = client.search_single_index("counted", {"filters": "version = 9 AND more:c"})
+    assert [hit.object_id for hit in found.hits] == ["x"], "what was changed is searched"
+
+
+def test_operations_of_a_batch_follow_each_other(shop: Shop) -> None:
+    client = client_of(shop.port)
+    step = {"objectID": "b", "n": {"_operation": "Increment", "value": 1}}
+    skipped = {**step, "v": {"_operation": "IncrementFrom", "value": 7}, "name": "not set"}
+
+    client.partial_update_objects("steps", [step, step, skipped, {**step, "name": "set"}], True)
+
+    stored = client.get_object("steps", "b")
+    assert (stored["n"], stored["name"]) == (3, "set")
+    wrong = {"objectID": "b", "name": {"_operation": "Increment", "value": 1}}
+    requests = [{"action": "partialUpdateObject", "body": one} for one in (step, wrong)]
+    status, answer = post(shop.port, "/1/indexes/steps/batch", {"requests": requests})
+    assert status == answer["status"] == 400
+    assert answer["message"].startswith("requests[1]: the stored object cannot take the change")
+    assert answer["message"].endswith("1 of 2 changes were applied")
+    assert client.get_object("steps", "b")["n"] == 4
+
+
+@pytest.mark.parametrize(
+    ("action", "change", "said"),
+    [
+        ("partialUpdateObject", {"_operation": "Multiply", "value": 2}, "must be one of Increment"),
+        ("partialUpdateObject", {"_operation": "Increment"}, '"_operation" and "value"'),
+        ("partialUpdateObject", {"_operation": "Increment", "value": "2"}, "must be a number"),
+        ("partialUpdateObject", {"_operation": "Increment", "value": True}, "must be a number"),
+        ("partialUpdateObject", {"_operation": "IncrementSet", "value": 1.5}, "be an integer"),
+        ("partialUpdateObject", {"_operation": "Add", "value": ["a"]}, "a number or a text"),
+        ("addObject", {"_operation": "Increment", "value": 2}, "is for partial updates"),
+    ],
+)
+def test_operations_that_cannot_be_applied(
+    shop: Shop, action: str, change: dict[str, Any], said: str
+) -> None:
+    requests = [{"action": action, "body": {"objectID": "x", "n": change}}]
+    status, answer = post(shop.port, "/1/indexes/wrong/batch", {"requests": requests})
+    assert status == answer["status"] == 400
+    assert said in answer["message"]
+    assert "'n'" in answer["message"]
+
+
+def test_concurrent_increments_all_count(shop: Shop) -> None:
+    body = {"n": {"_operation": "Increment", "value": 1}}
+
+    def run(_: int) -> None:
+        client = client_of(shop.port)
+        for _ in range(25):
+            client.partial_update_object("race", "counter", body)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(8)))
+
+    assert client_of(shop.port).get_object("race", "counter")["n"] == 200
 
 
 def test_places_of_objects_are_searched(shop: Shop) -> None:

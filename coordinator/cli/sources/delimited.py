@@ -75,7 +75,7 @@ class _Table:
         rows = self._rows()
         self._names = self._read_header(next(rows, None))
         options = self._options
-        checks = {**checks_of(options.decimal), "text": lambda _: True}
+        checks = checks_of(options.decimal)
         found = [ColumnKind(options.decimal) for _ in self._names]
         self._id_column = self._find_id()
         width = len(self._names)
@@ -94,11 +94,11 @@ class _Table:
                 for cell, column, kind in zip(row, found, wanted, strict=True):
                     column.add(cell)
                     text = cell.strip()
-                    if kind is not None and text and not checks[kind](text):
+                    if kind in checks and text and not checks[kind](text):
                         message = f"{shown(text)!r} is no {kind}"
                         if kind == "number" and is_comma_number(text):
                             message += "; --decimal , reads decimal commas"
-                        elif kind == "number" and "," in text:
+                        elif kind == "number" and "," in text and options.decimal == ".":
                             message += f"; without groups it is {text.replace(',', '')}"
             if message is None:
                 lines.append(line)

@@ -110,8 +110,14 @@ def test_put_with_a_precondition_needs_the_item() -> None:
     assert plan.outcomes == [Outcome.CONFLICT]
 
 
-ADDING = (Operation.PUT, Operation.UPSERT, Operation.PUT_KEEPING_ID)
-MERGING = (Operation.MERGE, Operation.UPSERT)
+CHANGING = (Operation.MERGE_CHANGES, Operation.UPSERT_CHANGES)
+ADDING = (
+    Operation.PUT,
+    Operation.UPSERT,
+    Operation.UPSERT_CHANGES,
+    Operation.PUT_KEEPING_ID,
+)
+MERGING = (Operation.MERGE, Operation.UPSERT, *CHANGING)
 KEEPING_ID = (Operation.REPLACE_KEEPING_ID, Operation.PUT_KEEPING_ID)
 
 _ids = st.sampled_from([None, 0, 1, "1", "b"])
