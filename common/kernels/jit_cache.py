@@ -6,7 +6,8 @@ one inlined. So the folder is named by a digest of all files that have kernels, 
 of their arguments, and no code survives a change of any of them.
 
 Code loaded from there is executed. So a folder is used only if it is ours and no other user can
-write to it; where there is none, one with an unpredictable name is made.
+write to it; where there is none, one with an unpredictable name is made. numba refuses a folder
+that it cannot write to, even to read from it: a read-only one is copied.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import hashlib
 import importlib
 import os
+import shutil
 import stat
 import tempfile
 from functools import cache
@@ -43,9 +45,17 @@ def fill() -> None:
 
 
 def directory() -> Path:
-    """Return the folder for these kernels: below the user's cache folder, else a new one."""
+    """Return a writable folder for these kernels: below the user's cache folder, else a new one."""
     path = user_folder("kernels", sources_digest())
-    return path or Path(tempfile.mkdtemp(prefix="facetd-kernels-"))
+    if path is not None and os.access(path, os.W_OK):
+        return path
+    made = Path(tempfile.mkdtemp(prefix="facetd-kernels-"))
+    if path is not None:
+        for source in filter(Path.is_file, path.rglob("*")):
+            copy = made / source.relative_to(path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+    return made
 
 
 def user_folder(*names: str) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -25,6 +26,10 @@ from tests.common.kernels.sample_kernels import Pair, Series
 from tests.service import ROOT
 
 MODULE = samples.__name__
+WITHOUT_PRIVILEGES = (
+    ("setpriv", "--inh-caps=-all", "--bounding-set=-all") if os.geteuid() == 0 else ()
+)
+"""Of a root: what a folder's mode forbids is forbidden."""
 
 
 def build(extension: Path, *, is_checked: bool = False, module: str = MODULE) -> str:
@@ -537,8 +542,7 @@ def test_the_cache_of_numba_is_a_folder_of_ours_alone(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     ours = jit_cache.directory()
     assert ours.is_relative_to(tmp_path)
-    ours.chmod(0o500)
-    assert jit_cache.directory() == ours  # what is there can be read
+    assert jit_cache.directory() == ours
     ours.chmod(0o777)
     assert not jit_cache.directory().is_relative_to(tmp_path)
     ours.rmdir()
@@ -548,3 +552,46 @@ def test_the_cache_of_numba_is_a_folder_of_ours_alone(
     made = jit_cache.directory()
     assert not made.is_relative_to(tmp_path)
     assert made.stat().st_mode & 0o777 == 0o700
+
+
+FEW_KERNELS = """
+from common.kernels.decorator import kernel
+
+@kernel
+def doubled(number: int) -> int:
+    return 2 * number
+"""
+
+
+def test_a_read_only_cache_of_numba_is_read(tmp_path: Path) -> None:
+    """numba refuses a folder that it cannot write to; without any folder it compiles nothing."""
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("needs setpriv: to root, a folder's mode forbids nothing")
+    home, temporary = tmp_path / "home", tmp_path / "temporary"
+    home.mkdir()
+    temporary.mkdir()
+    (home / "few_kernels.py").write_text(FEW_KERNELS)
+    program = "from few_kernels import doubled; print(doubled(4), len(doubled.stats.cache_hits))"
+    environment = {
+        **os.environ,
+        "FACETD_KERNELS": "numba",
+        "HOME": str(home),
+        "PYTHONPATH": f"{home}:{ROOT}",
+        "TMPDIR": str(temporary),
+        "XDG_CACHE_HOME": str(home / "cache"),
+    }
+    environment.pop("NUMBA_CACHE_DIR", None)
+
+    def run() -> str:
+        command = [*WITHOUT_PRIVILEGES, sys.executable, "-B", "-c", program]
+        return subprocess.check_output(command, text=True, env=environment)
+
+    assert run() == "8 0\n"
+    folders = [home, *(path for path in home.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o500)
+    try:
+        assert run() == "8 1\n"
+    finally:
+        for folder in folders:
+            folder.chmod(0o700)
