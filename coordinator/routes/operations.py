@@ -230,8 +230,9 @@ async def create_snapshot(services: Services, request: Request) -> Response:
     settings = services.settings
     if settings.has_placed_shards:
         raise Conflict(
-            "each host holds some of the shards, so no host can make a snapshot of all data: "
-            "export the items (facetd export)",
+            "each host holds some of the shards, so no host can make a snapshot of all data: keep "
+            "the configuration (facetd configure INDEX) and the items (facetd export INDEX) of "
+            "each index",
             code="not_with_placed_shards",
         )
     make = partial(

@@ -98,8 +98,14 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 
 
 def cluster_command(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `facetd cluster` with some words against a host."""
+    return command(service, "cluster", *words)
+
+
+def command(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `facetd` with some words against a host."""
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator", "cluster", *words],
+        [sys.executable, "-m", "coordinator", *words],
         env={"FACETD_URL": f"http://127.0.0.1:{service.port}", "PATH": "/usr/bin:/bin"},
         cwd=ROOT,
         capture_output=True,

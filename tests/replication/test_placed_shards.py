@@ -22,7 +22,7 @@ from tests.replication.several_hosts import (
     placement,
     replica_state,
 )
-from tests.replication.test_comparison import cluster_command, compared
+from tests.replication.test_comparison import cluster_command, command, compared
 from tests.replication.workload import (
     INDEX,
     assert_alike,
@@ -99,10 +99,29 @@ def test_copies_of_shards_are_compared_and_shown(hosts: Hosts) -> None:
     # A host that was silent for long on a busy machine is shown as such until it is heard again.
     wait_until(lambda: cluster_command(hosts.services[0], "status").returncode == 0)
     assert "served by" in cluster_command(hosts.services[0], "status").stdout
-    client = hosts.services[0].client()
-    reply = client.post("/_snapshots", {"name": "all"})
-    assert (reply.status, reply.json["error"]["code"]) == (409, "not_with_placed_shards")
-    client.close()
+
+
+def test_an_export_is_a_backup(hosts: Hosts, tmp_path: Path) -> None:
+    first, second, third = hosts.services
+    refused = command(first, "backup", str(tmp_path / "backup"))
+    assert refused.returncode != 0
+    assert "facetd export" in refused.stderr
+    configuration, items = tmp_path / "films.json", tmp_path / "films.ndjson"
+    shown = command(first, "configure", INDEX)
+    assert shown.returncode == 0, shown
+    configuration.write_text(shown.stdout)
+    written = command(second, "export", INDEX, "--output", str(items))
+    assert written.returncode == 0, written
+
+    options = ("--index", "restored", "--config", str(configuration), "--format", "ndjson")
+    loaded = command(third, "load", str(items), *options)
+    assert loaded.returncode == 0, loaded
+
+    assert items.read_bytes() == exported(first) != b""
+    hosts.wait_equal()
+    assert command(first, "export", "restored").stdout.encode() == items.read_bytes()
+    assert command(second, "configure", "restored").stdout == shown.stdout
+    assert command(first, "delete", "restored", "--yes").returncode == 0
 
 
 def test_only_hosts_with_a_certificate_are_heard(
