@@ -152,7 +152,7 @@ def load(
     options = ReadOptions(
         style, encoding, delimiter, id_field, kinds, separators, query, table, place_fields, decimal
     )
-    name = index or index_name(file, table)
+    name = index or index_name(file, table, has_query=query is not None)
     document = read_object(configuration) if configuration is not None else None
     client = service.client()
     try:
@@ -180,7 +180,7 @@ def load(
         offer_configuration(client, name, proposing)
 
 
-def index_name(file: str, table: str | None) -> str:
+def index_name(file: str, table: str | None, *, has_query: bool = False) -> str:
     """Derive an index name from what is loaded.
 
     Raises:
@@ -188,6 +188,8 @@ def index_name(file: str, table: str | None) -> str:
     """
     if table is not None:
         stem = table.rpartition(".")[2]
+    elif databases.is_database(file) and not has_query:
+        raise click.UsageError("say which rows to load: --table NAME, or --query SQL and --index")
     elif file == "-" or databases.is_database(file):
         raise click.UsageError("name the --index to load into")
     else:

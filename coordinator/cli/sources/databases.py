@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from coordinator.cli.sources.rows import id_name, to_items
+from coordinator.cli.sources.rows import id_name, kind_of, to_items
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 ROWS_AT_ONCE: Final = 1_000
@@ -121,7 +121,7 @@ def _source(name: str, fetch: Rows, query: str, options: ReadOptions) -> Source:
     columns = [
         Column(
             one,
-            f"{type(value).__name__}{', the id' if one == id_column else ''}",
+            f"{kind_of(value)}{', the id' if one == id_column else ''}",
             0,
             shown("" if value is None else value),
         )

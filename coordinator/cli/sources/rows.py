@@ -17,6 +17,14 @@ import orjson
 
 from coordinator.cli.sources.source import SourceError
 
+_KINDS: Final = {
+    bool: "boolean",
+    int: "integer",
+    str: "text",
+    float: "number",
+    list: "list",
+    dict: "json",
+}
 PIECE_BYTES: Final = 256 * 1024
 
 
@@ -46,6 +54,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, uuid.UUID):
         return str(value)
     return str(value)
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value, as `Column.kind` has it; that of a null is unknown."""
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return "date"
+    if isinstance(value, (float, decimal.Decimal)):
+        return "number"
+    shown = plain(value)
+    return _KINDS.get(type(shown), "not loaded" if value is not None else "null")
 
 
 def id_name(names: Sequence[str], wanted: str | None, what: str) -> str | None:

@@ -277,6 +277,8 @@ def test_whether_there_is_an_index(
     ("arguments", "message"),
     [
         (["-"], "name the --index to load into"),
+        (["postgres://localhost/shop"], "say which rows to load: --table NAME"),
+        (["postgres://localhost/shop", "--query", "SELECT 1"], "name the --index to load into"),
         (["x.csv", "--type", "a"], "'a' is not FIELD=KIND"),
         (["x.csv", "--delimiter", "ab"], "one character"),
         (["x.csv", "--format", "xls"], "'csv', 'tsv'"),

@@ -21,7 +21,7 @@ import brotli
 import pytest
 import zstandard
 
-from coordinator.cli.sources import databases, formats
+from coordinator.cli.sources import databases, formats, rows
 from coordinator.cli.sources.cells import ColumnKind
 from coordinator.cli.sources.rows import plain
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
@@ -209,6 +209,31 @@ class TestCsv:
         for cell in cells:
             column.add(cell)
         assert column.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (True, "boolean"),
+        (7, "integer"),
+        (2**70, "text"),
+        (1.5, "number"),
+        (decimal.Decimal("1.50"), "number"),
+        (decimal.Decimal("7"), "number"),
+        ("a", "text"),
+        (datetime.date(2026, 1, 2), "date"),
+        (datetime.datetime(2026, 1, 2), "date"),
+        (datetime.time(1, 2), "text"),
+        ([1], "list"),
+        ({"a": 1}, "json"),
+        (uuid.UUID(int=1), "text"),
+        (None, "null"),
+        (b"x", "not loaded"),
+        (float("nan"), "number"),
+    ],
+)
+def test_kinds_of_values_of_databases(value: Any, kind: str) -> None:
+    assert rows.kind_of(value) == kind
 
 
 class TestJson:
