@@ -27,7 +27,7 @@ class ShardSettings:
     map_bytes_max: int = setting(
         MAP_BYTES_DEFAULT,
         "bytes",
-        "largest size of data.mdb per index; reserves address space only",
+        "largest size of data.mdb per index; its address space grows up to that",
         at_least=1 << 20,
     )
     map_watermark_percent: int = setting(

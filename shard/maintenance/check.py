@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -43,6 +43,7 @@ from shard.storage.environment import (
     Environment,
     StorageFailure,
     SubDatabase,
+    Transaction,
 )
 from shard.storage.group_log import (
     State,
@@ -266,19 +267,23 @@ def drop_damaged(folder: Path, settings: ShardSettings | None = None) -> list[in
         with environment.read() as txn:
             scanned = DocumentStore(environment).scan(txn, 0)
             damaged = [item.record for item in scanned if item.document is None]
-        with environment.write() as txn:
-            state = read_state(txn)
-            dead = set(read_tombstones(txn).tolist())
-            dead.update(*(group.deleted.tolist() for group in read_groups(txn)))
-            for record in damaged:
-                txn.delete(SubDatabase.DOCUMENTS, number_key(record))
-            num_lost = len(set(damaged) - dead)
-            write_state(txn, replace(state, num_docs=state.num_docs - num_lost))
+        environment.change(lambda txn: _remove(txn, damaged))
     except InternalError as error:
         raise DamagedEnvironment(f"{environment.data_path}: {error.message}") from error
     finally:
         environment.close()
     return damaged
+
+
+def _remove(txn: Transaction, damaged: Sequence[int]) -> None:
+    """Remove items from the truth, and from the counters those that are alive."""
+    state = read_state(txn)
+    dead = set(read_tombstones(txn).tolist())
+    dead.update(*(group.deleted.tolist() for group in read_groups(txn)))
+    for record in damaged:
+        txn.delete(SubDatabase.DOCUMENTS, number_key(record))
+    num_lost = len(set(damaged) - dead)
+    write_state(txn, replace(state, num_docs=state.num_docs - num_lost))
 
 
 def rebuild_index(folder: Path, number: int, settings: ShardSettings | None = None) -> None:

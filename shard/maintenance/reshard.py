@@ -51,6 +51,7 @@ from shard.storage.environment import (
     Environment,
     StorageFailure,
     SubDatabase,
+    Transaction,
 )
 from shard.storage.group_log import State, read_groups, read_state, read_tombstones, write_state
 from shard.storage.manifest import (
@@ -125,15 +126,18 @@ class _Target:
         payload = as_bytes_array(b"".join(items))
         first = self.num_docs
         encoded = self._documents.encode(payload, np.cumsum(sizes) - sizes, sizes, places, first)
-        with self._environment.write() as txn:
+
+        def store(txn: Transaction) -> None:
             for batch in encoded.batches():
                 txn.append(SubDatabase.DOCUMENTS, batch)
+
+        self._environment.change(store)
         self.num_docs += len(items)
 
     def finish(self, seq: int) -> None:
         """Write the counters; `seq` is that of the newest group."""
-        with self._environment.write() as txn:
-            write_state(txn, State(self.num_docs, seq, seq, self.num_docs))
+        state = State(self.num_docs, seq, seq, self.num_docs)
+        self._environment.change(lambda txn: write_state(txn, state))
         self._environment.close()
         sync_folder(self.folder)
 

@@ -61,8 +61,7 @@ def copy_truth(partition: Partition, target: Path, horizon: int | None) -> None:
     if horizon is not None:
         copied = Environment.open(target, partition.settings.map_bytes_max)
         try:
-            with copied.write() as txn:
-                roll_back(txn, horizon)
+            copied.change(lambda txn: roll_back(txn, horizon))
         finally:
             copied.close()
         (target / "lock.mdb").unlink(missing_ok=True)

@@ -887,8 +887,7 @@ def read_entry(environment: Environment) -> IndexEntry:
 
 def write_entry(environment: Environment, entry: IndexEntry) -> None:
     """Store the configuration in LMDB too, in case the manifest gets damaged."""
-    with environment.write() as txn:
-        _put_entry(txn, entry)
+    environment.change(lambda txn: _put_entry(txn, entry))
 
 
 def _put_entry(txn: Transaction, entry: IndexEntry) -> None:

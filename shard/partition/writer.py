@@ -46,7 +46,7 @@ from shard.segment.segment import Segment
 from shard.segment.snapshot import Snapshot
 from shard.storage.codecs import as_bytes_array
 from shard.storage.documents import TRAINING_ITEMS_MAX
-from shard.storage.environment import StorageFailure, SubDatabase, is_disk_full
+from shard.storage.environment import StorageFailure, SubDatabase, Transaction, is_disk_full
 from shard.storage.group_log import (
     DELETED_UNCOMPACTED_MAX,
     GROUPS_UNCOMPACTED_MAX,
@@ -387,27 +387,31 @@ class Writer:
             if _is_small(additions):
                 partition.environment.reserve()
             fault("writer.commit")
-            with partition.environment.write() as txn:
+
+            def store(txn: Transaction) -> State:
                 for items in encoded.batches():
                     txn.append(SubDatabase.DOCUMENTS, items)
                 append_group(txn, group)
-                state = replace(
+                after = replace(
                     compact_groups(txn, state, self._compactable()),
                     next_record=first + additions.count,
                     seq_max=seq,
                     num_docs=state.num_docs + additions.count - len(planned.deleted),
                 )
-                write_state(txn, state)
+                write_state(txn, after)
                 if request.positions:
                     num_max = partition.settings.limits.positions_max
                     write_positions(txn, seq, request.positions, num_max=num_max)
+                return after
+
+            stored = partition.environment.change(store)
             fault("writer.committed")
         except (StorageFailure, OSError) as error:
             self._fail(error)
             if is_disk_full(error):
                 raise StorageFull("the disk is full: make room, then send it again") from error
             raise InternalError("the disk refused a write; the shard restarts") from error
-        return state, group
+        return stored, group
 
     def _fail(self, error: BaseException) -> None:
         """Write nothing more: what the disk has is known only after a reopen."""
@@ -445,10 +449,13 @@ class Writer:
         )
         empty = replace(group, num_records=0, deleted=np.zeros(0, np.uint64))
         state = replace(state, num_docs=state.num_docs - group.num_records + len(group.deleted))
-        with partition.environment.write() as txn:
+
+        def store(txn: Transaction) -> None:
             purge_records(txn, records)
             append_group(txn, empty)
             write_state(txn, state)
+
+        partition.environment.change(store)
         self._note(state, empty)
 
     # --- make it visible
@@ -565,12 +572,16 @@ class Writer:
             StorageFull: the map is full; nothing was changed.
         """
         partition = self._partition
+
+        def store(txn: Transaction) -> State:
+            state = compact_groups(txn, partition.state, self._compactable(is_final=True))
+            write_state(txn, state)
+            if purged is not None:
+                purge_records(txn, purged)
+            return state
+
         try:
-            with partition.environment.write() as txn:
-                state = compact_groups(txn, partition.state, self._compactable(is_final=True))
-                write_state(txn, state)
-                if purged is not None:
-                    purge_records(txn, purged)
+            state = partition.environment.change(store)
         except StorageFailure as error:
             self._fail(error)
             return

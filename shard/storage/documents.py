@@ -324,9 +324,9 @@ class DocumentStore:
             return
         is_words = isinstance(dictionary, Words)
         prefix = _WORDS_PREFIX if is_words else _DICTIONARY_PREFIX
-        with self._environment.write() as txn:
-            value = encode_value(dictionary.number, dictionary.content)
-            txn.put(SubDatabase.META, prefix + b"%d" % dictionary.number, value)
+        key = prefix + b"%d" % dictionary.number
+        value = encode_value(dictionary.number, dictionary.content)
+        self._environment.change(lambda txn: txn.put(SubDatabase.META, key, value))
         if isinstance(dictionary, Words):
             self._words[dictionary.number] = dictionary
         else:

@@ -13,8 +13,14 @@ right edge of the tree: a page is filled once and never split. Values begin with
 codecs.py and FORMAT.md.
 
 Always synchronous, never a writable map: with either, a power loss or a full disk costs the
-database. The map is large and sparse from the start (address space costs nothing), because growing
-it invalidates running transactions.
+database.
+
+The map begins with `MAP_BYTES_MIN` and grows by `MAP_GROWTH` when a change finds it full: a service
+may have hundreds of environments open, and a system may limit address space. LMDB moves the map
+then, so no transaction may be open: the change is undone, waits until no reader is inside
+(`_reading`), lets LMDB map the file anew, and is made again. It is rare: three times up to 64 GiB.
+New readers wait meanwhile, so they must be short. Only `copy` takes longer: it makes room before,
+and only a writer that needs even more waits for it.
 
 LMDB trusts its file: a file of 0 bytes opens as an empty database, one that was cut opens and
 kills the process with SIGBUS at the first read past the cut. So `open` checks the two meta pages
@@ -34,6 +40,7 @@ values of 230 bytes, 0.3 to 2 ms a commit of one (the disk's sync).
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import struct
 import threading
@@ -43,7 +50,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import lmdb
 
@@ -54,6 +61,13 @@ from shard.storage.residency import Mapping, find_mappings, release_pages
 
 DATA_FILE = "data.mdb"
 READERS_MAX = 126
+
+MAP_BYTES_MIN = 16 << 20
+"""Size of the map of a small file."""
+MAP_GROWTH = 16
+"""Factor from each size of the map to the next; the last one is `map_bytes_max`."""
+MAP_ROOM_FACTOR = 4
+"""A copy begins with a map that holds so many times the file: the map cannot grow meanwhile."""
 
 ROOM_BYTES = 1 << 20
 """Written ahead at most, after the last page, by `reserve`; as much as there is, if that is
@@ -67,6 +81,8 @@ _META_MAGIC = 0xBEEFC0DE
 _PAGE_HEADER_BYTES = 16
 _META_BYTES = _PAGE_HEADER_BYTES + _META.size
 _META_PAGES = 2
+
+T = TypeVar("T")
 
 
 class SubDatabase(Enum):
@@ -302,6 +318,13 @@ class Environment:
         self.folder = folder
         self.map_bytes_max = map_bytes_max
         self._env = env
+        self._map_bytes = int(env.info()["map_size"])
+        self._writing = threading.Lock()
+        self._gate = threading.Lock()
+        self._num_inside = 0
+        self._gate_changed = threading.Condition(self._gate)
+        self._num_copies = 0
+        self._is_growing = False
         with env.begin(write=True) as txn:  # one for all: in a new file each is two syncs
             self._databases = {one: env.open_db(one.value, txn) for one in SubDatabase}
             if fill is not None:
@@ -370,7 +393,8 @@ class Environment:
             if error.errno in _CAUSES:
                 raise
             raise StorageFailure(f"{folder / DATA_FILE}: sync: {error.strerror}") from error
-        environment = cls._open(folder, map_bytes_max)
+        file_bytes = (meta.last_page + 1) * meta.page_size
+        environment = cls._open(folder, map_bytes_max, file_bytes=file_bytes)
         environment._env.reader_check()
         return environment
 
@@ -380,11 +404,13 @@ class Environment:
         folder: Path,
         map_bytes_max: int,
         fill: Callable[[Transaction], None] | None = None,
+        *,
+        file_bytes: int = 0,
     ) -> Environment:
         try:
             env = lmdb.open(
                 str(folder),
-                map_size=map_bytes_max,
+                map_size=_map_bytes_for(file_bytes, map_bytes_max),
                 max_dbs=len(SubDatabase),
                 max_readers=READERS_MAX,
                 sync=True,
@@ -426,7 +452,7 @@ class Environment:
             Unavailable: a commit has failed, and the process is about to end.
         """
         try:
-            with self._env.begin() as txn:
+            with self._reading(), self._env.begin() as txn:
                 yield Transaction(txn, self._databases)
         except lmdb.Error as error:
             raise _unreadable(error) from error
@@ -439,12 +465,87 @@ class Environment:
             Unavailable: a commit has failed, and the process is about to end.
         """
         tree = self._databases[database]
+        self._enter()
         try:
             with self._env.begin() as txn:
                 get = txn.get
                 return cast(list[bytes | None], [get(key, None, tree) for key in keys])
         except lmdb.Error as error:
             raise _unreadable(error) from error
+        finally:
+            self._leave()
+
+    # --- no reader is inside while the map moves
+
+    def _enter(self) -> None:
+        with self._gate:
+            while self._is_growing:
+                self._gate_changed.wait()
+            self._num_inside += 1
+
+    def _leave(self) -> None:
+        with self._gate:
+            self._num_inside -= 1
+            if self._is_growing and not self._num_inside:
+                self._gate_changed.notify_all()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Keep the map where it is; not for a thread that does so already."""
+        self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _grow(self, map_bytes: int) -> None:
+        """Map the file anew, larger, once no transaction is open.
+
+        Raises:
+            StorageFull: there is not so much address space; the map is as it was.
+            StorageFailure: LMDB could not map it; the process must end.
+        """
+        try:  # LMDB unmaps first, and would be left without a map
+            mmap.mmap(-1, map_bytes, mmap.MAP_PRIVATE, prot=0).close()
+        except (OSError, OverflowError) as error:
+            raise StorageFull(
+                "the index cannot grow: memory or address space ran out (ulimit -v)"
+            ) from error
+        with self._gate:
+            self._gate_changed.wait_for(lambda: not self._num_copies)
+            self._is_growing = True
+            try:
+                self._gate_changed.wait_for(lambda: not self._num_inside)
+                self._env.set_mapsize(map_bytes)
+                self._map_bytes = map_bytes
+                self._mappings = None
+            except lmdb.Error as error:
+                raise self._failure(error) from error
+            finally:
+                self._is_growing = False
+                self._gate_changed.notify_all()
+
+    def change(self, work: Callable[[Transaction], T]) -> T:
+        """Commit what a function does with the write transaction; the map grows where needed.
+
+        Args:
+            work: called again, with a new transaction, after the map has grown.
+
+        Raises:
+            StorageFull: the map is full and cannot grow; nothing was changed.
+            StorageFailure: the commit failed; what the disk has is unknown until a reopen.
+        """
+        while True:
+            map_bytes = self._map_bytes
+            try:
+                with self.write() as txn:
+                    return work(txn)
+            except StorageFull:
+                if map_bytes >= self.map_bytes_max:
+                    raise
+            with self._writing:
+                if self._map_bytes == map_bytes:
+                    self._grow(_map_bytes_for(map_bytes + 1, self.map_bytes_max))
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -454,30 +555,31 @@ class Environment:
             StorageFull: the map is full; nothing was changed.
             StorageFailure: the commit failed; what the disk has is unknown until a reopen.
         """
-        try:
-            txn = self._env.begin(write=True)
-        except lmdb.Error as error:
-            raise self._failure(error) from error
-        try:
-            yield Transaction(txn, self._databases)
-        except lmdb.MapFullError as error:
-            txn.abort()
-            raise self._full() from error
-        except lmdb.Error as error:
-            txn.abort()
-            raise self._failure(error) from error
-        except BaseException:
-            txn.abort()
-            raise
-        txn_id = txn.id()
-        try:
-            txn.commit()
-        except lmdb.MapFullError as error:
-            raise self._full() from error
-        except lmdb.Error as error:
-            raise self._failure(error) from error
-        # (A transaction that changed nothing gets no number of its own.)
-        self._last_txn_id = min(txn_id, int(self._env.info()["last_txnid"]))
+        with self._writing:
+            try:
+                txn = self._env.begin(write=True)
+            except lmdb.Error as error:
+                raise self._failure(error) from error
+            try:
+                yield Transaction(txn, self._databases)
+            except lmdb.MapFullError as error:
+                txn.abort()
+                raise self._full() from error
+            except lmdb.Error as error:
+                txn.abort()
+                raise self._failure(error) from error
+            except BaseException:
+                txn.abort()
+                raise
+            txn_id = txn.id()
+            try:
+                txn.commit()
+            except lmdb.MapFullError as error:
+                raise self._full() from error
+            except lmdb.Error as error:
+                raise self._failure(error) from error
+            # (A transaction that changed nothing gets no number of its own.)
+            self._last_txn_id = min(txn_id, int(self._env.info()["last_txnid"]))
 
     def _failure(self, error: lmdb.Error) -> StorageFailure:
         """Return the error for what the device refused.
@@ -518,12 +620,13 @@ class Environment:
 
     def file_bytes(self) -> int:
         """Return how far data.mdb is written, including free pages."""
-        return int((self._env.info()["last_pgno"] + 1) * self._page_size)
+        with self._reading():
+            return int((self._env.info()["last_pgno"] + 1) * self._page_size)
 
     def bytes_used(self) -> int:
         """Return the bytes of pages in use, without pages that are free for reuse."""
         pages = 16  # meta pages, free list, roots
-        with self._env.begin() as txn:
+        with self._reading(), self._env.begin() as txn:
             for database in self._databases.values():
                 stat = txn.stat(database)
                 pages += stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
@@ -531,14 +634,16 @@ class Environment:
 
     def release_pages(self) -> None:
         """Unmap the file's pages until they are read again."""
-        if self._mappings is None:  # LMDB maps its file once and for all
-            self._mappings = find_mappings(self.data_path)
-        for mapping in self._mappings:
-            release_pages(mapping)
+        with self._reading():
+            if self._mappings is None:
+                self._mappings = find_mappings(self.data_path)
+            for mapping in self._mappings:
+                release_pages(mapping)
 
     def num_readers(self) -> int:
         """Return how many slots of the reader table were ever taken."""
-        return int(self._env.info()["num_readers"])
+        with self._reading():
+            return int(self._env.info()["num_readers"])
 
     def last_txn_id(self) -> int:
         """Return the number of the last transaction whose commit was seen to be on disk.
@@ -553,7 +658,25 @@ class Environment:
         Raises:
             StorageFailure: the copy could not be written; this environment is as it was.
         """
+        with self._writing:
+            wanted = _map_bytes_for(MAP_ROOM_FACTOR * self.file_bytes(), self.map_bytes_max)
+            if wanted > self._map_bytes:
+                self._grow(wanted)
+            with self._gate:
+                self._num_copies += 1
         try:
             self._env.copy(str(folder), compact=True)
         except lmdb.Error as error:
             raise self._failure(error) from error
+        finally:
+            with self._gate:
+                self._num_copies -= 1
+                self._gate_changed.notify_all()
+
+
+def _map_bytes_for(num_bytes: int, map_bytes_max: int) -> int:
+    """Return the smallest size of a map that holds a file of so many bytes."""
+    map_bytes = MAP_BYTES_MIN
+    while map_bytes < num_bytes:
+        map_bytes *= MAP_GROWTH
+    return min(map_bytes, map_bytes_max)

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from common import data_directory
 from common.errors import InternalError, StorageFull
+from shard.storage import environment as environment_module
 from shard.storage.environment import (
+    MAP_BYTES_MIN,
+    MAP_GROWTH,
     ROOM_BYTES,
     ROOM_BYTES_MIN,
     DamagedEnvironment,
     Environment,
     StorageFailure,
     SubDatabase,
+    Transaction,
     explaining_refusal,
     read_meta_page,
 )
+from shard.storage.residency import find_mappings
+from tests.waiting import wait_until
 
 _MAP = 1 << 30
+_STEP = 1 << 17
 
 
 def _filled(folder: Path, count: int = 200) -> Path:
@@ -238,6 +249,143 @@ def test_file_that_may_not_be_read_is_not_called_damaged(
     assert "backup" not in line
 
 
-def test_environment_that_cannot_be_mapped_is_not_called_damaged(tmp_path: Path) -> None:
+def test_environment_that_cannot_be_mapped_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment_module, "MAP_BYTES_MIN", 1 << 60)
     with pytest.raises(OSError, match="allocate memory"):
         Environment.create(tmp_path, 1 << 60)
+
+
+def _put(number: int, num_bytes: int = 1_000) -> Callable[[Transaction], None]:
+    return lambda txn: txn.put(SubDatabase.DOCUMENTS, b"%08d" % number, bytes(num_bytes))
+
+
+def _mapped_bytes(environment: Environment) -> int:
+    return sum(one.size for one in find_mappings(environment.data_path))
+
+
+def test_map_is_small_and_grows_with_the_file(tmp_path: Path) -> None:
+    environment = Environment.create(tmp_path, _MAP)
+    assert _mapped_bytes(environment) == MAP_BYTES_MIN
+
+    for number in range(3):  # one that fits, and two of which each is larger than the map
+        environment.change(_put(number, MAP_BYTES_MIN * (number + 1) // 2))
+    environment.release_pages()
+
+    with environment.read() as txn:
+        sizes = [len(value) for _, value in txn.items(SubDatabase.DOCUMENTS)]
+    assert sizes == [MAP_BYTES_MIN * part // 2 for part in (1, 2, 3)]
+    assert _mapped_bytes(environment) == MAP_BYTES_MIN * MAP_GROWTH
+    environment.close()
+    environment = Environment.open(tmp_path, _MAP)
+    assert _mapped_bytes(environment) == MAP_BYTES_MIN * MAP_GROWTH
+    environment.close()
+
+
+def test_map_grows_up_to_its_limit(tmp_path: Path) -> None:
+    environment = Environment.create(tmp_path, 2 * MAP_BYTES_MIN)
+    environment.change(_put(0, MAP_BYTES_MIN))
+
+    with pytest.raises(StorageFull, match=str(2 * MAP_BYTES_MIN)):
+        environment.change(_put(1, MAP_BYTES_MIN))
+
+    assert _mapped_bytes(environment) == 2 * MAP_BYTES_MIN
+    with environment.read() as txn:
+        assert txn.count(SubDatabase.DOCUMENTS) == 1
+    environment.close()
+
+
+def test_map_waits_for_readers_before_it_grows(tmp_path: Path) -> None:
+    environment = Environment.create(tmp_path, _MAP)
+    environment.change(_put(0))
+    with ThreadPoolExecutor(1) as writer:
+        with environment.read() as txn:
+            done = writer.submit(environment.change, _put(1, MAP_BYTES_MIN))
+            wait_until(lambda: environment._is_growing)
+            assert not done.done()
+            assert txn.get(SubDatabase.DOCUMENTS, b"%08d" % 0) == bytes(1_000)
+        done.result()
+    assert environment.get_many(SubDatabase.DOCUMENTS, [b"%08d" % 1]) == [bytes(MAP_BYTES_MIN)]
+    environment.close()
+
+
+def test_map_grows_again_and_again_while_many_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        environment_module, "_map_bytes_for", lambda num_bytes, _: (num_bytes // _STEP + 1) * _STEP
+    )
+    environment = Environment.create(tmp_path, _MAP)
+    is_over = threading.Event()
+    num_written = 0
+    targets = iter(tmp_path / f"copy-{number}" for number in itertools.count())
+
+    def scan() -> None:
+        known = num_written
+        with environment.read() as txn:
+            assert (
+                sum(len(value) for _, value in txn.items(SubDatabase.DOCUMENTS)) >= 10_000 * known
+            )
+
+    def get() -> None:
+        known = num_written
+        keys = [b"%08d" % number for number in range(known)]
+        assert environment.get_many(SubDatabase.DOCUMENTS, keys) == [bytes(10_000)] * known
+
+    def measure() -> None:
+        assert min(environment.bytes_used(), environment.file_bytes()) > 0
+        environment.num_readers()
+        environment.release_pages()
+
+    def copy() -> None:
+        target = next(targets)
+        target.mkdir()
+        environment.copy(target)
+
+    def always(work: Callable[[], None]) -> int:
+        for number in itertools.count(1):
+            work()
+            if is_over.is_set():
+                return number
+        raise AssertionError
+
+    sizes = set()
+    with ThreadPoolExecutor(5) as pool:
+        readers = [pool.submit(always, work) for work in (scan, get, get, measure, copy)]
+        try:
+            for number in range(300):
+                environment.change(_put(number, 10_000))
+                num_written = number + 1
+                sizes.add(environment._map_bytes)
+        finally:
+            is_over.set()
+        for reader in readers:
+            reader.result()
+    assert len(sizes) > 20
+    environment.close()
+
+
+def test_copy_leaves_room_to_grow_meanwhile(tmp_path: Path) -> None:
+    environment = Environment.create(tmp_path, _MAP)
+    environment.change(_put(0, MAP_BYTES_MIN // 2))
+    assert _mapped_bytes(environment) == MAP_BYTES_MIN
+    (tmp_path / "copy").mkdir()
+
+    environment.copy(tmp_path / "copy")
+
+    assert _mapped_bytes(environment) == MAP_BYTES_MIN * MAP_GROWTH
+    environment.close()
+
+
+def test_map_that_cannot_grow_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = Environment.create(tmp_path, 1 << 60)
+    environment.change(_put(0))
+    monkeypatch.setattr(environment_module, "MAP_GROWTH", 1 << 40)
+
+    with pytest.raises(StorageFull, match="address space"):
+        environment.change(_put(1, MAP_BYTES_MIN))
+
+    assert environment.get_many(SubDatabase.DOCUMENTS, [b"%08d" % 0]) == [bytes(1_000)]
+    environment.change(_put(2))
+    environment.close()
