@@ -20,6 +20,7 @@ from tests.oracle import (
     Json,
     Oracle,
     as_list,
+    exists,
     in_range,
     is_conjunctive,
     is_number,
@@ -285,6 +286,10 @@ class ShapesOracle(Oracle):
                 for name, wanted in filters.items()
                 if name != without
             )
+            and not any(
+                as_list(unwanted) and self.item_passes(item, name, unwanted)
+                for name, unwanted in (parameters.get("not_filters") or {}).items()
+            )
         ]
 
     def same_of(self, name: str, parameters: Json) -> tuple[str, Json] | None:
@@ -411,6 +416,42 @@ class ShapesOracle(Oracle):
             for item in self.narrowed(matching, parameters | {"filters": rest})
         ]
         return sum(bool(ones) and not any(keys_of(one, inner) for one in ones) for ones in passing)
+
+    def prices(self, parameters: Json, interval: float | None) -> list[int]:
+        """Return the counts of ranges of prices, and how many items have none.
+
+        With `same` only prices of elements count that have what else it asks for.
+        """
+        filters = parameters.get("filters") or {}
+        asked = filters.get("variants") or {}
+        same = {name: one for name, one in asked.get("same", {}).items() if name != "price"}
+        rest = {name: one for name, one in asked.items() if name != "same"}
+        narrowed = parameters | {"filters": filters | {"variants": rest}}
+        counts: Counter[float] = Counter()
+        missing = 0
+        for item in self.narrowed(self.matches(parameters), narrowed):
+            if asked.get("same"):
+                facets = self.inner_facets("variants")
+                elements = [
+                    (one, "price")
+                    for one in elements_of(item, "variants")
+                    if element_passes(one, same, facets)
+                ]
+            else:
+                elements = [(item, "variants.price")]
+            numbers = {
+                one
+                for holder, path in elements
+                for one in values_of(holder, path)
+                if is_number(one)
+            }
+            if interval is None:
+                counts.update({0} if any(one < 4 for one in numbers) else set())
+                counts.update({1} if any(2 <= one < 9 for one in numbers) else set())
+            else:
+                counts.update({math.floor(one / interval) for one in numbers})
+            missing += bool(elements) and not any(exists(*one) for one in elements)
+        return [*[counts[key] for key in sorted(counts)], missing]
 
     def calendar(
         self, items: list[Item], field: str, calendar: str, zone: str | None

@@ -18,7 +18,7 @@ from common.boosts import Boost
 from common.errors import InvalidRequest
 from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""
@@ -309,6 +309,8 @@ class RangeRequest(Message, frozen=True, array_like=True):
     is_of_values: bool = False
     """The values of a field that is no facet are counted, by facet key; `wants_missing` then counts
     the documents without one."""
+    within: Same | None = None
+    """As in `FacetRequest`, for `bounds` and `interval`."""
 
 
 class ValueStatisticsRequest(Message, frozen=True, array_like=True):

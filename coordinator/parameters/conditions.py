@@ -116,6 +116,10 @@ class Conditions:
         for name, unwanted in self._objects.fields(value).items():
             path = f".{name[:100]}"
             check_field(name, self._limits, path)
+            if name in self._configuration.hierarchies:
+                if nodes := self._objects.nodes(unwanted, path):
+                    self.clauses.append(FilterClause(Not(self._at_or_below(name, nodes))))
+                continue
             if isinstance(unwanted, dict) and unwanted.get("same") is not None:
                 raise Mistake("can be said in filters only", path=f"{path}.same")
             condition = self._objects.condition(name, unwanted, True, path, [])
@@ -168,6 +172,18 @@ class Conditions:
                 leaves_out_own = not facet.conjunction and not is_strict
                 within[name] = self.element(nested, name if leaves_out_own else None)
         return within
+
+    def range_within(
+        self, name: str, options: Mapping[str, Any], *, leaves_out_own: bool
+    ) -> Same | None:
+        """Return the elements whose numbers the ranges of a field count; None: all of them."""
+        nested = self.nested_field_of(name) if self._same else None
+        bounds = [one for pair in options.get("bounds", ()) for one in pair]
+        if nested not in self._same or not (bounds or options.get("interval")):
+            return None
+        if any(isinstance(one, str) for one in bounds):
+            return None
+        return self.element(nested, name if leaves_out_own else None)
 
     def _require_same(
         self, nested: str, wanted: Any, facets: Mapping[str, FacetConfiguration], path: str
@@ -248,17 +264,17 @@ class Conditions:
 
     def _require_nodes(self, name: str, wanted: Any, path: str) -> None:
         """Read the chosen nodes of a tree; an item must be at or below one of them."""
-        tree = self._configuration.hierarchies[name]
         nodes = self._objects.nodes(wanted, path)
-        if not nodes:
-            return
-        self._chosen_nodes[name] = frozenset(nodes)
+        if nodes:
+            self._chosen_nodes[name] = frozenset(nodes)
+            self.clauses.append(FilterClause(self._at_or_below(name, nodes), name))
+
+    def _at_or_below(self, name: str, nodes: tuple[str, ...]) -> Filter:
+        tree = self._configuration.hierarchies[name]
         if tree.is_of_paths:
-            condition: Filter = Under(tree.levels[0], nodes, tree.separator)
-        else:
-            by_level: dict[str, list[str]] = {}
-            for node in nodes:
-                depth = min(node.count(tree.separator), len(tree.levels) - 1)
-                by_level.setdefault(tree.levels[depth], []).append(node)
-            condition = Or(tuple([AnyOf(level, tuple(ones)) for level, ones in by_level.items()]))
-        self.clauses.append(FilterClause(condition, name))
+            return Under(tree.levels[0], nodes, tree.separator)
+        by_level: dict[str, list[str]] = {}
+        for node in nodes:
+            depth = min(node.count(tree.separator), len(tree.levels) - 1)
+            by_level.setdefault(tree.levels[depth], []).append(node)
+        return Or(tuple([AnyOf(level, tuple(ones)) for level, ones in by_level.items()]))

@@ -554,10 +554,7 @@ class ParameterReader:
             per_page = values.get("per_page", PER_PAGE_DEFAULT)
             values["marks"] = highlight_request(self.marks, per_page, self.limits)
         if self.ranges:
-            values["ranges"] = tuple(
-                RangeRequest(name, leaves_out_own=self.leaves_out_own(name), **options)
-                for name, options in self.ranges
-            )
+            values["ranges"] = tuple([self.range_request(*one) for one in self.ranges])
         values["facets"] = self.facet_specs(self.facets)
         if self.field_facets:
             values["field_facets"] = self.facet_specs(self.field_facets)
@@ -575,6 +572,12 @@ class ParameterReader:
         facet = self.facets.get(name) or self.field_facets.get(name)
         is_conjunctive = facet is not None and facet.conjunction
         return not is_conjunctive and not self.is_strict
+
+    def range_request(self, name: str, options: Mapping[str, Any]) -> RangeRequest:
+        """Return the request of one field of `facet_ranges`."""
+        leaves_out_own = self.leaves_out_own(name)
+        within = self.conditions.range_within(name, options, leaves_out_own=leaves_out_own)
+        return RangeRequest(name, leaves_out_own=leaves_out_own, within=within, **options)
 
     def check_groups(self) -> None:
         """Note what `distinct` and other parameters cannot do together."""

@@ -217,7 +217,7 @@ _RESTRICTIONS: Final = (
         "not_filters",
         ParameterReader.read_not_filters,
         _FILTERS,
-        "Values to exclude, by field.",
+        "Values to exclude, by field; of a hierarchy, branches.",
         aliases=("exclude_filters",),
         is_json=True,
         stage=4,

@@ -52,7 +52,6 @@ from common.protocol.messages import (
     RangeRequest,
     elements_of,
 )
-from common.query import Exists, Range
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facet_pairs import (
     FacetPairs,
@@ -63,8 +62,13 @@ from shard.collect.facet_pairs import (
 )
 from shard.collect.range_counts import (
     calendar_buckets,
+    group_of,
     histogram_of,
+    in_bounds,
     intervals_of,
+    intervals_within,
+    lacks_field,
+    leaves_out,
     numbers_of,
     points_by_bucket,
 )
@@ -348,7 +352,7 @@ def count_cube(
         check_call()
         grid = _Grid(request, range(len(asked.bounds or asked.rings)))
         without = np.zeros((1, num_bins), np.uint32)
-        for part in parts_for(asked.tree or asked.field, asked.leaves_out_own):
+        for part in parts_for(group_of(asked), leaves_out(asked)):
             _add_range(snapshot, asked, part, grid)
             if asked.wants_missing:
                 without += _count_without(snapshot, request, asked, part)
@@ -482,8 +486,8 @@ def _add_range(snapshot: Snapshot, request: RangeRequest, part: _Part, grid: _Gr
     segment = matches.view.segment
     if request.bounds:
         for row, (lower, upper) in enumerate(request.bounds):
-            within = Range(request.field, lower, False, upper, True)
-            grid.add_docs(part, row, resolve(snapshot, matches.view, within))
+            inside = in_bounds(request, lower, upper)
+            grid.add_docs(part, row, resolve(snapshot, matches.view, inside))
     elif request.rings or request.zoom is not None:
         docs, buckets = points_by_bucket(matches, field, request)
         grid.add_buckets(part, docs, buckets, lambda numbers: numbers.tolist())
@@ -495,6 +499,9 @@ def _add_range(snapshot: Snapshot, request: RangeRequest, part: _Part, grid: _Gr
         texts = text_column(snapshot, matches.view, field)
         if texts is not None:
             grid.add_present(part, texts.column, *calendar_buckets(texts, request, segment))
+    elif request.within is not None:
+        docs, numbers = intervals_within(snapshot, matches, field, request, request.within)
+        grid.add_buckets(part, docs, numbers, numbers_of)
     else:
         histogram = histogram_of(segment, field, request)
         if histogram is not None:
@@ -509,6 +516,5 @@ def _count_without(
 ) -> NDArray[np.uint32]:
     """Count the matches without the field of a range; uint32, one row by bin."""
     grid = _Grid(cube, [""])
-    has_field = resolve(snapshot, part.matches.view, Exists(request.field))
-    grid.add_docs(part, 0, ~has_field)
+    grid.add_docs(part, 0, resolve(snapshot, part.matches.view, lacks_field(request)))
     return grid.counts

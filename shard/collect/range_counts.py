@@ -24,14 +24,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from common.errors import InvalidRequest
-from common.protocol.messages import RangeCounts, RangeRequest
-from common.query import Exists, Range
+from common.protocol.messages import RangeCounts, RangeRequest, elements_of
+from common.query import And, Exists, Filter, Not, Range, Same
 from shard.caches.derived import derived
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.calendars import bucket_of
+from shard.collect.elements import list_passing
 from shard.collect.facet_pairs import are_among, field_values
 from shard.collect.trees import count_nodes
-from shard.query.filters import resolve
+from shard.query.filters import element_view, resolve
+from shard.query.matches import Matches
 from shard.segment.doc_sets import count_docs
 from shard.segment.facet_columns import FacetColumn, build_column, count_codes
 from shard.segment.geo_columns import geo_column
@@ -41,7 +43,6 @@ from shard.segment.sort_columns import TextColumn, text_column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.query.matches import Matches
     from shard.segment.segment import Segment
     from shard.segment.snapshot import Snapshot
 
@@ -91,7 +92,7 @@ def count_ranges(
             elif request.rings or request.zoom is not None:
                 found = _count_points(part, field, request)
             elif request.interval is not None:
-                found = _count_intervals(part, field, request)
+                found = _count_intervals(snapshot, part, field, request)
             elif request.is_of_values:
                 found = _count_values(snapshot, part, field)
             elif request.calendar is not None:
@@ -116,16 +117,45 @@ def _count_missing(snapshot: Snapshot, request: RangeRequest, matches: Sequence[
                 docs = field_values(snapshot, part.view, field).pairs.docs
                 missing -= len(np.unique(docs[are_among(part, docs)]))
         elif part.count:
-            has_field = resolve(snapshot, part.view, Exists(request.field))
-            missing += part.count - int(count_docs(part.words & has_field))
+            missing += int(
+                count_docs(part.words & resolve(snapshot, part.view, lacks_field(request)))
+            )
     return missing
+
+
+def group_of(request: RangeRequest) -> str:
+    """Return what the clauses are marked with that the counts leave out."""
+    if request.within is not None:
+        return elements_of(request.within.field)
+    return request.tree or request.field
+
+
+def leaves_out(request: RangeRequest) -> bool:
+    """Return whether the counts leave out the clauses of `group_of`."""
+    return request.leaves_out_own or request.within is not None
+
+
+def in_bounds(request: RangeRequest, lower: Any, upper: Any) -> Filter:
+    """Return what the documents counted between two bounds pass."""
+    inside = Range(request.field, lower, False, upper, True)
+    if request.within is None:
+        return inside
+    return Same(request.within.field, And((request.within.condition, inside)))
+
+
+def lacks_field(request: RangeRequest) -> Filter:
+    """Return what the documents without the field pass; of elements, none that counts has it."""
+    has_field = Exists(request.field)
+    if request.within is None:
+        return Not(has_field)
+    field, condition = request.within.field, request.within.condition
+    return And((request.within, Not(Same(field, And((condition, has_field))))))
 
 
 def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> _Counts:
     counts: _Counts = {}
     for position, (lower, upper) in enumerate(request.bounds):
-        condition = Range(request.field, lower, False, upper, True)
-        words = resolve(snapshot, part.view, condition)
+        words = resolve(snapshot, part.view, in_bounds(request, lower, upper))
         counts[position] = int(count_docs(words & part.words))
     return counts
 
@@ -244,7 +274,13 @@ def cells(lats: NDArray[np.float64], lngs: NDArray[np.float64], zoom: int) -> ND
     return np.minimum(rows, num_rows - 1) * num_rows + np.minimum(columns, num_rows - 1)
 
 
-def _count_intervals(part: Matches, field: int, request: RangeRequest) -> _Counts:
+def _count_intervals(
+    snapshot: Snapshot, part: Matches, field: int, request: RangeRequest
+) -> _Counts:
+    if request.within is not None:
+        docs, buckets = intervals_within(snapshot, part, field, request, request.within)
+        keys, counts = np.unique(_distinct_pairs(docs, buckets), return_counts=True)
+        return dict(zip(numbers_of(keys), counts.tolist(), strict=True))
     if _pays_off(part, _histogram_key(part.view.segment, field, request)):
         histogram = histogram_of(part.view.segment, field, request)
         if histogram is not None:
@@ -304,6 +340,23 @@ def intervals_of(
             param=f"facet_ranges.{request.field}.interval",
         )
     return docs, buckets, column.is_dense
+
+
+def intervals_within(
+    snapshot: Snapshot, part: Matches, field: int, request: RangeRequest, within: Same
+) -> tuple[NDArray[np.uint32], NDArray[np.floating[Any]]]:
+    """Return the number of the bucket of each number of the elements that pass, and its document.
+
+    Raises:
+        InvalidRequest: the interval is too small for the numbers.
+    """
+    elements = element_view(snapshot, part.view.segment, within.field)
+    if elements is None:
+        return np.zeros(0, np.uint32), np.zeros(0)
+    passing = list_passing(snapshot, elements, within.condition)
+    passing = passing[are_among(part, elements.docs[passing])]
+    of_elements, buckets, _ = intervals_of(Matches(elements.view, docs=passing), field, request)
+    return elements.docs[of_elements], buckets
 
 
 class _Histogram(NamedTuple):

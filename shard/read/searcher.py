@@ -62,7 +62,7 @@ from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
 from shard.collect.facet_cube import count_cube
 from shard.collect.groups import GroupCounter, select_groups
-from shard.collect.range_counts import count_ranges
+from shard.collect.range_counts import count_ranges, group_of, leaves_out
 from shard.collect.top_k import Hits, hits_of, select_hits, sort_values
 from shard.collect.value_statistics import value_statistics
 from shard.query import boosting, filters
@@ -180,7 +180,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     ranges: list[RangeCounts] = []
     for one in request.ranges:
         check_call()
-        matches = found.for_counting(_group_of(one), one.leaves_out_own)
+        matches = found.for_counting(group_of(one), leaves_out(one))
         ranges.append(count_ranges(snapshot, one, matches))
     counted = time.perf_counter_ns()
     check_call()
@@ -328,8 +328,7 @@ def _ordered_fields(request: SearchRequest) -> list[tuple[str, str]]:
 
 def _group_of(request: FacetRequest | RangeRequest) -> str:
     """Return the facet whose clauses these counts leave out."""
-    tree = request.tree if isinstance(request, RangeRequest) else None
-    return tree or request.field
+    return group_of(request) if isinstance(request, RangeRequest) else request.field
 
 
 def _ranges(request: SearchRequest) -> Sequence[RangeRequest]:
@@ -346,7 +345,7 @@ def _plan(request: SearchRequest) -> _Plan:
         facets += [one.facet for one in request.cube.facets]
     counted: Sequence[FacetRequest | RangeRequest] = (*facets, *_ranges(request))
     wanted = {_group_of(one) for one in counted if one.leaves_out_own}
-    wanted |= {elements_of(one.within.field) for one in facets if one.within is not None}
+    wanted |= {elements_of(one.within.field) for one in counted if one.within is not None}
     common: list[Filter] = []
     groups: dict[str, list[Filter]] = {}
     for clause in request.filters:

@@ -217,6 +217,8 @@ def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
         if draw(st.integers(0, 3)) == 0:
             nodes = st.sampled_from(PATHS if name == "tree" else ("A", "A > B", "E > C"))
             filters[name] = draw(st.lists(nodes, min_size=1, max_size=2))
+            if draw(st.booleans()):
+                parameters["not_filters"] = {name: draw(st.lists(nodes, max_size=2))}
     if draw(st.integers(0, 4)) == 0:
         filters["cost"] = {"lt": draw(costs)}
     if filters:
@@ -238,7 +240,15 @@ def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
             parameters["boost"] = draw(distance_boosts)
     parameters["ranges"] = draw(
         st.sampled_from(
-            [None, ("rings", [0, 500, 2e6]), ("rings", [1e6]), ("grid", 0), ("grid", 3)]
+            [
+                None,
+                ("rings", [0, 500, 2e6]),
+                ("rings", [1e6]),
+                ("grid", 0),
+                ("grid", 3),
+                ("price", {"ranges": [{"to": 4}, {"from": 2, "to": 9}], "missing": True}),
+                ("price", {"interval": 2.5, "missing": True}),
+            ]
         )
     )
     if draw(st.booleans()):
@@ -278,6 +288,8 @@ def as_request(parameters: dict[str, Any], facets: Iterable[str]) -> dict[str, A
             }
         case ("rings", rings):
             request["facet_ranges"] = {"_geo": {"origin": [10, 0.25], "rings": rings}}
+        case ("price", options):
+            request["facet_ranges"] = {"variants.price": options}
         case ("grid", zoom):
             request["facet_ranges"] = {"_geo": {"grid": zoom}}
     return request
@@ -423,6 +435,11 @@ class ShapeTwins(TwinIndexes[ShapesOracle]):
                 "missing": True,
                 "doc_count": sum(not exists(item, "when") for item in hits),
             }
+            return
+        if kind == "price":
+            shown = [one["doc_count"] for one in answer["data"]["ranges"]["variants.price"]]
+            expected = self.oracle.prices(parameters, what.get("interval"))
+            assert [one for one in shown if one] == [one for one in expected if one]
             return
         counted = self.oracle.narrowed(self.oracle.matches(parameters), parameters, "_geo")
         buckets = answer["data"]["ranges"]["_geo"]
