@@ -374,6 +374,47 @@ def add_entries(
         cells.totals[doc] = cell + int64(freqs[i] * tf_norm * ratio + 0.5)
 
 
+@kernel(allocates=False)
+def _sum_entries(scored: ScoredLists, entries: Entries, docs: U32Array, totals: I64Array) -> int:
+    """Write the documents of entries, each once, with the sums of their t; return how many."""
+    lengths = scored.lengths
+    found = 0
+    for i in range(len(entries.docs)):
+        doc = entries.docs[i]
+        row = uint64(lengths.field_rows[entries.fields[i]])
+        tf_norm = scored.tf_norms[row, length_code(lengths, row, int64(doc))]
+        if tf_norm == 0.0:
+            continue
+        if found == 0 or docs[found - 1] != doc:
+            docs[found] = doc
+            totals[found] = 0
+            found += 1
+        totals[found - 1] += int64(entries.freqs[i] * tf_norm + 0.5)
+    return found
+
+
+@kernel
+def score_entries(
+    scored: ScoredLists, entries: Entries, weight: float, k1: float
+) -> tuple[U32Array, I64Array]:
+    """Return the documents of a phrase's entries, ascending, and their scores.
+
+    They are the same as by way of `add_entries` and `take_scores`, which add other terms to them.
+
+    Args:
+        scored: posting lists of the segment.
+        entries: in ascending order of documents.
+        weight: of the phrase.
+        k1: in units of 2^-24.
+    """
+    docs = np.empty(len(entries.docs), np.uint32)
+    scores = np.empty(len(entries.docs), np.int64)
+    found = _sum_entries(scored, entries, docs, scores)
+    for i in range(found):
+        scores[i] = bm25_tf(scores[i], weight, k1)
+    return docs[:found], scores[:found]
+
+
 @kernel
 def add_terms(scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells) -> None:
     """Add the frequencies of many terms to the cells of their documents."""

@@ -43,6 +43,7 @@ from shard.query.bm25f import (
     is_best_of_tier,
     make_tf_norms,
     ratios_of_kinds,
+    score_entries,
     take_scores,
     weights_of_tiers,
 )
@@ -288,7 +289,9 @@ class Evaluation:
             expansion = self.reading(clause)
             cost = expansion.num_entries + (self.index.num_docs if expansion.phrases else 0)
             return _Reading(scored, _single_of(expansion, scored.weights[0]), cost)
-        cost = min([self.expansion(word).num_entries for word in phrase_words(clause)])
+        cost = 0
+        if len(self.query.clauses) > 1:  # else there is nothing to put in order
+            cost = min([self.expansion(word).num_entries for word in phrase_words(clause)])
         return _Reading(scored, self.single(clause, scored.weights), cost)
 
     def score(
@@ -375,14 +378,9 @@ class Evaluation:
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
         """Score a phrase like a term of tier 0, with its number of occurrences as frequency."""
-        scratch = SCRATCH
-        scratch.reserve(self.index.num_docs)
         found = self.find_phrase(phrase, allowed, candidates)
-        add_entries(self.fields.lists, found, 1.0, NO_BITS, scratch.cells)
-        docs = self._listed(scratch.cells.touched)
-        tier_weights = np.full(NUM_TIERS, phrase_weight(weights))
-        scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells)
-        return _Scored(docs, scores, tiers)
+        docs, scores = score_entries(self.fields.lists, found, phrase_weight(weights), self.k1)
+        return _Scored(docs, scores, np.zeros(len(docs), np.uint8))
 
     def find_phrase(
         self,
