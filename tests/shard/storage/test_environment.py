@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -232,18 +233,21 @@ def test_client_is_told_the_cause_and_no_path(number: int, cause: str) -> None:
         raise OSError(errno.ENOSPC, "full", "/some/folder/data.mdb")
 
 
+@pytest.mark.parametrize("opener", [os, Path])
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE])
 def test_file_that_may_not_be_read_is_not_called_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, opener: Any
 ) -> None:
+    """Its meta page is read by `os.open`, then its room is made by `Path.open`."""
     _filled(tmp_path)
 
     def refuse(path: Path, *_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), str(path))
 
-    monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(OSError, match=os.strerror(number)) as caught:
-        Environment.open(tmp_path, _MAP)
+    with monkeypatch.context() as patched:
+        patched.setattr(opener, "open", refuse)
+        with pytest.raises(OSError, match=os.strerror(number)) as caught:
+            Environment.open(tmp_path, _MAP)
     line = str(data_directory.refusal_explained(tmp_path, caught.value))
     assert os.strerror(number) in line
     assert "backup" not in line
