@@ -554,6 +554,12 @@ def stored_keys(catalog: Catalog) -> dict[str, StoredKey]:
     return {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
 
 
+def visible_keys(catalog: Catalog, caller: Caller) -> dict[str, StoredKey]:
+    """Return the keys within a caller's indexes by id, in the order of these."""
+    keys = stored_keys(catalog)
+    return {id_: key for id_, key in sorted(keys.items()) if caller.covers(key)}
+
+
 async def add_key(
     catalog: Catalog, document: object, limits: Limits, caller: Caller = ANYBODY
 ) -> tuple[dict[str, Any], str]:

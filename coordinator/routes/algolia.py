@@ -45,7 +45,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import Action, stored_keys
+from coordinator.http.security import Action, visible_keys
 from coordinator.http.security import shown_key as shown_own_key
 from coordinator.parameters.raw import decode_object, decode_search
 from coordinator.read.cursor import START
@@ -872,9 +872,9 @@ async def task(services: Services, request: Request) -> Response:
 )
 async def list_keys(services: Services, request: Request) -> Response:
     """Answer `GET /1/keys`: ids stand for the keys, which are never shown again."""
-    keys = stored_keys(services.catalog)
+    keys = visible_keys(services.catalog, request.caller)
     return json_response(
-        {"keys": [shown_key(shown_own_key(id_, key), id_) for id_, key in sorted(keys.items())]}
+        {"keys": [shown_key(shown_own_key(id_, key), id_) for id_, key in keys.items()]}
     )
 
 
@@ -889,7 +889,7 @@ def _key_id(value: str) -> str:
 async def get_key(services: Services, request: Request) -> Response:
     """Answer `GET /1/keys/{key}`."""
     value = request.arguments[0]
-    key = stored_keys(services.catalog).get(_key_id(value))
+    key = visible_keys(services.catalog, request.caller).get(_key_id(value))
     if key is None:
         raise NotFound("Key does not exist", code="key_not_found")
     return json_response(shown_key(shown_own_key(_key_id(value), key), value))

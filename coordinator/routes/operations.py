@@ -24,6 +24,7 @@ from coordinator.http.security import (
     remove_key,
     shown_key,
     stored_keys,
+    visible_keys,
 )
 from coordinator.parameters.raw import decode_object
 from coordinator.routes.indexes import process_statistics
@@ -397,9 +398,8 @@ def _shown_snapshot(snapshot: ServiceSnapshot) -> dict[str, Any]:
 )
 async def list_keys(services: Services, request: Request) -> Response:
     """Answer `GET /_keys`: keys within the caller's indexes, without secrets."""
-    keys = stored_keys(services.catalog)
-    shown = [shown_key(id_, key) for id_, key in sorted(keys.items()) if request.caller.covers(key)]
-    return json_response({"keys": shown})
+    keys = visible_keys(services.catalog, request.caller)
+    return json_response({"keys": [shown_key(id_, key) for id_, key in keys.items()]})
 
 
 @ROUTES.add(

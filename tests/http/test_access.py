@@ -140,7 +140,13 @@ async def test_admin_of_some_indexes_is_held_to_them(web: Web) -> None:
 
     listed = await web.send(request("GET", "/_keys", None, key))
     assert [one["id"] for one in listed.json["keys"]] == [admin.split("_")[1]]
+    listed = await web.send(request("GET", "/1/keys", None, key))
+    assert [one["value"] for one in listed.json["keys"]] == [admin.split("_")[1]]
+    assert await status(web, "GET", f"/1/keys/{admin}", admin) == 200
     for other in (foreign, root):
+        for named in (other, other.split("_")[1]):
+            for method in ("GET", "DELETE"):
+                assert await status(web, method, f"/1/keys/{named}", admin) == 404
         reply = await web.send(request("DELETE", f"/_keys/{other.split('_')[1]}", None, key))
         assert (reply.status, reply.code) == (404, "key_not_found")
 
