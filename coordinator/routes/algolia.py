@@ -30,6 +30,7 @@ from coordinator.algolia.keys import new_key, shown_key
 from coordinator.algolia.objects import ObjectChange, read_change
 from coordinator.algolia.parameters import (
     AlgoliaSearch,
+    Style,
     flattened,
     query_string_parameters,
     read_facet_search,
@@ -48,6 +49,7 @@ from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action, visible_keys
 from coordinator.http.security import shown_key as shown_own_key
 from coordinator.parameters.raw import decode_object, decode_search
+from coordinator.parameters.typed import FacetParameters
 from coordinator.read.cursor import START
 from coordinator.read.many import CostSum, in_turn
 from coordinator.read.results import SearchResult
@@ -305,19 +307,27 @@ async def facet_query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/facets/{facet}/query`: values that start with the typed text."""
     name, facet = request.arguments
     params = flattened(_search_body(services, request))
-    return json_response(await _facet_response(services, request, name, facet, params))
+    asked = _read_facet(services, request, name, facet, params)
+    return json_response(await _facet_response(services, asked))
 
 
-async def _facet_response(
+def _read_facet(
     services: Services, request: Request, name: Any, facet: Any, params: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> tuple[Index, FacetParameters, Style]:
     index, _ = find_index(services, request, name)
     if not isinstance(facet, str):
         raise InvalidRequest("facetName must name a facet", code="missing_name", param="facetName")
     kept = index_settings.stored(index.document)
     limits = services.settings.limits
     parameters, style = read_facet_search(facet, params, kept, index.configuration, limits)
-    parameters = msgspec.structs.replace(parameters, search=narrowed(parameters.search, request))
+    search = narrowed(parameters.search, request)
+    return index, msgspec.structs.replace(parameters, search=search), style
+
+
+async def _facet_response(
+    services: Services, asked: tuple[Index, FacetParameters, Style]
+) -> dict[str, Any]:
+    index, parameters, style = asked
     page = await services.search.facet(index, parameters)
     return facet_response(page, parameters.key_query or "", style, page.timings.total_us)
 
@@ -355,6 +365,7 @@ async def queries(services: Services, request: Request) -> Response:
         )
     results: list[Any] = [None] * len(listed)
     searches: list[tuple[int, Asked]] = []
+    facet_searches: list[tuple[int, Any, Any, dict[str, Any]]] = []
     running: list[Callable[[], Awaitable[None]]] = []
     costs = CostSum(limits)
     for i, one in enumerate(listed):
@@ -368,8 +379,7 @@ async def queries(services: Services, request: Request) -> Response:
         name, kind = params.pop("indexName", None), params.pop("type", "default")
         facet = params.pop("facet", params.pop("facetName", None))
         if kind == "facet":
-            asked = (name, facet, params)
-            running.append(partial(_facet_into, services, request, results, i, asked))
+            facet_searches.append((i, name, facet, params))
         elif kind == "default":
             searches.append((i, Asked(name, params)))
         else:
@@ -388,6 +398,13 @@ async def queries(services: Services, request: Request) -> Response:
         except ServiceError as error:
             raise _placed(error, i) from None
         running.append(partial(_search_into, services, request, results, i, folded, index, read))
+    for i, name, facet, params in facet_searches:
+        try:
+            found = _read_facet(services, request, name, facet, params)
+            costs.add(found[1].search)
+        except ServiceError as error:
+            raise _placed(error, i) from None
+        running.append(partial(_facet_into, services, results, i, found))
     await in_turn(running, Deadline.after_ms(limits.request_timeout_ms))
     return json_response({"results": results})
 
@@ -413,14 +430,13 @@ async def _search_into(
 
 async def _facet_into(
     services: Services,
-    request: Request,
     results: list[Any],
     position: int,
-    asked: tuple[Any, Any, Mapping[str, Any]],
+    asked: tuple[Index, FacetParameters, Style],
 ) -> None:
     """Store the response of a facet search at its position."""
     try:
-        results[position] = await _facet_response(services, request, *asked)
+        results[position] = await _facet_response(services, asked)
     except ServiceError as error:
         raise _placed(error, position) from None
 

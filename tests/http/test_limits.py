@@ -400,6 +400,24 @@ async def test_whole_item_of_a_single_operation(make_web: MakeWeb) -> None:
         assert (await web.send(request("POST", "/films/items/1/update", body))).status == status
 
 
+async def test_cost_of_all_searches_of_a_request(make_web: MakeWeb) -> None:
+    web = await make_web()
+    facets = {f"f{i}": {"size": 10_000} for i in range(32)}
+    assert (await web.post("/films/configuration", {"aggregations": facets})).status == 200
+    query = " ".join(f"word{i}" for i in range(255))
+    for parameters, limit in (
+        ({"query": query, "facet_fields": []}, "searches_words_max"),
+        ({"per_page": 0}, "searches_buckets_max"),
+    ):
+        refused = await web.post("/_search", {"searches": [{"index": "films", **parameters}] * 64})
+        assert (refused.status, refused.code) == (400, "searches_too_costly")
+        assert f"(limit {limit})" in refused.json["error"]["message"]
+    for kind in ({}, {"type": "facet", "facet": "f1"}):
+        one = {"indexName": "films", "params": {"query": query}, **kind}
+        refused = await web.post("/1/indexes/*/queries", {"requests": [one] * 64})
+        assert (refused.status, refused.code) == (400, "searches_too_costly"), kind
+
+
 async def test_number_of_indexes(make_web: MakeWeb) -> None:
     web = await make_web(limits={"indexes_max": 2})
 

@@ -63,6 +63,17 @@ def mistakes(**parameters: Any) -> list[tuple[str, str]]:
     return [(one["code"], one["param"]) for one in listed]
 
 
+def test_items_share_the_bytes_that_a_page_may_mark() -> None:
+    most = DEFAULT_LIMITS.marked_page_bytes_max
+    for per_page in (0, 1, 10, 1_000):
+        for asked in ({"highlight": True}, {"snippet": True}):
+            marks = search(per_page=per_page, **asked).marks
+            assert marks is not None
+            assert marks.text_bytes_max == DEFAULT_LIMITS.marked_text_bytes_max
+            num_items = max(1, per_page)
+            assert 0 <= most - marks.item_bytes_max * num_items < num_items
+
+
 class TestDefaults:
     def test_no_parameters_ask_for_the_first_page_and_all_facets(self) -> None:
         found = search()
