@@ -468,6 +468,8 @@ class SearchRequest(Message, frozen=True, array_like=True):
     """Words that the query's weights ignore, in the expectation that no document has them. A shard
     that has any of them does not search; all return their counts."""
     cube: CubeRequest | None = None
+    terms: TermsRequest | None = None
+    """Words to list as well, whatever the hits are: saves a message of their own."""
 
     @property
     def has_scores(self) -> bool:
@@ -613,6 +615,8 @@ class SearchResponse(Message, frozen=True, array_like=True):
     statistics: StatisticsResponse | None = None
     """Statistics of `SearchRequest.assumed_absent`, if given."""
     cube: CubeCounts | None = None
+    terms: TermsResponse | None = None
+    """The words of `SearchRequest.terms`, if given and the shard has searched."""
 
     @property
     def num_pinned(self) -> int:

@@ -97,18 +97,30 @@ class NearTerms:
         Raises:
             Unavailable: a shard is down or late.
         """
-        is_narrowed = bool(words or scope.filters)
-        num_terms = max(NUM_COUNTED_MIN if is_narrowed else NUM_TERMS_MIN, 2 * size)
+        request = first_request(scope, text, size, words=words, is_prefix=is_prefix, typos=typos)
+        return await self.best(scope, request, size)
+
+    async def best(
+        self,
+        scope: Scope,
+        request: TermsRequest,
+        size: int,
+        parts: Sequence[TermsResponse] | None = None,
+    ) -> list[NearTerm]:
+        """Do the work of `find`.
+
+        Args:
+            scope: the items that count.
+            request: the first one.
+            size: how many words, at most.
+            parts: what the shards have answered to it; None: it has not been sent.
+
+        Raises:
+            Unavailable: a shard is down or late.
+        """
         while True:
-            request = msgspec.structs.replace(
-                scope.request(),
-                text=text,
-                is_prefix=is_prefix,
-                typos=typos,
-                words=tuple(words),
-                num_terms=num_terms,
-            )
-            parts = await gather(self._cluster, TERMS, request, scope.deadline)
+            if parts is None:
+                parts = await gather(self._cluster, TERMS, request, scope.deadline)
             certain = best_of_parts(parts, size)
             if certain is not None:
                 return certain
@@ -116,9 +128,10 @@ class NearTerms:
             found = await self._added_up(request, parts, scope.deadline)
             best = found[:size]
             is_certain = bound == 0 or (len(best) == size and best[-1].count > bound)
-            if is_certain or num_terms >= NUM_TERMS_MAX:
+            if is_certain or request.num_terms >= NUM_TERMS_MAX:
                 return best
-            num_terms = min(_MORE * num_terms, NUM_TERMS_MAX)
+            num_terms = min(_MORE * request.num_terms, NUM_TERMS_MAX)
+            request, parts = msgspec.structs.replace(request, num_terms=num_terms), None
 
     async def count(
         self, scope: Scope, sets: Sequence[tuple[str, ...]], *, words: Sequence[str] = ()
@@ -156,6 +169,27 @@ class NearTerms:
                         counts[text] += count
         found = [NearTerm(text, count, distances[text]) for text, count in counts.items()]
         return sorted(found, key=_order)
+
+
+def first_request(
+    scope: Scope,
+    text: str,
+    size: int,
+    *,
+    words: Sequence[str] = (),
+    is_prefix: bool = False,
+    typos: int = 0,
+) -> TermsRequest:
+    """Return what `NearTerms.find` asks every shard at first."""
+    is_narrowed = bool(words or scope.filters)
+    return msgspec.structs.replace(
+        scope.request(),
+        text=text,
+        is_prefix=is_prefix,
+        typos=typos,
+        words=tuple(words),
+        num_terms=max(NUM_COUNTED_MIN if is_narrowed else NUM_TERMS_MIN, 2 * size),
+    )
 
 
 def best_of_parts(parts: Sequence[TermsResponse], size: int) -> list[NearTerm] | None:

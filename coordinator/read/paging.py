@@ -13,7 +13,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from common.protocol.messages import FetchRequest, SearchResponse
+from common.protocol.messages import FetchRequest, SearchResponse, TermsRequest
 from common.protocol.methods import FETCH
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
@@ -51,6 +51,7 @@ class Paging:
         cursor: Cursor | None,
         *,
         may_be_inline: bool = True,
+        terms: TermsRequest | None = None,
     ) -> tuple[SearchOutcome, list[Hit]]:
         """Ask the shards for the hits of a page and merge them.
 
@@ -59,6 +60,7 @@ class Paging:
             state: the state to search.
             cursor: with its sort values (`continued`); None: the page counts from the first hit.
             may_be_inline: whether shards may send stored items along with the hits.
+            terms: words that the shards list along with the search.
 
         Raises:
             As `Scatter.search`.
@@ -75,7 +77,12 @@ class Paging:
             num_first = num_asked(num_hits, self._cluster.num_shards)
         while True:
             outcome = await self._scatter.search(
-                parameters, state, cursor, num_hits=num_first, may_be_inline=may_be_inline
+                parameters,
+                state,
+                cursor,
+                num_hits=num_first,
+                may_be_inline=may_be_inline,
+                terms=terms,
             )
             pinned = NOTHING_PINNED
             if parameters.pins:

@@ -19,7 +19,13 @@ from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.limits import Limits
 from common.process.turns import Turns
-from common.protocol.messages import Distinct, RangeRequest, SearchRequest, SearchResponse
+from common.protocol.messages import (
+    Distinct,
+    RangeRequest,
+    SearchRequest,
+    SearchResponse,
+    TermsRequest,
+)
 from common.protocol.methods import SEARCH
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
@@ -95,6 +101,7 @@ class Scatter:
         may_be_inline: bool = True,
         wants_all_buckets: bool = False,
         wants_total: bool = True,
+        terms: TermsRequest | None = None,
     ) -> SearchOutcome:
         """Search all shards; on return, every facet value number they sent has its text.
 
@@ -106,6 +113,7 @@ class Scatter:
             may_be_inline: whether shards may send stored items along with the hits.
             wants_all_buckets: whether all values of the facets are counted.
             wants_total: whether shards are asked even if no facet needs it.
+            terms: words that the shards list along with the search.
 
         Raises:
             InvalidRequest: a field that the search names has no fitting values.
@@ -162,6 +170,7 @@ class Scatter:
             and (num_hits > 0 or parameters.distinct is not None),
             wants_distinct_values=self._cluster.num_shards > 1,
             assumed_absent=None if scored.assumption is None else scored.assumption.request,
+            terms=terms,
         )
         answers = []
         if wants_total or plan.requests:

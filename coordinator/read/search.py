@@ -33,6 +33,7 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest
 from common.limits import Limits
 from common.process.turns import Turns
+from common.protocol.messages import TermsRequest, TermsResponse
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
@@ -271,6 +272,26 @@ class Search:
         deadline = Deadline.after_ms(parameters.search.timeout_ms)
         page = partial(self._facet, index, parameters, deadline)
         return self._share.run(index.number, deadline, page)
+
+    def items_and_terms(
+        self, index: Index, parameters: SearchParameters, horizon: int, terms: TermsRequest | None
+    ) -> Awaitable[tuple[list[bytes], list[TermsResponse]]]:
+        """Return only the items of a search, and words that the shards list along with it, if any.
+
+        Raises:
+            As `search`.
+        """
+        deadline = Deadline.after_ms(parameters.timeout_ms)
+        state = SearchedState(index, horizon, now(), deadline)
+        found = partial(self._items_and_terms, parameters, state, terms)
+        return self._share.run(index.number, deadline, found)
+
+    async def _items_and_terms(
+        self, parameters: SearchParameters, state: SearchedState, terms: TermsRequest | None
+    ) -> tuple[list[bytes], list[TermsResponse]]:
+        outcome, hits = await self._paging.find(parameters, state, None, terms=terms)
+        items = await page_items(self._cluster, parameters, outcome, hits)
+        return items, [one.terms for _, one in outcome.answers if one.terms is not None]
 
     def facets(
         self, index: Index, parameters: SearchParameters, horizon: int

@@ -8,9 +8,10 @@
 Every count is of the items that pass the filters, the key's among them; nothing without such items
 is suggested. If nothing matches as typed, typos are forgiven.
 
-Cost: two round trips. Facets are looked up in the coordinator's own numbering, words in the
-vocabulary (`near_terms`); whole texts come from a search for the best items. Only what is shown is
-counted: a whole text or a frequent search that has no items is rare, and makes room for the next.
+Cost: two round trips. Facets are looked up in the coordinator's own numbering; whole texts come
+from a search for the best items, and words of the vocabulary (`near_terms`) along with it. Only
+what is shown is counted: a whole text or a frequent search that has no items is rare, and makes
+room for the next.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from common.analysis.analyzer import Analyzer, Token, typo_budget
 from common.deadline import Deadline
 from common.errors import InvalidRequest
 from common.option_forms import SearchableField
-from common.protocol.messages import SortKey
+from common.protocol.messages import SortKey, TermsRequest, TermsResponse
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.typed import (
@@ -38,7 +39,7 @@ from coordinator.parameters.typed import (
     SuggestParameters,
 )
 from coordinator.read.analytics import Analytics
-from coordinator.read.near_terms import NearTerms, Scope
+from coordinator.read.near_terms import NearTerms, Scope, first_request
 from coordinator.read.query_parser import typed_words
 from coordinator.read.results import Suggestion, SuggestionPage
 from coordinator.read.search import Search
@@ -97,9 +98,8 @@ class Suggestions:
             scope = Scope(
                 index, horizon, tuple([clause.filter for clause in search.filters]), deadline
             )
-            words, texts, values = await asyncio.gather(
-                self._words(scope, typed, size),
-                self._texts(scope, search, typed, size),
+            (texts, words), values = await asyncio.gather(
+                self._texts_and_words(scope, search, typed, size),
                 self._values(scope, search, typed, size),
             )
             searches = await self._searches(index, search)
@@ -111,13 +111,32 @@ class Suggestions:
         found = typed_words(text, self._analyzer)
         return None if found is None else _Typed(text, *found)
 
+    async def _texts_and_words(
+        self, scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
+    ) -> tuple[list[Suggestion], list[Suggestion]]:
+        """Return whole texts of the best items, and the last word completed."""
+        completion = None if typed is None else self._completion(scope, typed, size)
+        best = _best_items(scope, search, typed, size)
+        if best is None:
+            return [], await self._words(scope, typed, size, completion)
+        items, parts = await self._items(scope, best, completion)
+        if items or typed is None:
+            words = await self._words(scope, typed, size, completion, parts)
+        else:
+            (items, _), words = await asyncio.gather(
+                self._items(scope, structs.replace(best, typo="auto")),
+                self._words(scope, typed, size, completion, parts),
+            )
+        return list(self._whole_texts(scope, items, typed)), words
+
     async def _counted(
         self, scope: Scope, by_source: Sequence[Sequence[Suggestion]], size: int
     ) -> list[Suggestion]:
         """Return the best of each source in turn, with counts; none without items."""
         counts: dict[str, int] = {}
+        words: dict[str, tuple[str, ...]] = {}
         while True:
-            listed = list(self._in_turn(by_source, size))
+            listed = list(self._in_turn(by_source, size, words))
             unknown = [one.text for one in listed if one.count == _UNCOUNTED]
             unknown = [text for text in unknown if text not in counts]
             if not unknown:
@@ -125,107 +144,119 @@ class Suggestions:
                     structs.replace(one, count=counts[one.text]) if one.count == _UNCOUNTED else one
                     for one in listed
                 ]
-            counts.update(zip(unknown, await self._counts(scope, unknown), strict=True))
+            counts.update(
+                zip(
+                    unknown,
+                    await self._counts(scope, [words[text] for text in unknown]),
+                    strict=True,
+                )
+            )
             by_source = [
                 [one for one in source if one.count != _UNCOUNTED or counts.get(one.text) != 0]
                 for source in by_source
             ]
 
-    async def _counts(self, scope: Scope, texts: Sequence[str]) -> list[int]:
+    async def _counts(self, scope: Scope, texts: Sequence[tuple[str, ...]]) -> list[int]:
         """Return how many items have all words of each text; 0 of one with none or too many."""
-        sets = [self._words_of(text) for text in texts]
+        sets = [tuple(dict.fromkeys(words)) for words in texts]
         is_counted = [0 < len(words) <= _COUNTED_WORDS_MAX for words in sets]
         counts = iter(await self._near.count(scope, [*compress(sets, is_counted)]))
         return [next(counts) if is_one else 0 for is_one in is_counted]
 
     def _in_turn(
-        self, by_source: Sequence[Sequence[Suggestion]], size: int
+        self,
+        by_source: Sequence[Sequence[Suggestion]],
+        size: int,
+        words: dict[str, tuple[str, ...]],
     ) -> Iterator[Suggestion]:
-        """Yield the best of each source in turn, each text once."""
-        seen: set[str] = set()
+        """Yield the best of each source in turn, each text once; remember their folded words."""
+        seen: set[tuple[str, ...]] = set()
         for row in zip_longest(*by_source):
             for one in row:
                 if one is None or len(seen) == size:
                     continue
-                folded = self._analyzer.fold(one.text) or one.text
+                if one.text not in words:
+                    tokens = self._analyzer.tokenize(one.text)
+                    words[one.text] = tuple([token.text for token in tokens])
+                folded = words[one.text] or (one.text,)
                 if folded not in seen:
                     seen.add(folded)
                     yield one
 
     # --- words
 
-    async def _words(self, scope: Scope, typed: _Typed | None, size: int) -> list[Suggestion]:
-        """Complete the last word, beside the others."""
-        if typed is None or len(typed.tokens) > _COUNTED_WORDS_MAX:
-            return []
+    def _completion(self, scope: Scope, typed: _Typed, size: int) -> TermsRequest | None:
+        """Return what asks for completions of the last word, beside the others."""
+        if len(typed.tokens) > _COUNTED_WORDS_MAX:
+            return None
         stop_words = self._search.stop_words(scope.index)
         *before, last = typed.words
         others = [word for word in before if word not in stop_words]
-        found = await self._near.find(scope, last, size, words=others, is_prefix=True)
+        return first_request(scope, last, size, words=others, is_prefix=True)
+
+    async def _words(
+        self,
+        scope: Scope,
+        typed: _Typed | None,
+        size: int,
+        completion: TermsRequest | None,
+        parts: Sequence[TermsResponse] | None = None,
+    ) -> list[Suggestion]:
+        """Complete the last word.
+
+        Args:
+            scope: the items that count.
+            typed: the text.
+            size: how many suggestions, at most.
+            completion: asks for completions.
+            parts: what the shards have answered to it; None: it has not been sent.
+        """
+        if typed is None or completion is None:
+            return []
+        *before, last = typed.words
+        found = await self._near.best(scope, completion, size, parts)
         typos = typo_budget(last, scope.index.configuration.typo_lengths)
         if not found and typos:
-            found = await self._near.find(
-                scope, last, size, words=others, is_prefix=True, typos=typos
-            )
+            with_typos = structs.replace(completion, typos=typos)
+            found = await self._near.best(scope, with_typos, size)
         if found:
             texts = [respelt(typed.text, typed.tokens, [*before, one.text]) for one in found]
             return [
                 Suggestion(text, "word", one.count) for text, one in zip(texts, found, strict=True)
             ]
         spelt = await self._spelling.corrected(
-            scope, typed.words, is_last_open=typed.is_open, stop_words=stop_words, num_hits=0
+            scope,
+            typed.words,
+            is_last_open=typed.is_open,
+            stop_words=self._search.stop_words(scope.index),
+            num_hits=0,
         )
         if spelt is None:
             return []
         text = respelt(typed.text, typed.tokens, spelt.words)
         return [Suggestion(text, "word", _UNCOUNTED)]
 
-    def _words_of(self, text: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(token.text for token in self._analyzer.tokenize(text)))
-
     # --- texts, values, searches
 
-    async def _texts(
-        self, scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
-    ) -> list[Suggestion]:
-        """Return whole texts of the best items, not counted yet."""
-        settings = scope.index.configuration.suggestions
-        if not settings.fields or (typed is None and search.query):
-            return []
-        if typed is None and settings.popularity is None:
-            return []  # nothing is typed, and no item is better than another
-        found = structs.replace(
-            _narrowing(scope, search),
-            query=search.query,
-            match="all",
-            typo=0,
-            search_fields=tuple(SearchableField(name, 1.0) for name in settings.fields),
-            per_page=_MORE * size,
-        )
-        if settings.popularity is not None:
-            found = structs.replace(found, sort=(SortKey(settings.popularity, True),))
-        items = await self._items(scope, found)
-        if not items and typed is not None:
-            items = await self._items(scope, structs.replace(found, typo="auto"))
-        return list(self._whole_texts(items, settings.fields, typed))
-
-    async def _items(self, scope: Scope, parameters: SearchParameters) -> list[bytes]:
-        """Return the items of a search."""
+    async def _items(
+        self, scope: Scope, parameters: SearchParameters, terms: TermsRequest | None = None
+    ) -> tuple[list[bytes], list[TermsResponse]]:
+        """Return the items of a search, and words that are listed along with it."""
         parameters = structs.replace(parameters, timeout_ms=scope.deadline.remaining_ms)
         try:
-            result = await self._search.search(scope.index, parameters, scope.horizon)
+            return await self._search.items_and_terms(scope.index, parameters, scope.horizon, terms)
         except InvalidRequest as error:
             if error.code != "unknown_sort_field":
                 raise
             # No item has the configured popularity yet.
             unsorted = structs.replace(parameters, sort=())
-            result = await self._search.search(scope.index, unsorted, scope.horizon)
-        return result.items
+            return await self._search.items_and_terms(scope.index, unsorted, scope.horizon, terms)
 
     def _whole_texts(
-        self, items: Iterable[bytes], fields: Sequence[str], typed: _Typed | None
+        self, scope: Scope, items: Iterable[bytes], typed: _Typed | None
     ) -> Iterator[Suggestion]:
         """Yield, for each item, the text that has most of the typed words; each once."""
+        fields = scope.index.configuration.suggestions.fields
         seen = set()
         typed_words = [] if typed is None else typed.words
         for item in items:
@@ -304,6 +335,28 @@ def _narrowing(scope: Scope, search: SearchParameters) -> SearchParameters:
         boosts=(),
         did_you_mean=False,
     )
+
+
+def _best_items(
+    scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
+) -> SearchParameters | None:
+    """Return a search for the best items that have the words; None if no texts are suggested."""
+    settings = scope.index.configuration.suggestions
+    if not settings.fields or (typed is None and search.query):
+        return None
+    if typed is None and settings.popularity is None:
+        return None  # nothing is typed, and no item is better than another
+    found = structs.replace(
+        _narrowing(scope, search),
+        query=search.query,
+        match="all",
+        typo=0,
+        search_fields=tuple(SearchableField(name, 1.0) for name in settings.fields),
+        per_page=_MORE * size,
+    )
+    if settings.popularity is None:
+        return found
+    return structs.replace(found, sort=(SortKey(settings.popularity, True),))
 
 
 def _texts_at(value: Any, path: str) -> Iterator[str]:

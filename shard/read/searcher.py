@@ -71,6 +71,7 @@ from shard.query.boosting import boosted, explain_boosts
 from shard.query.explanation import explain_score
 from shard.query.filter_matches import match_filters, narrow, resolve_groups
 from shard.query.matches import Matches, both, leave_out_each
+from shard.query.near_terms import is_slow_to_list, near_terms
 from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
 from shard.query.pinning import without as without_docs
 from shard.query.prepared import PreparedQuery
@@ -221,6 +222,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         cube=None
         if request.cube is None
         else count_cube(snapshot, request.cube, found.for_counting),
+        terms=None if request.terms is None else near_terms(snapshot, request.terms),
     )
 
 
@@ -237,6 +239,8 @@ def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
 def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether a search is likely to take more than a few milliseconds."""
     if request.num_hits > HITS_FAST_MAX:
+        return True
+    if request.terms is not None and is_slow_to_list(snapshot, request.terms):
         return True
     if request.distinct is not None and _is_slow_to_tell_apart(snapshot, request):
         return True

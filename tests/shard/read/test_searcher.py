@@ -13,6 +13,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from numpy.typing import NDArray
 
 from common.errors import InvalidRequest
@@ -29,6 +30,7 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
     SortKey,
+    TermsRequest,
     TextQuery,
     ValueStatisticsRequest,
 )
@@ -38,15 +40,18 @@ from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.collect import facet_counts
 from shard.collect.distinct import MatchValues
 from shard.query import filter_matches, filters, matches
+from shard.query.near_terms import near_terms
 from shard.query.prepared import PreparedQuery
 from shard.read import searcher
 from shard.segment import distinct_values, sort_columns
 from shard.segment.facet_columns import SETS_DOCS_MIN
+from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
 from tests.common.protocol.packed_model import unpack
 from tests.shard.collect.test_top_k import expected_order, request
 from tests.shard.columns_model import FACETS, PATHS, Item, World, keys_of, numbers_of, worlds
 from tests.shard.query.test_filters import conditions, keys, passes, ranges
+from tests.shard.text_model import make_segment
 
 clauses = st.lists(
     st.builds(
@@ -86,6 +91,22 @@ def decode(world: World, found: SearchResponse) -> list[tuple[dict[str, int], se
             alive = {names[number] for number in np.flatnonzero(bits).tolist()}
         facets.append(({names[number]: count for number, count in counts.items()}, alive))
     return facets
+
+
+@given(worlds(), st.integers(1, 4))
+def test_words_come_along_with_a_search_whatever_its_hits_are(world: World, num: int) -> None:
+    items = [{"a": f"w{i % 3} w{i} x"} for i in range(12)]
+    segments = [make_segment(part, FieldRegistry()) for part in (items[:7], items[7:])]
+    snapshot = world.snapshot.with_views(tuple(map(SegmentView, segments)))
+    terms = TermsRequest(1, 1, 1, text="w", is_prefix=True, num_terms=num)
+    asked = request(num_hits=0)
+
+    found = searcher.search(snapshot, structs.replace(asked, terms=terms))
+
+    assert found.terms == near_terms(snapshot, terms)
+    assert found.terms is not None
+    assert "w0" in found.terms.terms
+    assert searcher.search(snapshot, asked).terms is None
 
 
 @given(worlds(), clauses, st.lists(st.booleans(), min_size=3, max_size=3), st.integers(0, 12))
