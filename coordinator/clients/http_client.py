@@ -123,17 +123,21 @@ class Client:
     def _send(self, call: Call[Any]) -> bytes:
         """Send a request, again while the service is starting; a body in pieces only once."""
         give_up_at = time.monotonic() + self._starting_seconds
-        is_told = False
+        is_repeatable = call.body is None or isinstance(call.body, bytes)
+        is_starting = False
         while True:
             try:
                 return self._client.send(call)
             except facetd.ApiError as error:
-                is_repeatable = call.body is None or isinstance(call.body, bytes)
                 if error.code != "starting" or not is_repeatable or time.monotonic() >= give_up_at:
                     raise
-            if not is_told:
+            except facetd.ConnectionFailed as error:
+                # The port is closed for a moment when the coordinator takes over the port.
+                if not is_starting or error.was_sent or time.monotonic() >= give_up_at:
+                    raise
+            if not is_starting:
                 self._notice(f"waiting for {self.url}, which is starting")
-                is_told = True
+                is_starting = True
             time.sleep(STARTING_INTERVAL)
 
     def stream(self, path: str) -> Iterator[bytes]:

@@ -157,7 +157,7 @@ class DerivedFiles:
             if segment.checksum != entry.checksum:
                 raise DamagedSegment(f"{entry.file}: not the file that the manifest names")
         except DamagedSegment as error:
-            _log.warning("derived file is damaged, building it again", reason=str(error))
+            _log.warning("derived file cannot be used, building it again", reason=str(error))
             if path.exists():
                 path.replace(path.with_name(path.name + ".damaged"))
             return None

@@ -22,7 +22,7 @@ class Asked(NamedTuple):
 
 
 class Scripted:
-    """Answers in their order: (status, document), "hang up", or "hang up unread"."""
+    """Answers in their order: (status, document) or "hang up"."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)

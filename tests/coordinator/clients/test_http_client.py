@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import facetd
 from coordinator.clients import http_client
 from coordinator.clients.http_client import Client, ClientError, error_of
 from tests.facetd.scripted import serving
@@ -127,3 +128,23 @@ def test_a_request_waits_for_a_service_that_is_starting(monkeypatch: pytest.Monk
         Client(server.url, starting_seconds=30).request("POST", "/a/index", iter([b"{}"]))
     with serving((503, {"error": {"code": "overloaded"}})) as server, pytest.raises(ClientError):
         Client(server.url, starting_seconds=30).request("GET", "/_health")
+
+
+def test_a_port_that_changes_hands_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator takes the port over from the process that answers `starting`."""
+    monkeypatch.setattr(http_client, "STARTING_INTERVAL", 0.001)
+    refused = facetd.ConnectionFailed("refused", was_sent=False)
+    starting = facetd.ApiError(503, {"code": "starting", "message": "soon"})
+    results: list[Exception | bytes] = [starting, refused, refused, b"{}", refused]
+
+    def send(_: object) -> bytes:
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    client = Client("http://127.0.0.1:1", starting_seconds=30)
+    monkeypatch.setattr(client._client, "send", send)
+    assert client.request("GET", "/_health") == {}
+    with pytest.raises(ClientError, match="no answer from"):
+        client.request("GET", "/_health")
