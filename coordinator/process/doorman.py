@@ -23,6 +23,8 @@ from typing import Final
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 READ_SECONDS: Final = 5.0
+CONNECTIONS_MAX: Final = 256
+"""The process that listens also starts the others: connections must not take its descriptors."""
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="1">
@@ -43,6 +45,7 @@ class Doorman:
         self.doing = "processes are being started"
         self._started = time.monotonic()
         self._servers: list[asyncio.Server] = []
+        self._num_connections = 0
         self._bell, self.bell_end = os.pipe()
 
     async def begin(
@@ -86,7 +89,10 @@ class Doorman:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Respond to one request, whatever it is."""
+        self._num_connections += 1
         try:
+            if self._num_connections > CONNECTIONS_MAX:
+                return
             async with asyncio.timeout(READ_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
             writer.write(self.response(head))
@@ -94,6 +100,7 @@ class Doorman:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
+            self._num_connections -= 1
             writer.close()
 
     def response(self, head: bytes) -> bytes:

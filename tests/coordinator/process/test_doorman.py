@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.process.doorman import Doorman, ring
+from coordinator.process.doorman import CONNECTIONS_MAX, Doorman, ring
 from tests.service import Service, free_port
 
 
@@ -49,6 +49,23 @@ async def test_every_request_is_answered_until_the_bell_rings() -> None:
     with pytest.raises(ConnectionRefusedError):
         await _ask(port, b"GET / HTTP/1.1\r\n\r\n")
     assert doorman.bell_end == -1
+    doorman.end()
+
+
+async def test_connections_that_say_nothing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.process.doorman.READ_SECONDS", 600.0)
+    doorman, port = Doorman(), free_port()
+    await doorman.begin("127.0.0.1", port)
+    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS_MAX)]
+    try:
+        async with asyncio.timeout(20):
+            assert await _ask(port, b"") == b"", "one more is closed at once"
+    finally:
+        for _, writer in held:
+            writer.close()
+    for reader, _ in held:
+        await reader.read()
+    assert (await _ask(port, b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
     doorman.end()
 
 
