@@ -17,7 +17,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import cycle
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -261,21 +261,20 @@ def measure(client: Client) -> Milliseconds:
 
 
 def leaves_neighbour_alone(service: Service, attack: Attack) -> None:
-    client = service.client()
     items = [{"id": i, "name": f"star {i % 50}"} for i in range(1_000)]
-    assert client.post("/small/configuration", {}).status == 200
-    assert client.post("/small/items", items).status == 200
-    measure(client)
     alone, beside = [], []
-    for _ in range(TURNS):
-        alone.append(measure(client))
-        with attacked(attack, service):
-            beside.append(measure(client))
-            made = client.post("/new/configuration", {})
-            assert made.status == 200, made.body
-            assert client.delete("/new").status == 200
-        client.close()  # the attack may take minutes to end: it would be idle for too long
-    client.close()
+    with closing(service.client()) as client:
+        assert client.post("/small/configuration", {}).status == 200
+        assert client.post("/small/items", items).status == 200
+        measure(client)
+        for _ in range(TURNS):
+            alone.append(measure(client))
+            with attacked(attack, service):
+                beside.append(measure(client))
+                made = client.post("/new/configuration", {})
+                assert made.status == 200, made.body
+                assert client.delete("/new").status == 200
+            client.close()  # the attack may take minutes to end: it would be idle for too long
     print(f"{attack.__name__}: {alone} ms alone, {beside} ms beside")
     for usual, attacked_ms, usual_min in zip(
         zip(*alone, strict=True), zip(*beside, strict=True), USUAL_MS_MIN, strict=True
