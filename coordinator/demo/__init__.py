@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from common.data_directory import read_coordinator_endpoint
-from coordinator.clients.http_client import Client, find_url
+from coordinator.clients.http_client import Client, ClientError, find_url
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings
@@ -19,7 +20,7 @@ READY_SECONDS: Final = 600.0
 """If kernels had to be compiled, the first start of an installation takes this long."""
 
 _TEXT: Final = """
-  facetd serves {num} films at {url}
+  facetd serves {films} at {url}
 
     dashboard      {url}/dashboard/films
     search         curl '{url}/films/search?query=godfather'
@@ -33,17 +34,29 @@ _TEXT: Final = """
 
 async def load_films(settings: Settings) -> None:
     """Wait for the service, configure and load the index, print what to try."""
-    url, num_films = await asyncio.to_thread(_load, settings)
-    print(_TEXT.format(num=num_films, url=url, data_dir=settings.data_dir), flush=True)
+    url, films = await asyncio.to_thread(_load, settings)
+    print(_TEXT.format(films=films, url=url, data_dir=settings.data_dir), flush=True)
 
 
-def _load(settings: Settings) -> tuple[str, int]:
-    """Load the films; they have ids, so a second start changes nothing."""
+def _load(settings: Settings) -> tuple[str, str]:
+    """Load the films; they have ids, so a second start changes nothing.
+
+    An API key that was created since the first start closes the service; the films are there then.
+
+    Returns:
+        The service's address, and what it serves.
+    """
     files = resources.files(__name__)
     while read_coordinator_endpoint(settings.data_dir) is None:
         time.sleep(0.05)
-    client = Client(find_url(None, settings.data_dir, settings.host, settings.port))
+    url = find_url(None, settings.data_dir, settings.host, settings.port)
+    client = Client(url, os.environ.get("FACETD_KEY") or None)
     client.wait_ready(READY_SECONDS)
-    client.configure(INDEX, json.loads(files.joinpath("configuration.json").read_bytes()))
-    result = client.load(INDEX, files.joinpath("films.ndjson").read_bytes())
-    return client.url, int(result["created"]) + int(result["updated"])
+    try:
+        client.configure(INDEX, json.loads(files.joinpath("configuration.json").read_bytes()))
+        result = client.load(INDEX, files.joinpath("films.ndjson").read_bytes())
+    except ClientError as error:
+        if error.status not in (401, 403):
+            raise
+        return client.url, "its films, to requests with an API key,"
+    return client.url, f"{int(result['created']) + int(result['updated'])} films"

@@ -122,28 +122,44 @@ class TestStatus:
         assert b"Traceback" not in shown.stderr
 
 
-class TestDemo:
-    def test_it_serves_films_and_says_what_to_try(self, tmp_path: Path) -> None:
-        demo = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "coordinator", "demo"),
-                *("--port", "0", "--shards", "2", "--data-dir", str(tmp_path / "demo")),
-            ],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert demo.stdout is not None
+def _demo(data: Path, **environment: str) -> str:
+    """Return what a demo says once it serves; it is stopped then."""
+    demo = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "coordinator", "demo"),
+            *("--port", "0", "--shards", "2", "--data-dir", str(data)),
+        ],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert demo.stdout is not None
+    with demo.stdout as output:
         lines = []
-        for line in demo.stdout:
+        for line in output:
             lines.append(line)
             if "Ctrl-C" in line:
                 break
         demo.terminate()
         assert demo.wait(20) == 0
-        demo.stdout.close()
-        text = "".join(lines)
+    return "".join(lines)
+
+
+class TestDemo:
+    def test_it_starts_again_after_a_key_was_created(self, tmp_path: Path) -> None:
+        data = tmp_path / "demo"
+        assert "facetd serves 314 films" in _demo(data)
+        created = _run("keys", "create", "--data-dir", str(data))
+        assert created.returncode == 0
+
+        assert "facetd serves its films, to requests with an API key, at http" in _demo(data)
+        key = json.loads(created.stdout)["key"]
+        assert "facetd serves 314 films" in _demo(data, FACETD_KEY=key)
+
+    def test_it_serves_films_and_says_what_to_try(self, tmp_path: Path) -> None:
+        text = _demo(tmp_path / "demo")
         assert "facetd serves 314 films at http://127.0.0.1:" in text
         assert "/dashboard/films" in text
 
