@@ -53,6 +53,15 @@ summary { cursor: pointer; font-size: .9rem; }
   border: 1px solid var(--line); white-space: pre-wrap; overflow-wrap: anywhere;
 }
 code { font-family: ui-monospace, monospace; }
+@media (max-width: 40rem) {
+  table, tbody, tr, td { display: block; }
+  tr:first-child { display: none; }
+  td { border: 0; padding: 0; overflow-wrap: anywhere; }
+  td:first-child {
+    border-top: 1px solid var(--line); margin-top: .4rem; padding-top: .4rem;
+    font-weight: 600; white-space: normal;
+  }
+}
 """
 
 
@@ -63,6 +72,7 @@ def docs_page(routes: Iterable[Route], limits: Limits) -> bytes:
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
         "<title>facetd: the interface</title>"
+        '<link rel=icon href="dashboard/assets/icon.svg" type="image/svg+xml">'
         '<link rel=stylesheet href="_docs/style.css">'
         '<script type=module src="dashboard/assets/docs.js"></script></head><body>'
         f"<main><h1>facetd</h1><p class=muted>Version {escape(program_version())}. The same as "

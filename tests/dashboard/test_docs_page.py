@@ -71,3 +71,13 @@ def test_what_changes_something_is_not_offered(page: Any, expect: Any) -> None:
 
     expect(page.locator("details").first).to_be_visible()
     expect(page.locator("section").filter(has_text="DELETE").locator("details")).to_have_count(0)
+
+
+def test_tables_fit_a_phone(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/_docs")
+
+    too_wide = (
+        "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)"
+    )
+    assert page.evaluate(f"{too_wide}.length") == 0
