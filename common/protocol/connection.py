@@ -544,7 +544,7 @@ class ServerConnection(asyncio.Protocol):
         self._write(encode_response(msgid, wire, None))
 
     def _write(self, pieces: tuple[bytes, ...]) -> None:
-        """Queue a frame; uvloop sends all of an iteration together."""
+        """Send a frame."""
         transport = self._transport
         if transport is not None and not transport.is_closing():
             for piece in pieces:

@@ -243,10 +243,14 @@ def lacks_hits(
         is_place_descending: as for `merge_hits`.
         limit: hits on a full page.
     """
+    # A shard's hit after its last one on the page ranks after the page: if it was sent, those that
+    # were not do too.
+    last_ranks = {hit.shard: hit.rank for hit in page}
     last_sent = [
         Hit(shard, answer, num_sent - 1)
         for shard, answer in answers
         if (num_sent := len(answer.places) >> 3) < answer.total - answer.num_pinned
+        and last_ranks.get(shard, num_sent) >= num_sent - 1
     ]
     if not last_sent or limit == 0:
         return False
