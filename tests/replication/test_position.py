@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from coordinator.replication import shared_log
+from coordinator.replication import progress
 from coordinator.replication.position import (
     REPLICA_FORMAT,
     ReplicaFile,
     read_replica,
     write_replica,
 )
-from coordinator.replication.shared_log import SharedLog
-from coordinator.replication.stream import LogStream, Position
-from coordinator.settings import Settings
+from coordinator.replication.progress import Progress
+from coordinator.replication.stream import Position
 
 
 def test_the_position_is_written_by_one_at_a_time(
@@ -38,19 +35,17 @@ def test_the_position_is_written_by_one_at_a_time(
         num_writing -= 1
 
     async def save_together() -> None:
-        nobody: Any = SimpleNamespace(placed=None)
-        settings = Settings(data_dir=tmp_path, log_url="nats://a:4222")
-        log = SharedLog(nobody, nobody, settings, LogStream("nats://a:4222", "facetd"))
+        own = Progress(tmp_path)
 
         async def save(seq: int) -> None:
-            log._position = Position(seq, seq)
-            await log._save()
+            own.position = Position(seq, seq)
+            await own.save()
 
         await asyncio.gather(*(save(seq) for seq in range(2, 6)))
-        log._position = Position(6, 6)
-        await log._save()
+        own.position = Position(6, 6)
+        await own.save()
 
-    monkeypatch.setattr(shared_log, "write_replica", write)
+    monkeypatch.setattr(progress, "write_replica", write)
     asyncio.run(save_together())
 
     assert most == 1

@@ -24,6 +24,7 @@ from coordinator.cluster.shard_client import ShardState
 from coordinator.process import joining
 from coordinator.replication import moving, transfer
 from coordinator.replication.applying import Applier
+from coordinator.replication.following import Follower
 from coordinator.replication.gateway import Gateway
 from coordinator.replication.moving import Mover
 from coordinator.replication.shared_log import SharedLog
@@ -230,15 +231,16 @@ class TestMistakesOfSeveralHostsAreFound:
         assert self._is_found()
 
     def test_a_follower_that_overlooks_an_entry(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        real = SharedLog._take
+        real = Follower._take
 
-        async def take(log: SharedLog, message: StreamMessage) -> None:
+        async def take(follower: Follower, message: StreamMessage) -> None:
+            log = follower._log
             if message.seq % 9 or log._settings.port != PORT:
-                await real(log, message)
+                await real(follower, message)
             else:
-                log._advance_to(Position(message.seq, message.stored_at))
+                log.advance_to(Position(message.seq, message.stored_at))
 
-        monkeypatch.setattr(SharedLog, "_take", take)
+        monkeypatch.setattr(Follower, "_take", take)
 
         assert self._is_found()
 

@@ -1,0 +1,123 @@
+"""Changes of the catalog on all hosts: proposed through the log, put in force by each host.
+
+An entry names the revision on which it is based. If another host was faster, it has no effect, and
+the change is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from common.errors import Unavailable
+from coordinator.cluster.catalog import Catalog, CatalogState
+from coordinator.cluster.cluster import Cluster
+from coordinator.replication.applying import Applier
+from coordinator.replication.entries import CatalogChange, Kind, pack
+from coordinator.replication.own_changes import OwnChange, OwnChanges
+from coordinator.replication.publishing import Publisher, not_confirmed
+from coordinator.replication.stream import LogAway
+
+if TYPE_CHECKING:
+    from coordinator.replication.shared_log import SharedLog
+
+
+class CatalogChanges:
+    """Proposes changes, and puts them in force here.
+
+    Args:
+        log: of this host.
+        publisher: of this host's entries.
+        applier: retries what fails here.
+        own: changes of this host that are under way.
+        cluster: the shards of this host.
+        catalog: this host's copy of the catalog.
+    """
+
+    def __init__(
+        self,
+        log: SharedLog,
+        publisher: Publisher,
+        applier: Applier,
+        own: OwnChanges,
+        cluster: Cluster,
+        catalog: Catalog,
+    ) -> None:
+        self._log = log
+        self._publisher = publisher
+        self._applier = applier
+        self._own = own
+        self._cluster = cluster
+        self._catalog = catalog
+        self._adopting = asyncio.Lock()
+        self._proposing = asyncio.Lock()
+
+    async def adopt(self, seq: int, change: CatalogChange) -> bool:
+        """Put a change of the catalog in force, however often that fails.
+
+        Returns:
+            Whether it is in force: only if nothing has changed since it was made.
+        """
+        async with self._adopting:
+            if change.base != self._catalog.state.revision:
+                return False
+            for index in change.put:
+                await self._applier.surely(partial(self._log.prepare, index.entry))
+            if self._cluster.placed is not None:
+                # All hosts switch together: a request reads some shards here and others there.
+                self._cluster.own_host.prepared = seq
+                self._log.tell_position()
+                await self._cluster.placed.all_prepared(seq)
+            await self._applier.surely(
+                lambda: self._catalog.change_here(change.applied_to, is_active=False)
+            )
+            await self._cluster.push_catalog()
+            self._catalog.activate()
+            for number in change.dropped:
+                self._log.forget_queue(number)
+                self._cluster.forget(number)
+        return True
+
+    @asynccontextmanager
+    async def unchanging(self) -> AsyncIterator[None]:
+        """Keep the catalog as it is; entries that change it wait, and all after them."""
+        async with self._adopting:
+            yield
+
+    async def change(self, function: Callable[[CatalogState], CatalogState]) -> CatalogState:
+        """Change the catalog on all hosts.
+
+        Args:
+            function: returns the new state; called again if another host was faster.
+
+        Raises:
+            Unavailable: `log_unavailable`; nothing was changed unless the message says otherwise.
+        """
+        async with self._proposing:
+            while True:
+                self._log.check_writable()
+                before = self._catalog.state
+                after = function(before)
+                if after == before:
+                    return after
+                if await self._propose(CatalogChange.between(before, after)):
+                    return after
+
+    async def _propose(self, change: CatalogChange) -> bool:
+        """Publish a change of the catalog; return whether it was put in force."""
+        id = self._publisher.next_id()
+        own = self._own[id] = OwnChange([], asyncio.get_running_loop().create_future())
+        try:
+            await self._publisher.append(Kind.CATALOG, id, pack(change), own.applied)
+            return await own.applied
+        except LogAway as error:
+            raise Unavailable(not_confirmed(error), code="log_unavailable") from error
+        except asyncio.CancelledError:
+            if self._log.why_stopped:
+                raise Unavailable(self._log.why_stopped, code="replica_stopped") from None
+            raise
+        finally:
+            self._own.pop(id, None)

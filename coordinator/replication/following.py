@@ -1,0 +1,229 @@
+"""Reads the log, and applies its entries in order.
+
+Groups of one index are applied one after the other, those of different indexes concurrently. A
+change of the catalog waits for all groups before it, and all groups after it wait for the change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from common.deadline import Deadline
+from common.errors import DeadlineExceeded, Unavailable
+from common.process.logs import Log
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.cluster import Cluster
+from coordinator.replication.applying import Applier, ReplicaStopped
+from coordinator.replication.catalog_changes import CatalogChanges
+from coordinator.replication.comparing import Comparing
+from coordinator.replication.entries import (
+    ComparisonMark,
+    HostReport,
+    Kind,
+    WriteGroup,
+    decode_entry,
+)
+from coordinator.replication.own_changes import OwnChange, OwnChanges
+from coordinator.replication.pieces import Pieces, divided
+from coordinator.replication.placed_groups import PlacedGroups
+from coordinator.replication.stream import LogStream, Position, StreamMessage
+from coordinator.write.log import no_index
+from coordinator.write.write_queue import fail
+
+if TYPE_CHECKING:
+    from coordinator.replication.shared_log import SharedLog
+
+UNDER_WAY_BYTES_MAX: Final = 64 << 20
+UNDER_WAY_MAX: Final = 256
+"""Entries that are being applied; then we stop to read."""
+
+_log = Log("replica")
+
+
+@dataclass(slots=True)
+class _Step:
+    """An entry that is being applied."""
+
+    seq: int
+    stored_at: int
+    num_bytes: int = 0
+    is_done: bool = field(default=False)
+
+
+class Follower:
+    """Applies the entries of all hosts on this one.
+
+    Args:
+        log: of this host.
+        stream: the log itself.
+        applier: applies on shards.
+        own: changes of this host that are under way.
+        changes: puts changes of the catalog in force.
+        comparing: takes part in comparisons.
+        placed_groups: applies groups where each host holds some shards; else None.
+        cluster: the shards of this host.
+        catalog: this host's copy of the catalog.
+        timeout_ms: for a change of the catalog to be shown.
+    """
+
+    def __init__(
+        self,
+        log: SharedLog,
+        stream: LogStream,
+        applier: Applier,
+        own: OwnChanges,
+        changes: CatalogChanges,
+        comparing: Comparing,
+        placed_groups: PlacedGroups | None,
+        cluster: Cluster,
+        catalog: Catalog,
+        timeout_ms: int,
+    ) -> None:
+        self._log = log
+        self._stream = stream
+        self._applier = applier
+        self._own = own
+        self._changes = changes
+        self._comparing = comparing
+        self._placed_groups = placed_groups
+        self._cluster = cluster
+        self._catalog = catalog
+        self._timeout_ms = timeout_ms
+        self._steps: deque[_Step] = deque()
+        self._num_bytes = 0
+        self._pieces = Pieces(stream)
+        self._gate = asyncio.Lock()
+        self._chains: dict[int, asyncio.Task[None]] = {}
+        self._has_progressed = asyncio.Event()
+
+    async def run(self, position: Position) -> None:
+        """Apply everything after a position.
+
+        Raises:
+            LogBroken: the log lacks entries that it had, or the next one.
+            EntryError: an entry cannot be read.
+            ReplicaStopped: an entry can never be applied here.
+        """
+        async for message in self._stream.follow(position):
+            while self._num_bytes > UNDER_WAY_BYTES_MAX or len(self._steps) > UNDER_WAY_MAX:
+                await self._next_progress()
+            async with self._gate:
+                await self._take(message)
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """Groups that are being applied, the last one of each index."""
+        return list(self._chains.values())
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Apply nothing for the body of a `with`; all up to the position is applied."""
+        async with self._gate:
+            await self._all_applied()
+            yield
+
+    async def _take(self, message: StreamMessage) -> None:
+        """Begin to apply the next entry; a change of the catalog is applied before this returns."""
+        entry = decode_entry(message.content)
+        step = _Step(message.seq, message.stored_at, len(message.content))
+        self._steps.append(step)
+        self._num_bytes += step.num_bytes
+        if entry.kind == Kind.PIECE:
+            self._pieces.keep(message.seq, entry.content)
+            self._finish(step)
+            return
+        content, num_bytes = await self._pieces.unpacked(entry)
+        self._num_bytes += num_bytes - step.num_bytes
+        step.num_bytes = num_bytes
+        if isinstance(content, WriteGroup):
+            before = self._chains.get(content.index)
+            task = asyncio.create_task(self._apply(step, entry.id, content, before))
+            self._chains[content.index] = task
+            task.add_done_callback(lambda done: self._chain_ended(content.index, done))
+        elif isinstance(content, ComparisonMark):
+            await self._all_applied()
+            self._comparing.mark(step.seq)
+            self._finish(step)
+        elif isinstance(content, HostReport):
+            self._comparing.comparer.take(content)
+            self._finish(step)
+        else:
+            await self._all_applied()
+            is_adopted = await self._changes.adopt(step.seq, content)
+            own = self._own.pop(entry.id, None)
+            self._finish(step)
+            if own is not None:
+                if self._placed_groups is not None:
+                    self._log.spawn(self._answer_when_shown(step.seq, own, is_adopted))
+                else:
+                    own.conclude(is_adopted)
+
+    async def _answer_when_shown(self, seq: int, own: OwnChange, is_adopted: bool) -> None:
+        """Answer a change of the catalog once searches see it."""
+        with suppress(DeadlineExceeded, Unavailable):
+            await self._log.wait_for(seq, Deadline.after_ms(self._timeout_ms))
+        own.conclude(is_adopted)
+
+    async def _apply(
+        self, step: _Step, id: str, group: WriteGroup, before: asyncio.Task[None] | None
+    ) -> None:
+        """Apply a group on all shards concerned, however often that fails."""
+        num_shards = self._cluster.num_shards
+        parts = await divided(group, num_shards, step.seq)
+        if before is not None:
+            await before
+        own = self._own.get(id)
+        if not self._catalog.state.has(group.index):
+            if own is not None:
+                for batch in own.batches:
+                    fail(batch, no_index(str(group.index)))
+        elif self._placed_groups is not None:
+            await self._placed_groups.apply(step.seq, id, group, parts, own)
+            self._finish(step)
+            return
+        else:
+            outcomes, text_ids = await self._applier.apply(step.seq, group, parts)
+            self._cluster.advance(group.index, step.seq)
+            if own is not None:
+                own.settle(step.seq, outcomes, text_ids)
+        self._own.pop(id, None)
+        if own is not None:
+            own.conclude()
+        self._finish(step)
+
+    def _chain_ended(self, index: int, task: asyncio.Task[None]) -> None:
+        if self._chains.get(index) is task:
+            del self._chains[index]
+        self._has_progressed.set()
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        if not isinstance(error, ReplicaStopped):
+            _log.error("applying failed", cause=error)
+        self._log.stop_following(str(error) or type(error).__name__)
+
+    def _finish(self, step: _Step) -> None:
+        """Note that an entry is applied; move the position past all that are, in order."""
+        step.is_done = True
+        self._num_bytes -= step.num_bytes
+        position = self._log.position
+        while self._steps and self._steps[0].is_done:
+            first = self._steps.popleft()
+            position = Position(first.seq, first.stored_at)
+        if position is not self._log.position:
+            self._log.advance_to(position)
+        self._has_progressed.set()
+
+    async def _next_progress(self) -> None:
+        self._has_progressed.clear()
+        await self._has_progressed.wait()
+
+    async def _all_applied(self) -> None:
+        """Return when no group is being applied."""
+        while self._chains:
+            await self._next_progress()

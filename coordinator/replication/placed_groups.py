@@ -1,0 +1,126 @@
+"""Groups where each host holds some of the shards: apply our parts, learn of the others' outcomes.
+
+A request is answered when one copy of every shard that it changes has synced it, and searches on
+this host see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from common.deadline import NEVER
+from common.errors import Unavailable
+from common.protocol.messages import ApplyResponse, OutcomesRequest
+from common.protocol.methods import OUTCOMES
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.placed_shards import PlacedShards
+from coordinator.replication.applying import Applier, joined
+from coordinator.replication.entries import WriteGroup
+from coordinator.replication.own_changes import OwnChange, OwnChanges
+from coordinator.replication.recent_outcomes import RecentOutcomes
+from coordinator.write.partitioning import Parts
+
+if TYPE_CHECKING:
+    from coordinator.replication.shared_log import SharedLog
+
+
+class PlacedGroups:
+    """Applies groups on the shards of this host, and answers its requests.
+
+    Args:
+        log: of this host.
+        placed: which copy of which shard is read.
+        applier: applies on shards.
+        own: changes of this host that are under way.
+        cluster: the shards of this host.
+        timeout_ms: for a shard's response.
+    """
+
+    def __init__(
+        self,
+        log: SharedLog,
+        placed: PlacedShards,
+        applier: Applier,
+        own: OwnChanges,
+        cluster: Cluster,
+        timeout_ms: int,
+    ) -> None:
+        self._log = log
+        self._placed = placed
+        self._applier = applier
+        self._own = own
+        self._cluster = cluster
+        self._timeout_ms = timeout_ms
+        self._recent = RecentOutcomes()
+
+    async def apply(
+        self, seq: int, id: str, group: WriteGroup, parts: Parts, own: OwnChange | None
+    ) -> None:
+        """Apply the parts of the shards that this host holds; answer our own requests later."""
+        here = {shard: part for shard, part in parts.items() if shard in self._cluster.here}
+        if own is not None:
+            self._placed.pending.add(seq)
+        answers = await self._applier.apply_parts(seq, group, here)
+        for shard, answer in answers.items():
+            self._recent.keep(seq, shard, answer)
+        if own is not None:
+            self._log.spawn(self._settle(seq, id, group, parts, answers, own))
+
+    async def _settle(
+        self,
+        seq: int,
+        id: str,
+        group: WriteGroup,
+        parts: Parts,
+        answers: dict[int, ApplyResponse],
+        own: OwnChange,
+    ) -> None:
+        """Answer the requests of a group once it is applied by a copy of every shard concerned."""
+        placement = self._log.placement
+        assert placement is not None
+        own.conclude()  # it is in the log
+        elsewhere = [shard for shard in parts if shard not in answers]
+        asking = asyncio.gather(
+            *(placement.outcomes(group.index, seq, shard) for shard in elsewhere)
+        )
+        waiting = asyncio.ensure_future(asyncio.wait([batch.future for batch in own.batches]))
+        try:
+            # Requests past their deadline have been answered: outcome unknown.
+            await asyncio.wait((asking, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                answers = {**answers, **dict(zip(elsewhere, asking.result(), strict=True))}
+                ordered = [answers[shard] for shard in parts]
+                outcomes, text_ids = joined(group.num_operations, parts, ordered)
+                showing = asyncio.ensure_future(self._log.wait_for(seq, NEVER))
+                try:
+                    await asyncio.wait((showing, waiting), return_when=asyncio.FIRST_COMPLETED)
+                    if showing.done() and showing.exception() is None:
+                        own.settle(seq, outcomes, text_ids)
+                finally:
+                    showing.cancel()
+                    await asyncio.gather(showing, return_exceptions=True)
+        finally:
+            self._placed.pending.discard(seq)
+            self._own.pop(id, None)
+            asking.cancel()
+            waiting.cancel()
+            await asyncio.gather(asking, waiting, return_exceptions=True)
+
+    async def outcomes_here(self, index: int, seq: int, shard: int) -> ApplyResponse:
+        """Return the outcomes of a group that is applied on a shard of this host.
+
+        Raises:
+            Unavailable: they are not known any more, or the shard does not serve.
+        """
+        self._log.check_not_stopped()
+        found = self._recent.get(seq, shard)
+        if found is not None and found.outcomes:
+            return found
+        client = self._cluster.here.get(shard)
+        if client is None:
+            raise Unavailable(f"shard {shard} is not on this host")
+        answer = await client.call(OUTCOMES, OutcomesRequest(index, seq), self._timeout_ms)
+        if not answer.is_known or not answer.outcomes:
+            raise Unavailable(f"the outcomes of group {seq} are not known any more")
+        return ApplyResponse(answer.outcomes)

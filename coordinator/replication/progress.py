@@ -1,0 +1,97 @@
+"""How far this host has applied the log: in memory, and once a second in DATA/replica.json.
+
+See `position.py` for the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from common.process.logs import Log
+from coordinator.replication.position import ReplicaFile, read_replica, write_replica
+from coordinator.replication.stream import Position
+
+SAVE_SECONDS: Final = 1.0
+
+_log = Log("replica")
+
+
+class Progress:
+    """This host's position in the log, and what it remembers of itself; written by one at a time.
+
+    Args:
+        data: the data directory.
+
+    Attributes:
+        position: how far this host has applied the log.
+        replica: the content of the file, but for the position; None before this host follows a log.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self.replica = read_replica(data)
+        replica = self.replica
+        self.position = (
+            Position(0, 0) if replica is None else Position(replica.seq, replica.stored_at)
+        )
+        self._saved = replica
+        self._saving = asyncio.Lock()
+
+    async def begin(self, replica: ReplicaFile) -> None:
+        """Follow a log from now on; it is on disk then.
+
+        Raises:
+            OSError: it is not.
+        """
+        async with self._saving:
+            self.replica = replica
+            self.position = Position(replica.seq, replica.stored_at)
+            await asyncio.to_thread(write_replica, self._data, replica)
+            self._saved = replica
+
+    async def note(self, **changes: Any) -> None:
+        """Change what is remembered, besides the position; it is on disk then.
+
+        Raises:
+            OSError: it is not.
+        """
+        async with self._saving:
+            assert self.replica is not None
+            changed = msgspec.structs.replace(self._with_position(self.replica), **changes)
+            await asyncio.to_thread(write_replica, self._data, changed)
+            self._saved = changed
+            self.replica = msgspec.structs.replace(self.replica, **changes)
+
+    def stop_for_good(self, reason: str) -> None:
+        """Remember why this copy of the data must not be used any more; `save` writes it."""
+        assert self.replica is not None
+        self.replica = msgspec.structs.replace(self.replica, stopped=reason)
+
+    async def save(self) -> None:
+        """Write what has changed."""
+        async with self._saving:
+            if self.replica is None:
+                return
+            replica = self._with_position(self.replica)
+            if replica == self._saved:
+                return
+            try:
+                await asyncio.to_thread(write_replica, self._data, replica)
+            except OSError as error:
+                _log.warning("the position cannot be written", reason=error.strerror)
+            else:
+                self._saved = replica
+
+    async def run(self) -> None:
+        """Write what has changed once a second."""
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            await self.save()
+
+    def _with_position(self, replica: ReplicaFile) -> ReplicaFile:
+        seq, stored_at = self.position
+        return msgspec.structs.replace(replica, seq=seq, stored_at=stored_at)

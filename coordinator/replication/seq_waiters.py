@@ -1,0 +1,52 @@
+"""Requests that wait until this host has come to an entry of the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from common.deadline import Deadline
+from common.errors import DeadlineExceeded, ServiceError
+
+
+class SeqWaiters:
+    """Who waits for which entry.
+
+    Args:
+        shown_seq: returns how far searches see.
+    """
+
+    def __init__(self, shown_seq: Callable[[], int]) -> None:
+        self._shown_seq = shown_seq
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    async def wait(self, seq: int, deadline: Deadline) -> None:
+        """Return when an entry is reached.
+
+        Raises:
+            DeadlineExceeded: it was not in time.
+            ServiceError: it never will be.
+        """
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((seq, waiting))
+        try:
+            async with asyncio.timeout(deadline.remaining_seconds):
+                await waiting
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"this host has applied the log up to {self._shown_seq()}, not to {seq}"
+            ) from None
+        finally:
+            self._waiters[:] = [one for one in self._waiters if one[1] is not waiting]
+
+    def reach(self, seq: int) -> None:
+        """Let those go on that wait for an entry or an earlier one."""
+        for wanted, waiting in self._waiters:
+            if wanted <= seq and not waiting.done():
+                waiting.set_result(None)
+
+    def fail(self, make_error: Callable[[], ServiceError]) -> None:
+        """Fail all."""
+        for _, waiting in self._waiters:
+            if not waiting.done():
+                waiting.set_exception(make_error())

@@ -1,0 +1,69 @@
+"""Removes old entries from the log, behind what two hosts have applied."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from common.process.logs import Log
+from coordinator.cluster.placed_shards import PlacedShards
+from coordinator.replication.stream import LogAway, LogStream
+from coordinator.replication.transfer import find_offers
+
+if TYPE_CHECKING:
+    from coordinator.replication.shared_log import SharedLog
+
+TRIM_SECONDS: Final = 1_200.0
+TRIM_AGE_SECONDS: Final = 86_400.0
+"""A host that was away for less than this continues from its position."""
+TRIM_ENTRIES_MIN: Final = 1_000
+
+_log = Log("replica")
+
+
+class LogTrimmer:
+    """Trims the log.
+
+    Args:
+        log: of this host.
+        stream: the log itself.
+        placed: who has applied what, where each host holds some shards; else None.
+    """
+
+    def __init__(self, log: SharedLog, stream: LogStream, placed: PlacedShards | None) -> None:
+        self._log = log
+        self._stream = stream
+        self._placed = placed
+
+    async def run(self) -> None:
+        """Remove entries that are old, and that another host that serves has applied too."""
+        while True:
+            await asyncio.sleep(TRIM_SECONDS)
+            try:
+                await self.trim(TRIM_AGE_SECONDS)
+            except LogAway as error:
+                _log.warning("the log is not trimmed", reason=str(error))
+
+    async def trim(self, age_seconds: float) -> None:
+        """Remove entries that are older than that, if two hosts have them.
+
+        Raises:
+            LogAway: the log is.
+        """
+        info = await self._stream.info()
+        newest = await self._applied_by_two()
+        if info is None or not newest or self._log.is_withheld:
+            return
+        before = min(await self._stream.first_seq_since(time.time() - age_seconds), newest)
+        if before - info.first_seq >= TRIM_ENTRIES_MIN:
+            await self._stream.trim(before)
+            _log.info("log trimmed", first_seq=before)
+
+    async def _applied_by_two(self) -> int:
+        """Return the entry up to which two hosts have applied everything; 0: there is one only."""
+        if self._placed is not None:
+            return self._placed.applied_by(2)
+        offers = await find_offers(self._stream)
+        others = [offer.seq for offer in offers if offer.host != self._log.host]
+        return min(self._log.position.seq, max(others, default=0))
