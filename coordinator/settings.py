@@ -379,7 +379,10 @@ def _check_placement(settings: Settings) -> None:
     if settings.shard_addresses:
         raise SettingError("--shards-here and --shard exclude each other")
     if settings.coordinators > 1:
-        raise SettingError("--shards-here takes one coordinator: start without --coordinators")
+        raise SettingError(
+            "--shards-here takes one coordinator, because others read only shards of their own "
+            "host: start without --coordinators"
+        )
     host = settings.rpc_listen.rpartition(":")[0].removeprefix("[").removesuffix("]")
     if not host:
         raise SettingError(
