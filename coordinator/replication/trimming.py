@@ -1,4 +1,4 @@
-"""Removes old entries from the log, behind what two hosts have applied."""
+"""Removes old entries from the log once two hosts have applied them."""
 
 from __future__ import annotations
 
