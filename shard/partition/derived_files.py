@@ -171,7 +171,7 @@ class DerivedFiles:
         """
         path = self._reserve(kind)
         segment.write(path)
-        return Segment.open(path)
+        return Segment.map(path)
 
     def merge(
         self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room
@@ -187,8 +187,8 @@ class DerivedFiles:
             OSError: no room, or the device failed.
         """
         path = self._reserve("segment")
-        merge_to_file(parts, doc_maps, path, room)
-        return Segment.open(path)
+        merge_to_file([part.apart() for part in parts], doc_maps, path, room)
+        return Segment.map(path)
 
     def _reserve(self, kind: str) -> Path:
         """Return the path of a new file."""

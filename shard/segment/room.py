@@ -4,7 +4,9 @@ A merge makes a segment of any size in a bounded amount of memory. It reads its 
 mappings and works through them in pieces; what it makes, and the few temporary arrays that grow
 with the segments, come from here. From `LARGE_BYTES` on such an array is a mapped file in the
 folder of the index: the kernel may write back and evict its pages like those of any file.
-The file has no name, so it is gone with its last array, or with the process.
+The file has no name, so it is gone with its last array, or with the process. What grows long and is
+read again late is written back on the way (`Growing.set_aside`): where memory is short, its pages
+would displace those that searches read.
 
 The blocks of a file are reserved before it is mapped. So a full disk is an OSError here, and not a
 signal in the middle of a kernel.
@@ -30,6 +32,9 @@ S = TypeVar("S", bound=np.generic)
 LARGE_BYTES: Final = 1 << 20
 """Arrays from this size on are files: more than glibc cuts from its arenas (see
 `common.process.memory`), and so many of the smaller ones are never in use at once."""
+
+ASIDE_BYTES: Final = 32 << 20
+"""An array is set aside each time that a merge has written so much more of it."""
 
 
 class Room:
@@ -79,7 +84,8 @@ class Room:
         if not self.is_file(num_bytes):
             return np.empty(length, dtype)
         with tempfile.TemporaryFile(dir=self.folder, buffering=0) as file:
-            return _map(file.fileno(), num_bytes, dtype)
+            array: NDArray[S] = np.frombuffer(_map(file.fileno(), num_bytes), dtype)
+            return array
 
     def zeros(self, length: int, dtype: type[S]) -> NDArray[S]:
         """Return an array of zeros.
@@ -121,6 +127,8 @@ class Growing(Generic[S]):
         self._dtype = dtype
         self._array: NDArray[S] = np.empty(0, dtype)
         self._file = -1
+        self._mapping: mmap.mmap | None = None
+        self._num_aside = 0
 
     def reserve(self, num_more: int) -> NDArray[S]:
         """Return the array, with at least so many elements of room after those written.
@@ -145,6 +153,19 @@ class Growing(Generic[S]):
         self.reserve(len(piece))[self.length : end] = piece
         self.length = end
 
+    def set_aside(self) -> None:
+        """Write back what was written, once that is much, and release its pages until it is read.
+
+        Raises:
+            OSError: the disk is full, or failed.
+        """
+        num_bytes = self.length * self._array.itemsize
+        if self._mapping is not None and num_bytes - self._num_aside >= ASIDE_BYTES:
+            self._mapping.madvise(mmap.MADV_DONTNEED)
+            os.fdatasync(self._file)
+            os.posix_fadvise(self._file, 0, num_bytes, os.POSIX_FADV_DONTNEED)
+            self._num_aside = num_bytes
+
     def finish(self) -> NDArray[S]:
         """Return the written array."""
         written = self._array[: self.length]
@@ -155,7 +176,7 @@ class Growing(Generic[S]):
         num_bytes = capacity * np.dtype(self._dtype).itemsize
         written = self._array[: self.length]
         if self._file >= 0:
-            self._array = _map(self._file, num_bytes, self._dtype)
+            self._map(num_bytes)
         elif not self._room.is_file(num_bytes):
             self._array = np.empty(capacity, self._dtype)
             self._array[: self.length] = written
@@ -163,15 +184,19 @@ class Growing(Generic[S]):
             file = tempfile.TemporaryFile(dir=self._room.folder, buffering=0)  # noqa: SIM115
             self._file = file.fileno()
             weakref.finalize(self, file.close)
-            self._array = _map(self._file, num_bytes, self._dtype)
+            self._map(num_bytes)
             self._array[: self.length] = written
 
+    def _map(self, num_bytes: int) -> None:
+        self._mapping = _map(self._file, num_bytes)
+        self._mapping.madvise(mmap.MADV_SEQUENTIAL)
+        self._array = np.frombuffer(self._mapping, self._dtype)
 
-def _map(file: int, num_bytes: int, dtype: type[S]) -> NDArray[S]:
+
+def _map(file: int, num_bytes: int) -> mmap.mmap:
     """Map a file of at least so many bytes."""
     os.posix_fallocate(file, 0, num_bytes)
-    array: NDArray[S] = np.frombuffer(mmap.mmap(file, num_bytes), dtype)
-    return array
+    return mmap.mmap(file, num_bytes)
 
 
 MEMORY: Final = Room()

@@ -157,6 +157,22 @@ class Segment:
         if self._mapping is not None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
 
+    def apart(self) -> Segment:
+        """Return the segment as mapped a second time, for one pass from beginning to end.
+
+        The kernel reads ahead, and does not count what this mapping reads as used, so it rather
+        keeps the pages that searches use. A segment in memory, or whose file is gone, is
+        returned as it is.
+        """
+        if self.path is None:
+            return self
+        try:
+            mapping = _map(self.path)
+        except FileNotFoundError:
+            return self
+        mapping.madvise(mmap.MADV_SEQUENTIAL)
+        return self._from_buffer(mapping, self.path)
+
     def write(self, path: Path) -> None:
         """Write the segment under a temporary name, sync it and rename it.
 
@@ -178,11 +194,19 @@ class Segment:
         """
         try:
             with path.open("rb", buffering=0) as file:
-                size = _verify(file.fileno(), path)
-                mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
+                _verify(file.fileno(), path)
+            return cls.map(path)
         except OSError as error:
             raise DamagedSegment(f"{path.name}: {error.strerror}") from error
-        return cls._from_buffer(mapping, path)
+
+    @classmethod
+    def map(cls, path: Path) -> Segment:
+        """Map a segment file that this process has verified, or written and so read back.
+
+        Raises:
+            OSError: the file is missing, or cannot be mapped.
+        """
+        return cls._from_buffer(_map(path), path)
 
     @classmethod
     def _from_buffer(cls, mapping: mmap.mmap, path: Path) -> Segment:
@@ -201,6 +225,11 @@ class Segment:
             checksum=mapping[24:32].hex(),
             mapping=mapping,
         )
+
+
+def _map(path: Path) -> mmap.mmap:
+    with path.open("rb", buffering=0) as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
 def verify_segment(path: Path) -> None:
@@ -319,8 +348,8 @@ def _checksum(file: int, size: int, header: bytes) -> int:
     return checksum.intdigest()
 
 
-def _verify(file: int, path: Path) -> int:
-    """Compare magic, version, size and checksum; return the size.
+def _verify(file: int, path: Path) -> None:
+    """Compare magic, version, size and checksum.
 
     Raises:
         DamagedSegment: one of them differs.
@@ -336,4 +365,3 @@ def _verify(file: int, path: Path) -> int:
         raise DamagedSegment(f"{path.name}: {os.fstat(file).st_size} bytes instead of {size}")
     if _checksum(file, size, header[:24]) != int.from_bytes(header[24:32], "little"):
         raise DamagedSegment(f"{path.name}: checksum differs")
-    return size

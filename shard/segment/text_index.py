@@ -938,6 +938,8 @@ class _TextMerge:
             one.length = num_terms
         for one in by_row:
             one.length = num_rows
+        postings.set_aside()
+        positions.set_aside()
 
     def _join(self, begins: Sequence[int], ends: Sequence[int]) -> _Parts:
         """Concatenate a range of the terms of all parts, and note where each part begins."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import itertools
+import mmap
 import os
 import re
 import threading
@@ -14,8 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from common.process.memory import trim
+from shard.partition.derived_files import DerivedFiles
+from shard.segment import room as room_module
 from shard.segment.room import MEMORY, Growing, Room
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import make_doc_maps, merge_segments, merge_to_file
@@ -152,3 +157,81 @@ def test_a_growing_array_keeps_what_was_written(tmp_path: Path, is_file: bool) -
     expected = np.repeat(np.arange(200), np.arange(200))
     np.testing.assert_array_equal(growing.finish(), expected)
     assert growing.length == len(expected)
+
+
+def cached_bytes(file: int) -> int:
+    """Return how much of a file is in the page cache."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    size = os.fstat(file).st_size
+    with mmap.mmap(file, size) as mapping:
+        array = np.frombuffer(mapping, np.uint8)
+        pages = np.zeros(-(-size // mmap.PAGESIZE), np.uint8)
+        done = libc.mincore(
+            ctypes.c_void_p(array.ctypes.data),
+            ctypes.c_size_t(size),
+            ctypes.c_void_p(pages.ctypes.data),
+        )
+        assert done == 0
+        del array
+    return int(np.count_nonzero(pages & 1)) * mmap.PAGESIZE
+
+
+def is_in_memory(folder: Path) -> bool:
+    """Return whether a file system keeps its files in memory, as tmpfs does."""
+    path = folder / "probe"
+    path.write_bytes(bytes(1 << 20))
+    with path.open("r+b") as file:
+        os.fdatasync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        return cached_bytes(file.fileno()) > 0
+
+
+def test_what_a_merge_sets_aside_leaves_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached: list[int] = []
+    advise = os.posix_fadvise
+
+    def note(file: int, offset: int, length: int, advice: int) -> None:
+        advise(file, offset, length, advice)
+        cached.append(cached_bytes(file))
+
+    keeps_files = is_in_memory(tmp_path)
+    monkeypatch.setattr(os, "posix_fadvise", note)
+    monkeypatch.setattr(room_module, "ASIDE_BYTES", 1 << 20)
+    growing = Growing(Room(tmp_path, large_bytes=1 << 16), np.uint32)
+    pieces = np.arange(1 << 20, dtype=np.uint32).reshape(32, -1)
+    for piece in pieces:
+        growing.append(piece)
+        growing.set_aside()
+    assert len(cached) == 4
+    assert keeps_files or max(cached) < 1 << 20
+    np.testing.assert_array_equal(growing.finish(), pieces.reshape(-1))
+
+
+def test_what_is_in_memory_is_not_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room_module, "ASIDE_BYTES", 1)
+    growing = Growing(MEMORY, np.uint32)
+    growing.append(np.arange(9, dtype=np.uint32))
+    growing.set_aside()
+    np.testing.assert_array_equal(growing.finish(), np.arange(9))
+
+
+def test_parts_in_files_are_read_apart_from_searches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = DerivedFiles(tmp_path)
+    part = files.write(Builder().build(make_items(40)))
+    read: list[bool] = []
+    lookup = Segment.__getitem__
+
+    def note(segment: Segment, name: str) -> NDArray[Any]:
+        read.append(segment is part)
+        return lookup(segment, name)
+
+    monkeypatch.setattr(Segment, "__getitem__", note)
+    merged = files.merge([part, part], make_doc_maps([part, part], [None, None]), MEMORY)
+    assert merged.num_docs == 2 * part.num_docs
+    assert read
+    assert not any(read)
+    assert merged.checksum == Segment.open(merged.path or tmp_path).checksum
