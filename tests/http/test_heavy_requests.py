@@ -236,7 +236,7 @@ def attacked(attack: Attack, service: Service) -> Iterator[None]:
     process = context.Process(target=attack, args=(service.port, service.data, ready, stop))
     process.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(200)
         yield
         assert process.is_alive(), process.exitcode
     finally:
