@@ -46,7 +46,18 @@ from shard.segment.snapshot import Snapshot
 from shard.storage.codecs import number_key
 from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase
 
-_ADDING = (Operation.PUT, Operation.UPSERT, Operation.PUT_KEEPING_ID)
+_ADDING = (
+    Operation.PUT,
+    Operation.UPSERT,
+    Operation.UPSERT_CHANGES,
+    Operation.PUT_KEEPING_ID,
+)
+_MERGING = (
+    Operation.MERGE,
+    Operation.UPSERT,
+    Operation.MERGE_CHANGES,  # of plain values, which replace those that are there
+    Operation.UPSERT_CHANGES,
+)
 _KEEPING_ID = (Operation.REPLACE_KEEPING_ID, Operation.PUT_KEEPING_ID)
 _SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=40)
 
@@ -1020,7 +1031,7 @@ class PartitionMachine(RuleBasedStateMachine):
             else:
                 if operation not in (Operation.PUT, Operation.REPLACE):
                     item = {**item, "id": stored["id"]}
-                if operation in (Operation.MERGE, Operation.UPSERT):
+                if operation in _MERGING:
                     item = {**stored, **item}
                 self.model[key] = item
                 expected.append(Outcome.UPDATED)
