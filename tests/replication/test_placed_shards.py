@@ -75,6 +75,17 @@ def hosts(
         yield hosts
 
 
+@pytest.fixture(autouse=True)
+def some_items(hosts: Hosts) -> None:
+    """Make the index of a test that runs alone."""
+    client = hosts.services[0].client()
+    if client.get(f"/{INDEX}").status == 404:
+        configure(hosts.services[0])
+        load(client, 300)
+    client.close()
+    hosts.wait_equal()
+
+
 def test_hosts_that_hold_some_shards_answer_as_one(hosts: Hosts) -> None:
     configure(hosts.services[0], {"aggregations": {"genre": {}, "year": {}}})
     clients = [service.client() for service in hosts.services]
