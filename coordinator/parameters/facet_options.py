@@ -228,9 +228,9 @@ def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
     if isinstance(value, dict) and len(value) > 1 and "missing" in value:
         wants_missing = optional_bool(value, "missing", False, path)
         rest = {name: one for name, one in value.items() if name != "missing"}
-        if set(rest) == {"ranges"}:
-            rest = rest["ranges"]
         return {**_range_options(rest, limits, path), "wants_missing": wants_missing}
+    if isinstance(value, dict) and set(value) == {"ranges"} and isinstance(value["ranges"], list):
+        return _range_options(value["ranges"], limits, path)
     if isinstance(value, dict) and set(value) == {"interval"}:
         return {"interval": _interval(value["interval"], f"{path}.interval")}
     if isinstance(value, dict) and set(value) | {"time_zone"} == {"calendar", "time_zone"}:

@@ -529,7 +529,7 @@ SEARCH_PARAMETERS: Final = (
                     {
                         "type": "object",
                         "properties": {"ranges": _RANGES, "missing": {"type": "boolean"}},
-                        "required": ["ranges", "missing"],
+                        "required": ["ranges"],
                         "additionalProperties": False,
                     },
                     {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index
+from tests.cluster.conftest import Index, error_of
 
 SHIRTS = [
     {"id": 1, "v": [{"size": "M", "price": 2}, {"size": "L", "price": 9}]},
@@ -51,6 +51,16 @@ def test_ranges_count_elements_that_pass_all_but_their_own_condition(
         chosen = {"size": ["M"], "price": {"gte": low, "lt": low + 1}}
         found = shirts.search(filters={"v": {"same": chosen}})
         assert found["pagination"]["total"] == count
+
+
+def test_an_object_of_ranges_needs_no_missing(shirts: Index) -> None:
+    ranges = [{"to": 4}, {"from": 4}]
+
+    found = _ranges(shirts, {"size": ["M"]}, {"ranges": ranges})
+    assert found == _ranges(shirts, {"size": ["M"]}, ranges) == [("*-4", 2), ("4-*", 2)]
+    for wrong in ({"ranges": {"ranges": ranges}}, {"ranges": None}, {"ranges": []}):
+        reply = shirts.post("search", {"facet_ranges": {"v.price": wrong}})
+        assert error_of(reply)["param"].startswith("facet_ranges.v.price")
 
 
 def test_strict_ranges_count_elements_that_pass_everything(shirts: Index) -> None:
