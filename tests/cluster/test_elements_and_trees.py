@@ -58,8 +58,9 @@ def test_an_object_of_ranges_needs_no_missing(shirts: Index) -> None:
 
     found = _ranges(shirts, {"size": ["M"]}, {"ranges": ranges})
     assert found == _ranges(shirts, {"size": ["M"]}, ranges) == [("*-4", 2), ("4-*", 2)]
-    for wrong in ({"ranges": {"ranges": ranges}}, {"ranges": None}, {"ranges": []}):
-        reply = shirts.post("search", {"facet_ranges": {"v.price": wrong}})
+    wrongs: list[Any] = [{"ranges": ranges}, None, []]
+    for wrong in wrongs:
+        reply = shirts.post("search", {"facet_ranges": {"v.price": {"ranges": wrong}}})
         assert error_of(reply)["param"].startswith("facet_ranges.v.price")
 
 
