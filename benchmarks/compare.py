@@ -8,7 +8,8 @@ sixteen, measure the processes' memory, close. The floor, the same HTTP stack wi
 measured in every round. Result caches are off; tables show medians over the rounds. "facetd:4" is
 facetd with four shards, "facetd+cache" has its result cache on: its first requests fill it, so it
 shows the cost of repeated searches. "lucene:2" searches with two threads a query, as two shards do;
-"lucene+merged" has one segment.
+"lucene+merged" has one segment. `--before CHECKOUT` takes another version of facetd along, in turns
+with this one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from benchmarks import corpus, floor, processes, results, wrk
 from benchmarks.corpus import Shape
 from benchmarks.peers import PEERS, check_name, make
 from benchmarks.peers.base import NotInstalled, Peer
+from benchmarks.peers.facetd import Facetd
 from benchmarks.queries import CLASSES, Query, make_queries
 from benchmarks.truth import Truth, TruthTeller, TypoRule, differences
 
@@ -38,6 +40,8 @@ SLOW_MS = 1_000.0
 """Beyond this median, sixteen clients are not tried."""
 ANSWER_SECONDS_MAX = 60.0
 DISAGREES = " ≠"
+BEFORE = "facetd before"
+"""Name of the other version in tables."""
 
 
 @dataclass(slots=True)
@@ -202,6 +206,13 @@ def measure_floors(num_shards: int, seconds: float) -> Round:
     return turn
 
 
+def _quotient(mine: results.Cell, other: results.Cell) -> float | None:
+    """Return how many times another figure ours is; None if one of them is no figure."""
+    if isinstance(mine, int | float) and isinstance(other, int | float) and other:
+        return mine / other
+    return None
+
+
 def _total(memory: processes.Memory) -> int:
     return memory.total
 
@@ -296,10 +307,14 @@ class Report:
             mine = own[column]
             known = [c for row in others if isinstance(c := row[column], int | float)]
             best = (min(known) if which == "least" else max(known)) if known else None
-            is_number = isinstance(mine, int | float)
-            to_floor.append(mine / lowest if is_number and lowest else None)  # type: ignore[operator]
-            to_best.append(mine / best if is_number and best else None)  # type: ignore[operator]
-        return [to_floor, to_best]
+            to_floor.append(_quotient(mine, lowest))
+            to_best.append(_quotient(mine, best))
+        ratios = [to_floor, to_best]
+        former = next((row for row in rows if row[0] == BEFORE), None)
+        if former is not None:
+            pairs = zip(own[1:], former[1:], strict=True)
+            ratios.append([f"facetd ÷ {BEFORE}", *(_quotient(mine, its) for mine, its in pairs)])
+        return ratios
 
     def agreement(self) -> str:
         """Report which results differ from the truth."""
@@ -365,6 +380,10 @@ def compare(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             _say(f"left out: {missing}")
             continue
         peers[name], found[name] = peer, Result(peer.title)
+    if options.before is not None:
+        peer = peers[BEFORE] = Facetd(options.items, checkout=options.before)
+        peer.folder = peer.folder.with_name(f"{peer.folder.name}-before")
+        found[BEFORE] = Result(f"facetd of {options.before}")
     num_shards = getattr(peers.get("facetd"), "num_shards", 2)
     for load_round in range(options.load_rounds):
         for name, peer in peers.items():
@@ -388,7 +407,7 @@ def compare(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     title = f"{options.items:,} items; {results.describe(machine)}"
     raw = {
         "machine": machine,
-        "options": vars(options),
+        "options": {name: str(value) for name, value in vars(options).items()},
         "floors": [asdict(turn) for turn in floors],
         "peers": {name: asdict(result) for name, result in found.items()},
     }
@@ -427,6 +446,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, default=3.0, help="of each run of wrk")
     made.add_argument("--seed", type=int, default=7, help="of the queries")
     made.add_argument("--corpus-seed", type=int, help="of other items than the usual ones")
+    made.add_argument("--before", type=Path, help="another checkout of facetd, with its .venv")
     made.add_argument("--reuse", action="store_true", help="take what an earlier run has loaded")
     return made
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import corpus
-from benchmarks.compare import Loaded, Report, Result, Round
+from benchmarks.compare import BEFORE, Loaded, Report, Result, Round
 from benchmarks.corpus import Shape
 from benchmarks.peers import PEERS, check_name, make
 from benchmarks.peers.base import NotInstalled
@@ -82,13 +82,16 @@ def test_the_report_has_medians_multiples_and_what_disagrees() -> None:
             wrong={"Q1": "1 of 9: total"},
         ),
     }
+    found[BEFORE] = Result("facetd", rounds=[Round(0.5, Memory(600), {"Q1": load(8)})])
     report = Report(found, floors, 2, json_bytes=1_000)
     table = report.measure("one", "median_ms", "least").splitlines()
     assert table[2].startswith("| floor | 0.500")
     assert table[3] == "| facetd | **2.00** | - |"
     assert table[5] == "| typesense | 1.00 ≠ | - |"
-    assert table[6] == "| facetd ÷ floor | 4.00 | - |"
-    assert table[7] == "| facetd ÷ best peer | 0.500 | - |"
+    assert table[6] == "| facetd before | 8.00 | - |"
+    assert table[7] == "| facetd ÷ floor | 4.00 | - |"
+    assert table[8] == "| facetd ÷ best peer | 0.500 | - |"
+    assert table[9] == "| facetd ÷ facetd before | 0.250 | - |"
     text = report.text("title")
     assert "typesense Q1: 1 of 9: total" in text
     assert "x9.00" in text
