@@ -60,8 +60,8 @@ from shard.storage.manifest import (
     read_manifest,
 )
 
-_SUPERSETS = ("presence.kinds",)
-"""Arrays that may keep what a merge has dropped (see their modules)."""
+_SUPERSET = "presence.kinds"
+"""Arrays of this name, also those of nested fields, may keep what a merge has dropped."""
 
 
 @dataclass(slots=True)
@@ -239,7 +239,7 @@ def _read_items(environment: Environment, records: NDArray[np.uint64]) -> Iterat
 
 
 def _are_equal(name: str, segment: Segment, expected: Segment) -> bool:
-    if name in _SUPERSETS:
+    if name.endswith(_SUPERSET):
         return True
     left, right = segment.get(name), expected.get(name)
     return (

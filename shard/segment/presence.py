@@ -301,11 +301,13 @@ def merge_presence(
     words = room.zeros(int(offsets[-1]), np.uint64)
     rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
     _merge_rows(parts, doc_maps, keys, counts, rows)
-    fields = np.unique(np.concatenate([part["presence.fields"] for part in parts]))
+    fields = np.unique(keys // _NUM_ASPECTS)
     kinds = np.zeros(len(fields), np.uint16)
     for part in parts:
-        kinds[np.searchsorted(fields, part["presence.fields"])] |= part["presence.kinds"]
-    return _name_arrays(keys, counts, offsets, words, fields.astype(np.int64), kinds)
+        still_occurs = np.isin(part["presence.fields"], fields)
+        known = part["presence.fields"][still_occurs]
+        kinds[np.searchsorted(fields, known)] |= part["presence.kinds"][still_occurs]
+    return _name_arrays(keys, counts, offsets, words, fields, kinds)
 
 
 def _merge_rows(

@@ -324,7 +324,7 @@ class Environment:
         self._num_inside = 0
         self._gate_changed = threading.Condition(self._gate)
         self._num_copies = 0
-        self._is_growing = False
+        self._is_closed = False
         with env.begin(write=True) as txn:  # one for all: in a new file each is two syncs
             self._databases = {one: env.open_db(one.value, txn) for one in SubDatabase}
             if fill is not None:
@@ -475,18 +475,18 @@ class Environment:
         finally:
             self._leave()
 
-    # --- no reader is inside while the map moves
+    # --- no reader is inside while the map moves, or a transaction is aborted
 
     def _enter(self) -> None:
         with self._gate:
-            while self._is_growing:
+            while self._is_closed:
                 self._gate_changed.wait()
             self._num_inside += 1
 
     def _leave(self) -> None:
         with self._gate:
             self._num_inside -= 1
-            if self._is_growing and not self._num_inside:
+            if self._is_closed and not self._num_inside:
                 self._gate_changed.notify_all()
 
     @contextmanager
@@ -511,19 +511,34 @@ class Environment:
             raise StorageFull(
                 "the index cannot grow: memory or address space ran out (ulimit -v)"
             ) from error
-        with self._gate:
-            self._gate_changed.wait_for(lambda: not self._num_copies)
-            self._is_growing = True
+        with self._alone():
             try:
-                self._gate_changed.wait_for(lambda: not self._num_inside)
                 self._env.set_mapsize(map_bytes)
-                self._map_bytes = map_bytes
-                self._mappings = None
             except lmdb.Error as error:
                 raise self._failure(error) from error
+            self._map_bytes = map_bytes
+            self._mappings = None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep readers out; for a thread that holds `_writing`, so that no copy begins.
+
+        LMDB must not move the map under them. And its binding does not abort a transaction before
+        there is a moment without any other call: constant readers would leave none.
+        """
+        with self._gate:
+            self._gate_changed.wait_for(lambda: not self._num_copies)
+            self._is_closed = True
+            try:
+                self._gate_changed.wait_for(lambda: not self._num_inside)
+                yield
             finally:
-                self._is_growing = False
+                self._is_closed = False
                 self._gate_changed.notify_all()
+
+    def _abort(self, txn: lmdb.Transaction) -> None:
+        with self._alone():
+            txn.abort()
 
     def change(self, work: Callable[[Transaction], T]) -> T:
         """Commit what a function does with the write transaction; the map grows where needed.
@@ -563,13 +578,13 @@ class Environment:
             try:
                 yield Transaction(txn, self._databases)
             except lmdb.MapFullError as error:
-                txn.abort()
+                self._abort(txn)
                 raise self._full() from error
             except lmdb.Error as error:
-                txn.abort()
+                self._abort(txn)
                 raise self._failure(error) from error
             except BaseException:
-                txn.abort()
+                self._abort(txn)
                 raise
             txn_id = txn.id()
             try:

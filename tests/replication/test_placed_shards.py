@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,9 @@ def hosts(
         yield hosts
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def some_items(hosts: Hosts) -> None:
-    """Make the index of a test that runs alone."""
+    """Make the index, unless a test before has made it."""
     client = hosts.services[0].client()
     if client.get(f"/{INDEX}").status == 404:
         configure(hosts.services[0])
@@ -88,21 +89,22 @@ def some_items(hosts: Hosts) -> None:
 
 def test_hosts_that_hold_some_shards_answer_as_one(hosts: Hosts) -> None:
     configure(hosts.services[0], {"aggregations": {"genre": {}, "year": {}}})
-    clients = [service.client() for service in hosts.services]
-    load(clients[1], 3000)
-    hosts.wait_equal()
-    change_much(clients)
-    seq = hosts.wait_equal()
-    for client in clients:
-        reply = client.request("GET", f"/{INDEX}/search", headers={"x-min-seq": str(seq)})
-        assert reply.json["meta"]["seq"] == seq
-        client.close()
+    with ExitStack() as stack:
+        clients = [stack.enter_context(closing(one.client())) for one in hosts.services]
+        load(clients[1], 3000)
+        hosts.wait_equal()
+        change_much(clients)
+        seq = hosts.wait_equal()
+        for client in clients:
+            reply = client.request("GET", f"/{INDEX}/search", headers={"x-min-seq": str(seq)})
+            assert reply.json["meta"]["seq"] == seq
     contents = [exported(service) for service in hosts.services]
     assert contents[0] == contents[1] == contents[2]
 
     assert_alike(hosts, NUM_REQUESTS)
 
 
+@pytest.mark.usefixtures("some_items")
 def test_copies_of_shards_are_compared_and_shown(hosts: Hosts) -> None:
     wait_until(lambda: num_serving(hosts.services[0]) == [2, 2, 2])
     states = compared(hosts)
@@ -112,6 +114,7 @@ def test_copies_of_shards_are_compared_and_shown(hosts: Hosts) -> None:
     assert "served by" in cluster_command(hosts.services[0], "status").stdout
 
 
+@pytest.mark.usefixtures("some_items")
 def test_an_export_is_a_backup(hosts: Hosts, tmp_path: Path) -> None:
     first, second, third = hosts.services
     refused = command(first, "backup", str(tmp_path / "backup"))
@@ -152,6 +155,7 @@ def test_only_hosts_with_a_certificate_are_heard(
     assert answer == b""
 
 
+@pytest.mark.usefixtures("some_items")
 def test_nothing_is_lost_and_reads_go_on_when_a_host_burns(hosts: Hosts) -> None:
     client = hosts.services[0].client()
     assert client.delete(f"/{INDEX}").status == 200
@@ -173,6 +177,7 @@ def test_nothing_is_lost_and_reads_go_on_when_a_host_burns(hosts: Hosts) -> None
     assert {one["difference"] for one in states} == {""}
 
 
+@pytest.mark.usefixtures("some_items")
 def test_a_shard_moves_to_another_host_and_back(hosts: Hosts) -> None:
     before = exported(hosts.services[0])
     third = hosts.services[2]
@@ -202,6 +207,7 @@ def test_a_shard_moves_to_another_host_and_back(hosts: Hosts) -> None:
     assert {one["difference"] for one in states} == {""}
 
 
+@pytest.mark.usefixtures("some_items")
 def test_a_shard_moves_while_all_serve(hosts: Hosts) -> None:
     before = exported(hosts.services[0])
     names = [(replica_state(service) or {})["name"] for service in hosts.services]

@@ -88,6 +88,34 @@ def test_sound_index_has_no_problems(folder: Path) -> None:
     assert report.num_items == 251
 
 
+def test_fields_that_a_merge_has_dropped_are_no_problem(tmp_path: Path) -> None:
+    """No item has them any more; neither has the segment, whose own pieces for elements too."""
+    folder = tmp_path / "shard-0" / "index-1"
+    folder.parent.mkdir()
+    entry = IndexEntry(1, "shirts", 1, {"aggregations": {"color": {}}, "nested": ["variants"]})
+    partition = Partition.create(folder, entry, _SETTINGS)
+    writer = Writer(partition, lambda error: None)
+    former = {"old": 1, "color": 7, "variants": [{"size": 1, "worn": True}, {"size": "M"}]}
+    later = {"color": "red", "variants": [{"size": "L"}]}
+    _put(writer, 1, [{"id": n, **(former if n < 60 else later)} for n in range(100)])
+    writer.retire_open_segment()
+    _put(writer, 2, [{"id": number, **later} for number in range(60)])
+    writer.retire_open_segment()
+    writer.settle(2)
+    while work(partition, is_idle=True):
+        pass
+    flush(partition)
+    (view,) = partition.newest.views
+    number = partition.generation.registry.number("old")
+    assert number is not None
+    assert number not in view.segment["presence.fields"]
+    writer.close()
+    partition.close()
+
+    report = check_index(folder, _SETTINGS)
+    assert (report.problems, report.num_items) == ([], 100)
+
+
 def test_damaged_item_is_found(folder: Path) -> None:
     environment = Environment.open(folder, 1 << 30)
     with environment.write() as txn:

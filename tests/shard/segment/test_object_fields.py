@@ -65,7 +65,7 @@ def shapes_of(segment: Segment) -> dict[str, NDArray[Any]]:
     return {
         name: segment[name]
         for name in segment
-        if name.startswith(("geo.", "nested.")) and not name.endswith(("presence.kinds", "fields"))
+        if name.startswith(("geo.", "nested.")) and not name.endswith("presence.kinds")
     }
 
 
