@@ -526,12 +526,18 @@ SEARCH_PARAMETERS: Final = (
             {
                 "anyOf": [
                     _RANGES,
-                    {
-                        "type": "object",
-                        "properties": {"ranges": _RANGES, "missing": {"type": "boolean"}},
-                        "required": ["ranges"],
-                        "additionalProperties": False,
-                    },
+                    *(
+                        {
+                            "type": "object",
+                            "properties": properties,
+                            "required": list(properties),
+                            "additionalProperties": False,
+                        }
+                        for properties in (
+                            {"ranges": _RANGES},
+                            {"ranges": _RANGES, "missing": {"type": "boolean"}},
+                        )
+                    ),
                     {
                         "type": "object",
                         "properties": {

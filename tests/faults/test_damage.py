@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,16 @@ def test_a_cut_or_empty_truth_is_refused_with_the_remedy(tmp_path: Path, damage:
         service.start(wait=False)
         wait_until(lambda: "data.mdb" in service.log(), 60)
         assert "restore" in service.log() or "backup" in service.log()
-        client = service.client()
-        status = wait_until(lambda: client.post("/d/search", {}).status, 20, ignoring=(OSError,))
+        process = service.process
+        assert process is not None
+        with closing(service.client()) as client:
+
+            def outcome() -> int:
+                """Return the status of a search, or of a service that has ended."""
+                return process.poll() or client.post("/d/search", {}).status
+
+            status = wait_until(outcome, 20, ignoring=(OSError,))
         assert status != 200, "an index without half of its items was served"
-        client.close()
 
 
 @pytest.mark.timeout(180)
