@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -164,22 +164,32 @@ class AsyncClient(calls.ClientBase):
 
     async def _result(self, call: Call[T]) -> T:
         """Make a call, retry it where that is safe, and return its result."""
-        num_done = 0
+        try:
+            return decoded(await self.deliver(call), call.result)
+        except msgspec.DecodeError as error:
+            raise not_facetd(self.address.url) from error
+
+    async def deliver(self, call: Call[Any], on_wait: Callable[[], object] = lambda: None) -> bytes:
+        """Make a call, retry it where that is safe; return the content of a successful response.
+
+        Args:
+            call: to make.
+            on_wait: called before each wait for the next try.
+
+        Raises:
+            ConnectionFailed: no response.
+            ApiError: an error response.
+        """
+        tries = self.retries.begin(is_repeatable=call.is_repeatable, is_stream=is_stream(call))
         while True:
             try:
-                content = await self._once(call)
+                return await self._once(call)
             except FacetdError as error:
-                num_done += 1
-                repeats = not isinstance(error, ConnectionFailed) or not is_stream(call)
-                wait = self.retries.wait_before(num_done, error, call.is_repeatable)
-                if wait is None or not repeats:
+                wait = tries.wait_after(error)
+                if wait is None:
                     raise
-                await asyncio.sleep(wait)
-            else:
-                try:
-                    return decoded(content, call.result)
-                except msgspec.DecodeError as error:
-                    raise not_facetd(self.address.url) from error
+            on_wait()
+            await asyncio.sleep(wait)
 
     async def _once(self, call: Call[Any]) -> bytes:
         """Make a call once; return the content of a successful response."""

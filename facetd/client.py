@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -169,19 +169,29 @@ class Client(calls.ClientBase):
 
     def _result(self, call: Call[T]) -> T:
         """Make a call, retry it where that is safe, and return its result."""
-        num_done = 0
+        return self._decoded(self.deliver(call), call.result)
+
+    def deliver(self, call: Call[Any], on_wait: Callable[[], object] = lambda: None) -> bytes:
+        """Make a call, retry it where that is safe; return the content of a successful response.
+
+        Args:
+            call: to make.
+            on_wait: called before each wait for the next try.
+
+        Raises:
+            ConnectionFailed: no response.
+            ApiError: an error response.
+        """
+        tries = self.retries.begin(is_repeatable=call.is_repeatable, is_stream=is_stream(call))
         while True:
             try:
-                content = self.send(call)
+                return self.send(call)
             except FacetdError as error:
-                num_done += 1
-                repeats = not isinstance(error, ConnectionFailed) or not is_stream(call)
-                wait = self.retries.wait_before(num_done, error, call.is_repeatable)
-                if wait is None or not repeats:
+                wait = tries.wait_after(error)
+                if wait is None:
                     raise
-                time.sleep(wait)
-            else:
-                return self._decoded(content, call.result)
+            on_wait()
+            time.sleep(wait)
 
     def _decoded(self, content: bytes, kind: type[T]) -> T:
         try:

@@ -9,16 +9,13 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import facetd
 from common.data_directory import read_coordinator_endpoint
 from common.errors import CommandError
 from facetd.calls import Call
-
-STARTING_INTERVAL: Final = 0.25
-"""Seconds between two requests to a service that is starting."""
 
 
 class ClientError(CommandError):
@@ -65,10 +62,12 @@ class Client:
         starting_seconds: float = 0.0,
         notice: Callable[[str], object] = lambda text: None,
     ) -> None:
-        self._starting_seconds = starting_seconds
         self._notice = notice
+        self._is_told = False
+        tries = max(1, round(starting_seconds))  # one a second, as the service asks for
+        retries = facetd.Retries(tries=1, tries_while_starting=tries)
         try:
-            self._client = facetd.Client(url, key, timeout=timeout)
+            self._client = facetd.Client(url, key, timeout=timeout, retries=retries)
         except ValueError as error:
             raise ClientError(str(error)) from None
         self.url = self._client.address.url
@@ -110,7 +109,7 @@ class Client:
         # A new connection each time: an idle one may have been closed since the last request.
         call: Call[Any] = Call(method, path, object, body, False, content_type, headers)
         try:
-            return self._decode(self._send(call))
+            return self._decode(self._client.deliver(call, self._mention_start))
         except facetd.ConnectionFailed as error:
             cause = error.__cause__
             raise ClientError(
@@ -120,25 +119,10 @@ class Client:
         except facetd.ApiError as error:
             raise error_of(error.status, {"error": error.details or None}) from None
 
-    def _send(self, call: Call[Any]) -> bytes:
-        """Send a request, again while the service is starting; a body in pieces only once."""
-        give_up_at = time.monotonic() + self._starting_seconds
-        is_repeatable = call.body is None or isinstance(call.body, bytes)
-        is_starting = False
-        while True:
-            try:
-                return self._client.send(call)
-            except facetd.ApiError as error:
-                if error.code != "starting" or not is_repeatable or time.monotonic() >= give_up_at:
-                    raise
-            except facetd.ConnectionFailed as error:
-                # The port is closed for a moment when the coordinator takes over the port.
-                if not is_starting or error.was_sent or time.monotonic() >= give_up_at:
-                    raise
-            if not is_starting:
-                self._notice(f"waiting for {self.url}, which is starting")
-                is_starting = True
-            time.sleep(STARTING_INTERVAL)
+    def _mention_start(self) -> None:
+        if not self._is_told:
+            self._notice(f"waiting for {self.url}, which is starting")
+            self._is_told = True
 
     def stream(self, path: str) -> Iterator[bytes]:
         """GET a body of any size, piece by piece.

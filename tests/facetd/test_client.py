@@ -183,6 +183,24 @@ def test_a_service_that_starts_is_waited_for(use: Use) -> None:
         use(server.url, lambda c: c.search("a"), retries=Retries(tries=1))
 
 
+@pytest.mark.parametrize("code", ["starting", "overloaded"])
+def test_a_stream_is_never_sent_again(use: Use, code: str) -> None:
+    """What was read of it is gone: the rest alone would be loaded, and reported as success."""
+    with serving(error(code, 503), (200, WRITTEN)) as server, pytest.raises(Unavailable):
+        use(server.url, lambda c: c.load("a", ({"id": n} for n in range(3))))
+    assert len(server.asked) == 1
+
+
+def test_a_start_is_waited_for_while_the_port_changes_hands() -> None:
+    """The refused connection is a part of the start, and neither counts as a failed try."""
+    tries = Retries(tries=2).begin(is_repeatable=False, is_stream=False)
+    starting = facetd.ApiError(503, {"code": "starting"})
+    refused = ConnectionFailed("refused", was_sent=False)
+    assert None not in [tries.wait_after(one) for one in (starting, starting, refused, starting)]
+    assert tries.wait_after(facetd.ApiError(503, {"code": "overloaded"})) is not None
+    assert tries.wait_after(ConnectionFailed("broke", was_sent=True)) is None
+
+
 def test_who_is_told_to_come_much_later_is_told_so(use: Use) -> None:
     later = (*error("overloaded", 503), {"Retry-After": "60"})
     with serving(later) as server, pytest.raises(Unavailable) as caught:

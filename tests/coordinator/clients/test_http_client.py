@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import facetd
-from coordinator.clients import http_client
 from coordinator.clients.http_client import Client, ClientError, error_of
 from tests.facetd.scripted import serving
 
@@ -111,8 +110,7 @@ def test_each_mistake_is_told_once() -> None:
     )
 
 
-def test_a_request_waits_for_a_service_that_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "STARTING_INTERVAL", 0.001)
+def test_a_request_waits_for_a_service_that_is_starting() -> None:
     starting = (503, {"error": {"code": "starting", "message": "soon", "status": 503}})
     told: list[str] = []
     with serving(starting, starting, (200, {"status": "ok"})) as server:
@@ -132,7 +130,6 @@ def test_a_request_waits_for_a_service_that_is_starting(monkeypatch: pytest.Monk
 
 def test_a_port_that_changes_hands_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator takes the port over from the process that answers `starting`."""
-    monkeypatch.setattr(http_client, "STARTING_INTERVAL", 0.001)
     refused = facetd.ConnectionFailed("refused", was_sent=False)
     starting = facetd.ApiError(503, {"code": "starting", "message": "soon"})
     results: list[Exception | bytes] = [starting, refused, refused, b"{}", refused]
