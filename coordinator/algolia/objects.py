@@ -125,10 +125,11 @@ def read_change(
     if operation == Operation.DELETE:
         return ObjectChange(operation, canonical, canonical, str(id_))
     item.pop("id", None)
+    payload = scanned = orjson.dumps({"id": id_, **item})
     if any(map(is_change, item.values())):
         operation = _changing(operation, item, action, param)
-    payload = orjson.dumps({"id": id_, **item})
-    found = scan_item(orjson.dumps({"id": id_, **as_item(item)}), facets, limits)
+        scanned = orjson.dumps({"id": id_, **as_item(item)})
+    found = scan_item(scanned, facets, limits)
     if isinstance(found, ItemError):
         raise InvalidRequest(f"{param}: {found.message}", code=found.code, param=param)
     return ObjectChange(operation, canonical, payload, str(id_))

@@ -77,41 +77,15 @@ class NearTerms:
     async def find(
         self,
         scope: Scope,
-        text: str,
+        request: TermsRequest,
         size: int,
-        *,
-        words: Sequence[str] = (),
-        is_prefix: bool = False,
-        typos: int = 0,
+        parts: Sequence[TermsResponse] | None = None,
     ) -> list[NearTerm]:
         """Return the words near a text, the nearest first, then those of most items, then by text.
 
         Args:
             scope: the items that count.
-            text: folded; not empty.
-            size: how many words, at most.
-            words: items count only if they have all of these, too.
-            is_prefix: whether words that begin with the text are wanted.
-            typos: edits allowed.
-
-        Raises:
-            Unavailable: a shard is down or late.
-        """
-        request = first_request(scope, text, size, words=words, is_prefix=is_prefix, typos=typos)
-        return await self.best(scope, request, size)
-
-    async def best(
-        self,
-        scope: Scope,
-        request: TermsRequest,
-        size: int,
-        parts: Sequence[TermsResponse] | None = None,
-    ) -> list[NearTerm]:
-        """Do the work of `find`.
-
-        Args:
-            scope: the items that count.
-            request: the first one.
+            request: as `first_request` makes it.
             size: how many words, at most.
             parts: what the shards have answered to it; None: it has not been sent.
 
@@ -180,7 +154,16 @@ def first_request(
     is_prefix: bool = False,
     typos: int = 0,
 ) -> TermsRequest:
-    """Return what `NearTerms.find` asks every shard at first."""
+    """Return what `NearTerms.find` asks every shard at first.
+
+    Args:
+        scope: the items that count.
+        text: folded; not empty.
+        size: how many words are wanted.
+        words: items count only if they have all of these, too.
+        is_prefix: whether words that begin with the text are wanted.
+        typos: edits allowed.
+    """
     is_narrowed = bool(words or scope.filters)
     return msgspec.structs.replace(
         scope.request(),

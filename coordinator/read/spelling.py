@@ -21,7 +21,7 @@ import msgspec
 from common.analysis.analyzer import Analyzer, Token, typo_budget
 from common.errors import DeadlineExceeded, Unavailable
 from coordinator.parameters.typed import SearchParameters
-from coordinator.read.near_terms import NearTerm, NearTerms, Scope
+from coordinator.read.near_terms import NearTerm, NearTerms, Scope, first_request
 from coordinator.read.query_parser import typed_words
 from coordinator.read.results import RunSearch
 
@@ -75,7 +75,8 @@ class Spelling:
             return None
         counts = await self._near.count(scope, [(word,) for word in words])
         if is_last_open and not counts[-1]:
-            begun = await self._near.find(scope, words[-1], 1, is_prefix=True)
+            asked = first_request(scope, words[-1], 1, is_prefix=True)
+            begun = await self._near.find(scope, asked, 1)
             if begun:
                 return await self._completed(scope, words, counts, stop_words)
         return await self._respelt(scope, words, counts, is_last_open, stop_words, num_hits)
@@ -134,9 +135,10 @@ class Spelling:
         typos = typo_budget(word, LENGTHS)
         if not typos:
             return []
-        return await self._near.find(
+        asked = first_request(
             scope, word, CANDIDATES, words=others, typos=typos, is_prefix=is_prefix
         )
+        return await self._near.find(scope, asked, CANDIDATES)
 
 
 class DidYouMean:

@@ -214,11 +214,11 @@ class Suggestions:
         if typed is None or completion is None:
             return []
         *before, last = typed.words
-        found = await self._near.best(scope, completion, size, parts)
+        found = await self._near.find(scope, completion, size, parts)
         typos = typo_budget(last, scope.index.configuration.typo_lengths)
         if not found and typos:
             with_typos = structs.replace(completion, typos=typos)
-            found = await self._near.best(scope, with_typos, size)
+            found = await self._near.find(scope, with_typos, size)
         if found:
             texts = [respelt(typed.text, typed.tokens, [*before, one.text]) for one in found]
             return [
@@ -262,12 +262,14 @@ class Suggestions:
         for item in items:
             document = orjson.loads(item)
             texts = [(name, text) for name in fields for text in _texts_at(document, name)]
-            if len(texts) > 1:  # the first of the best
-                texts.sort(key=lambda one: -self._num_found(one[1], typed_words))
-            for name, text in texts[:1]:
-                if text not in seen:
-                    seen.add(text)
-                    yield Suggestion(text, "field", _UNCOUNTED, name)
+            if not texts:
+                continue
+            name, text = texts[0]
+            if len(texts) > 1:
+                name, text = max(texts, key=lambda one: self._num_found(one[1], typed_words))
+            if text not in seen:
+                seen.add(text)
+                yield Suggestion(text, "field", _UNCOUNTED, name)
 
     def _num_found(self, text: str, typed_words: Sequence[str]) -> int:
         """Return how many typed words some word of a text begins with."""

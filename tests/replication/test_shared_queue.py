@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import numpy as np
@@ -71,58 +72,50 @@ class _Scene:
         await asyncio.gather(*self._writing, return_exceptions=True)
 
 
+@pytest.fixture
+async def scene() -> AsyncIterator[_Scene]:
+    made = _Scene()
+    yield made
+    await made.close()
+
+
 @pytest.mark.parametrize("is_given_up", [False, True])
-def test_single_items_gather_until_the_group_before_is_applied(is_given_up: bool) -> None:
-    async def run() -> None:
-        scene = _Scene()
-        try:
-            for _ in range(4):
-                await scene.write()
-            assert scene.log.num_batches == [1]
-            scene.log.is_stored[0].set()
-            await scene.settle()
-            assert scene.log.num_batches == [1]
-            if is_given_up:
-                scene.log.applied[0].cancel()
-            else:
-                scene.log.applied[0].set_result(True)
-            await scene.settle()
-            assert scene.log.num_batches == [1, 3]
-        finally:
-            await scene.close()
-
-    asyncio.run(run())
+async def test_single_items_gather_until_the_group_before_is_applied(
+    scene: _Scene, is_given_up: bool
+) -> None:
+    for _ in range(4):
+        await scene.write()
+    assert scene.log.num_batches == [1]
+    scene.log.is_stored[0].set()
+    await scene.settle()
+    assert scene.log.num_batches == [1]
+    if is_given_up:
+        scene.log.applied[0].cancel()
+    else:
+        scene.log.applied[0].set_result(True)
+    await scene.settle()
+    assert scene.log.num_batches == [1, 3]
 
 
-def test_a_group_that_is_applied_before_its_publication_is_confirmed_comes_first() -> None:
-    async def run() -> None:
-        scene = _Scene()
-        try:
-            await scene.write()
-            await scene.write()
-            scene.log.applied[0].set_result(True)
-            await scene.settle()
-            assert scene.log.num_batches == [1]
-            scene.log.is_stored[0].set()
-            await scene.settle()
-            assert scene.log.num_batches == [1, 1]
-        finally:
-            await scene.close()
-
-    asyncio.run(run())
+async def test_a_group_that_is_applied_before_its_publication_is_confirmed_comes_first(
+    scene: _Scene,
+) -> None:
+    await scene.write()
+    await scene.write()
+    scene.log.applied[0].set_result(True)
+    await scene.settle()
+    assert scene.log.num_batches == [1]
+    scene.log.is_stored[0].set()
+    await scene.settle()
+    assert scene.log.num_batches == [1, 1]
 
 
-def test_many_waiting_operations_are_published_once_the_log_has_the_group_before() -> None:
-    async def run() -> None:
-        scene = _Scene()
-        try:
-            await scene.write()
-            await scene.write(LARGE_OPERATIONS)
-            assert scene.log.num_batches == [1]
-            scene.log.is_stored[0].set()
-            await scene.settle()
-            assert scene.log.num_batches == [1, 1]
-        finally:
-            await scene.close()
-
-    asyncio.run(run())
+async def test_many_waiting_operations_are_published_once_the_log_has_the_group_before(
+    scene: _Scene,
+) -> None:
+    await scene.write()
+    await scene.write(LARGE_OPERATIONS)
+    assert scene.log.num_batches == [1]
+    scene.log.is_stored[0].set()
+    await scene.settle()
+    assert scene.log.num_batches == [1, 1]

@@ -20,8 +20,10 @@ from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import indexes as module
 from shard.partition.indexes import Indexes, OpenIndex
+from shard.partition.resting import Resting
 from shard.storage import environment
 from shard.storage.environment import DamagedEnvironment
+from shard.storage.manifest import MANIFEST_FILE
 
 CATALOG = CatalogUpdate(1, (IndexEntry(1, "things", 1, {}),))
 EMPTY = CatalogUpdate(2, ())
@@ -68,20 +70,27 @@ async def test_the_next_start_finds_what_a_failed_making_left(
     await again.close()
 
 
-async def _restarted(folder: Path, num_indexes: int) -> Indexes:
-    """Return the indexes of a shard that was stopped in order, all at rest."""
+async def _started(folder: Path, num_indexes: int) -> Indexes:
+    """Return the indexes of a shard that was started, and made if they were not there."""
     entries = tuple(IndexEntry(n, f"index{n}", n, {}) for n in range(1, num_indexes + 1))
     indexes = _indexes(folder)
     indexes.start()
     await indexes.take_catalog(CatalogUpdate(num_indexes, entries))
+    return indexes
+
+
+async def _stopped(indexes: Indexes) -> None:
+    """Stop in order."""
     opened = indexes.all_open()
     await indexes.close()
     for index in opened:
         index.partition.close()
-    again = _indexes(folder)
-    again.start()
-    await again.take_catalog(CatalogUpdate(num_indexes, entries))
-    return again
+
+
+async def _restarted(folder: Path, num_indexes: int) -> Indexes:
+    """Return the indexes of a shard that was stopped in order, all at rest."""
+    await _stopped(await _started(folder, num_indexes))
+    return await _started(folder, num_indexes)
 
 
 async def _stopped_without_files(indexes: Indexes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,3 +297,69 @@ async def test_an_older_data_file_ends_the_start(
     path.write_bytes(older)
     with pytest.raises(DamagedEnvironment, match="older than the index was"):
         _indexes(tmp_path).start()
+
+
+# --- what a start knows of indexes that it does not open
+
+
+@pytest.fixture
+async def resting_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A shard of five indexes, which are many here, with an item in the second."""
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    indexes = await _started(tmp_path, 5)
+    await indexes.apply(_group(2, seq=7))
+    await _stopped(indexes)
+    return tmp_path
+
+
+def _known(folder: Path) -> dict[int, Resting]:
+    """Return what a start knows of the indexes."""
+    indexes = _indexes(folder)
+    indexes.start()
+    indexes.merger.stop()
+    known = dict(indexes.all_resting())
+    assert indexes.seq_max == max(one.seq_max for one in known.values())
+    assert all(one.num_bytes > 0 for one in known.values())
+    return known
+
+
+async def test_a_start_knows_the_counters_of_indexes_that_it_does_not_open(
+    resting_folder: Path,
+) -> None:
+    known = _known(resting_folder)
+    assert [one.num_docs for one in known.values()] == [0, 1, 0, 0, 0]
+    assert known[2].seq_max == 7
+    assert all(one.is_settled for one in known.values())
+    indexes = await _started(resting_folder, 5)
+    assert indexes.all_open() == []
+    assert (await indexes.opened(2)).partition.newest.num_docs == 1
+    await _stopped(indexes)
+
+
+async def test_a_start_knows_what_only_the_log_has(
+    resting_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexes = await _started(resting_folder, 5)
+    await indexes.apply(_group(3, seq=8))
+    await _stopped_without_files(indexes, monkeypatch)
+    known = _known(resting_folder)
+    assert (known[3].num_docs, known[3].seq_max, known[3].is_settled) == (1, 8, False)
+    assert [n for n, one in known.items() if not one.is_settled] == [3]
+
+
+async def test_a_start_does_without_a_manifest(resting_folder: Path) -> None:
+    (resting_folder / "index-2" / MANIFEST_FILE).unlink()
+    known = _known(resting_folder)
+    assert (known[2].num_docs, known[2].seq_max, known[2].is_settled) == (1, 7, False)
+
+
+@pytest.mark.parametrize("content", [None, b""])
+async def test_a_data_file_that_was_lost_ends_the_start(
+    resting_folder: Path, content: bytes | None
+) -> None:
+    path = resting_folder / "index-3" / "data.mdb"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DamagedEnvironment, match=r"index-3/data\.mdb is (missing|empty)"):
+        _indexes(resting_folder).start()
