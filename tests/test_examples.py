@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -86,6 +87,7 @@ def _check_shop(document: str) -> None:
     assert "Desk lamp" in document
     assert "Textiles" in document
     assert "€ " in document
+    assert "ais-RangeInput-form" in document
 
 
 def test_the_page_in_plain_html(service: Service, pages: tuple[Path, int]) -> None:
@@ -100,6 +102,12 @@ def test_the_page_in_plain_html(service: Service, pages: tuple[Path, int]) -> No
     (folder / "index.html").write_text(text.replace(address, "instantsearch.js"))
     url = f"http://127.0.0.1:{port}/index.html?service=http://127.0.0.1:{service.port}"
     _check_shop(_rendered(url, folder))
+
+
+def test_both_pages_look_the_same() -> None:
+    page = (EXAMPLES / "shop" / "index.html").read_text()
+    style = page.split("<style>\n")[1].split("    </style>")[0]
+    assert textwrap.dedent(style) == (EXAMPLES / "react" / "src" / "style.css").read_text()
 
 
 def test_the_page_in_react(service: Service, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import {
   Hits,
   InstantSearch,
   Pagination,
+  RangeInput,
   RefinementList,
   SearchBox,
   SortBy,
@@ -30,19 +31,29 @@ export function App({ searchClient }) {
       <Configure hitsPerPage={12} />
       <h1>Shop</h1>
       <SearchBox placeholder="What are you looking for?" />
-      <Stats />
-      <SortBy
-        items={[
-          { label: "Best first", value: "products" },
-          { label: "Cheapest first", value: "products:price:asc" },
-        ]}
-      />
-      <h2>Category</h2>
-      <RefinementList attribute="category" />
-      <h2>Colour</h2>
-      <RefinementList attribute="colour" />
-      <Hits hitComponent={Product} />
-      <Pagination />
+      <div className="bar">
+        <Stats />
+        <SortBy
+          items={[
+            { label: "Best first", value: "products" },
+            { label: "Cheapest first", value: "products:price:asc" },
+          ]}
+        />
+      </div>
+      <main>
+        <aside>
+          <h2>Category</h2>
+          <RefinementList attribute="category" />
+          <h2>Colour</h2>
+          <RefinementList attribute="colour" />
+          <h2>Price</h2>
+          <RangeInput attribute="price" />
+        </aside>
+        <div>
+          <Hits hitComponent={Product} />
+          <Pagination />
+        </div>
+      </main>
     </InstantSearch>
   );
 }
