@@ -3,8 +3,8 @@
     build_columns = build_facets + build_numbers + build_presence + build_ids
     merge_columns = merge_facets + merge_numbers + merge_presence + merge_ids
 
-(`text_index` builds the text index separately.) A structure that every segment has is added here,
-so that neither writer nor merger can miss it.
+(`text_builder` and `text_merge` make the text structures.) A structure that every segment has is
+added here, so that neither writer nor merger can miss it.
 """
 
 from __future__ import annotations

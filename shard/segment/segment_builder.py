@@ -31,7 +31,8 @@ from shard.segment.field_registry import FieldRegistry
 from shard.segment.object_fields import ObjectFields, merge_object_fields
 from shard.segment.room import MEMORY, Room, count_kept, move_kept
 from shard.segment.segment import Segment, SegmentWriter
-from shard.segment.text_index import build_text, merge_text
+from shard.segment.text_builder import build_text
+from shard.segment.text_merge import merge_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.segment.text_index import build_text
+from shard.segment.text_builder import build_text
 
 Item = dict[str, Any]
 

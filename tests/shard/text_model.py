@@ -22,7 +22,7 @@ from shard.segment.extraction import Extraction, extract
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.positions import POSITION_GAP
 from shard.segment.segment import Segment
-from shard.segment.text_index import build_text
+from shard.segment.text_builder import build_text
 
 ANALYZER = Analyzer()
 Item = Mapping[str, Any]

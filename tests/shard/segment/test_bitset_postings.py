@@ -18,7 +18,8 @@ from shard.segment.bitset_postings import (
 )
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
-from shard.segment.text_index import TextIndex, merge_text, text_index
+from shard.segment.text_index import TextIndex, text_index
+from shard.segment.text_merge import merge_text
 from tests.shard.text_model import Lists, join, list_places, make_segment
 
 EVERY_LIST = Lists(

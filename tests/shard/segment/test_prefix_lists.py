@@ -15,7 +15,8 @@ from shard.segment import postings
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.postings import BLOCK_ENTRIES, decode_block, new_block
 from shard.segment.prefix_lists import ENTRIES_MAX, ENTRIES_MIN, entries_min
-from shard.segment.text_index import TextIndex, merge_text, text_index
+from shard.segment.text_index import TextIndex, text_index
+from shard.segment.text_merge import merge_text
 from tests.shard.text_model import Lists, Places, join, list_places, make_segment
 
 # Characters of one to four bytes; some begin with the same bytes.

@@ -21,7 +21,8 @@ from shard.segment.postings import (
     new_block,
 )
 from shard.segment.segment import Segment
-from shard.segment.text_index import TextIndex, merge_text, text_index
+from shard.segment.text_index import TextIndex, text_index
+from shard.segment.text_merge import merge_text
 from shard.segment.vocabulary import edit_distance
 from tests.shard.text_model import join, list_places, make_segment, osa_distance
 

@@ -1,0 +1,473 @@
+"""Merges the text structures of segments.
+
+The sorted vocabularies are walked in parallel, one range of terms after the other. The entries of a
+term are those of its parts in turn, since the new ordinals of a part follow those of the parts
+before. Entries are decoded and packed anew, positions are copied as bytes. No text is read.
+
+Costs: 1.5 µs for an item of 50 words; in memory, some times the `piece_bytes` of the room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import I64Array, Rows, int64, uint64
+from shard.segment.field_lengths import merge_lengths
+from shard.segment.positions import Positions, skip_varints
+from shard.segment.postings import (
+    BLOCK_ENTRIES,
+    BLOCK_HEADER_BYTES,
+    ENTRY_BYTES_MAX,
+    POSTINGS_PADDING,
+    PostingLists,
+    add_block,
+    decode_block,
+    new_block,
+)
+from shard.segment.room import MEMORY, Growing, Room
+from shard.segment.segment import Segment
+from shard.segment.text_index import text_arrays
+from shard.segment.vocabulary import TERM_PADDING, Terms, Vocabulary, compare_terms
+
+
+@arguments
+class _Parts(NamedTuple):
+    """The text of segments being merged; the arrays of all parts, concatenated.
+
+    Attributes:
+        term_bytes: as of a vocabulary, and so on.
+        term_starts: one more than there are terms in each part.
+        term_keys: by term.
+        postings: as of posting lists.
+        posting_starts: one more than there are terms in each part.
+        entry_counts: by term.
+        positions: as of `Positions`.
+        position_starts: one more than there are terms in each part.
+        doc_map: new ordinal by old one, -1: dropped.
+        term_bases: where the terms of each part begin in arrays by term, with a sentinel. In arrays
+            with one more per part, part p begins p further on.
+        bases: by part, where it begins in (term_bytes, postings, positions, doc_map).
+    """
+
+    term_bytes: NDArray[np.uint8]
+    term_starts: NDArray[np.int64]
+    term_keys: NDArray[np.uint64]
+    postings: NDArray[np.uint8]
+    posting_starts: NDArray[np.int64]
+    entry_counts: NDArray[np.uint32]
+    positions: NDArray[np.uint8]
+    position_starts: NDArray[np.int64]
+    doc_map: NDArray[np.int64]
+    term_bases: NDArray[np.int64]
+    bases: Rows[np.int64]
+
+
+@kernel(allocates=False)
+def _find_least(parts: _Parts, heads: I64Array, equal: I64Array) -> int:
+    """Write the parts whose next term, in ``heads``, is the least of all; return how many."""
+    term_starts, keys, bases = parts.term_starts, parts.term_keys, parts.bases
+    num_equal = 0
+    least_key = uint64(0)
+    for part in range(len(heads)):
+        head = heads[part]
+        if head == parts.term_bases[part + 1]:
+            continue
+        # The sign of (this term - least so far); keys decide unless they tie.
+        sign = -1
+        if num_equal > 0:
+            if keys[head] > least_key:
+                continue
+            if keys[head] == least_key:
+                least = equal[0]
+                sign = compare_terms(
+                    parts.term_bytes,
+                    bases[part, 0] + term_starts[head + part],
+                    bases[part, 0] + term_starts[head + part + 1],
+                    parts.term_bytes,
+                    bases[least, 0] + term_starts[heads[least] + least],
+                    bases[least, 0] + term_starts[heads[least] + least + 1],
+                )
+        if sign > 0:
+            continue
+        if sign < 0:
+            num_equal = 0
+            least_key = keys[head]
+        equal[num_equal] = part
+        num_equal += 1
+    return num_equal
+
+
+@arguments
+class _Merged(NamedTuple):
+    """The text of a merged segment, as far as it is written, with room for more.
+
+    Attributes:
+        term_bytes: as of a vocabulary.
+        term_starts: as of a vocabulary.
+        lists: of its terms.
+        doc_freqs: by term.
+        positions: of its terms.
+    """
+
+    term_bytes: NDArray[np.uint8]
+    term_starts: NDArray[np.int64]
+    lists: PostingLists
+    doc_freqs: NDArray[np.uint32]
+    positions: Positions
+
+
+@arguments
+class _Written(NamedTuple):
+    """How much of `_Merged` is written.
+
+    Attributes:
+        num_terms: terms.
+        num_bytes: of terms.
+        num_postings: bytes.
+        num_rows: of the skip arrays.
+        num_positions: bytes.
+    """
+
+    num_terms: int
+    num_bytes: int
+    num_postings: int
+    num_rows: int
+    num_positions: int
+
+
+@kernel
+def _merge(parts: _Parts, merged: _Merged, written: _Written) -> _Written:
+    """Merge the terms of parts, with their posting lists and positions, and append them.
+
+    Args:
+        parts: to merge.
+        merged: has room for all that these have, no term shared and no document dropped.
+        written: how much was written before.
+
+    Returns:
+        How much is written now.
+    """
+    term_bytes, term_starts = parts.term_bytes, parts.term_starts
+    postings, posting_starts, entry_counts = (
+        parts.postings,
+        parts.posting_starts,
+        parts.entry_counts,
+    )
+    positions, position_starts = parts.positions, parts.position_starts
+    doc_map, term_bases, bases = parts.doc_map, parts.term_bases, parts.bases
+    num_parts = len(term_bases) - 1
+    sorted_bytes, sorted_starts, lists, out_freqs, out_all_positions = merged
+    _, out_starts, out_counts, out_skip_starts, _, _ = lists
+    out_positions, out_position_starts, out_skip_positions = out_all_positions
+    num_terms, num_bytes, cursor, num_rows, position_cursor = written
+
+    # One head per part: the next term to merge.
+    heads = np.empty(num_parts, np.int64)
+    for part in range(num_parts):
+        heads[part] = term_bases[part]
+    equal = np.empty(num_parts, np.int64)
+    in_block = new_block()
+    in_docs, in_fields, in_freqs = in_block
+    block = new_block()
+    docs, fields, freqs = block
+
+    while True:
+        # The least term, and all parts that have it.
+        num_equal = _find_least(parts, heads, equal)
+        if num_equal == 0:
+            break
+        out_starts[num_terms] = cursor
+        out_position_starts[num_terms] = position_cursor
+        out_skip_starts[num_terms] = num_rows
+        row = num_rows
+        num_docs = 0
+        filled = 0
+        previous_doc = int64(-1)
+        block_position = position_cursor
+        for e in range(num_equal):
+            part = equal[e]
+            head = heads[part]
+            # Append the part's entries, under their new ordinals; these follow those of the parts
+            # before.
+            at = bases[part, 1] + posting_starts[head + part]
+            position = bases[part, 2] + position_starts[head + part]
+            left: Any = int64(entry_counts[head])
+            while left > 0:
+                count = min(left, BLOCK_ENTRIES)
+                left -= count
+                at = decode_block(postings, at, count, in_block)
+                for i in range(count):
+                    doc = doc_map[bases[part, 3] + int64(in_docs[i])]
+                    freq = int64(in_freqs[i])
+                    if doc < 0:
+                        # A dropped document: skip its positions as well.
+                        position = skip_varints(positions, position, freq)
+                        continue
+                    if filled == BLOCK_ENTRIES:
+                        out_skip_positions[row] = block_position - out_position_starts[num_terms]
+                        cursor = add_block(lists, num_terms, row, cursor, block, filled)
+                        row += 1
+                        filled = 0
+                        block_position = position_cursor
+                    docs[filled] = doc
+                    fields[filled] = in_fields[i]
+                    freqs[filled] = freq
+                    filled += 1
+                    num_docs += doc != previous_doc
+                    previous_doc = doc
+                    # Positions are relative within an entry, so their bytes are copied as they are.
+                    while freq > 0:
+                        byte = positions[position]
+                        out_positions[position_cursor] = byte
+                        freq -= byte < 128
+                        position += 1
+                        position_cursor += 1
+            heads[part] = head + 1
+        if num_docs == 0:
+            continue  # every document of the term is dropped, so the term is too
+        # Finish the list: last block, counts, and the term's own bytes.
+        out_counts[num_terms] = (row - num_rows) * BLOCK_ENTRIES + filled
+        out_skip_positions[row] = block_position - out_position_starts[num_terms]
+        cursor = add_block(lists, num_terms, row, cursor, block, filled)
+        if row > num_rows:
+            num_rows = row + 1
+        out_freqs[num_terms] = num_docs
+        part = equal[0]
+        start = bases[part, 0] + term_starts[heads[part] - 1 + part]
+        end = bases[part, 0] + term_starts[heads[part] + part]
+        sorted_starts[num_terms] = num_bytes
+        for offset in range(start, end):
+            sorted_bytes[num_bytes] = term_bytes[offset]
+            num_bytes += 1
+        num_terms += 1
+    return _Written(num_terms, num_bytes, cursor, num_rows, position_cursor)
+
+
+class _TextMerge:
+    """The text of a segment while it is merged, one range of terms after the other.
+
+    Args:
+        parts: the segments.
+        doc_maps: see `merge_text`.
+        room: where large arrays go.
+    """
+
+    def __init__(
+        self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room
+    ) -> None:
+        self._parts = parts
+        self._vocabularies = [Vocabulary(part.group(Terms, "text")) for part in parts]
+        self._num_bytes = sum(
+            len(part["text.postings"]) + len(part["text.positions"]) for part in parts
+        )
+        self._doc_map = room.concatenate(doc_maps)
+        self._doc_bases = np.cumsum([0, *map(len, doc_maps)])[:-1]
+        self._room = room
+        self._term_bytes = Growing(room, np.uint8)
+        self._term_starts = Growing(room, np.int64)
+        self.postings = Growing(room, np.uint8)
+        self._posting_starts = Growing(room, np.int64)
+        self._entry_counts = Growing(room, np.uint32)
+        self._skip_starts = Growing(room, np.uint32)
+        self._skip_docs = Growing(room, np.uint32)
+        self._skip_postings = Growing(room, np.uint32)
+        self._doc_freqs = Growing(room, np.uint32)
+        self._positions = Growing(room, np.uint8)
+        self._position_starts = Growing(room, np.int64)
+        self._skip_positions = Growing(room, np.uint32)
+
+    def run(self) -> None:
+        """Merge everything."""
+        begins = [0] * len(self._parts)
+        while (ends := self._choose_ends(begins)) != begins:
+            self._merge_range(begins, ends)
+            begins = ends
+
+    def finish(
+        self,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], PostingLists, NDArray[np.uint32], Positions]:
+        """Return the arguments of `text_arrays` from `term_bytes` to `positions`."""
+        self._term_starts.append(np.array([self._term_bytes.length], np.int64))
+        self._term_bytes.append(np.zeros(TERM_PADDING, np.uint8))
+        self._posting_starts.append(np.array([self.postings.length], np.int64))
+        self._skip_starts.append(np.array([self._skip_docs.length], np.uint32))
+        self._position_starts.append(np.array([self._positions.length], np.int64))
+        lists = PostingLists(
+            np.zeros(0, np.uint8),
+            self._posting_starts.finish(),
+            self._entry_counts.finish(),
+            self._skip_starts.finish(),
+            self._skip_docs.finish(),
+            self._skip_postings.finish(),
+        )
+        positions = Positions(
+            self._positions.finish(),
+            self._position_starts.finish(),
+            self._skip_positions.finish(),
+        )
+        return (
+            self._term_bytes.finish(),
+            self._term_starts.finish(),
+            lists,
+            self._doc_freqs.finish(),
+            positions,
+        )
+
+    def _choose_ends(self, begins: Sequence[int]) -> list[int]:
+        """Return, by part, the end of the next range of terms; the same range in all parts."""
+        if self._num_bytes <= self._room.piece_bytes:
+            return list(map(len, self._vocabularies))
+        share = max(1, self._room.piece_bytes // len(self._parts))
+        nexts = [
+            _count_within(part, begin, share)
+            for part, begin in zip(self._parts, begins, strict=True)
+        ]
+        bounds = [
+            vocabulary.term(stop)
+            for vocabulary, stop in zip(self._vocabularies, nexts, strict=True)
+            if stop < len(vocabulary)
+        ]
+        if not bounds:
+            return nexts
+        bound = min(bounds)
+        return [
+            max(begin, one.prefix_range(bound)[0])
+            for one, begin in zip(self._vocabularies, begins, strict=True)
+        ]
+
+    def _merge_range(self, begins: Sequence[int], ends: Sequence[int]) -> None:
+        """Merge the terms of the parts between these ordinals, and append them."""
+        parts = self._join(begins, ends)
+        num_terms = len(parts.entry_counts)
+        num_entries = int(parts.entry_counts.sum(dtype=np.int64))
+        num_rows = num_entries // BLOCK_ENTRIES + num_terms
+        num_bytes = num_entries * ENTRY_BYTES_MAX + num_rows * BLOCK_HEADER_BYTES
+        postings, term_bytes, positions = self.postings, self._term_bytes, self._positions
+        by_term = (
+            self._term_starts,
+            self._posting_starts,
+            self._entry_counts,
+            self._skip_starts,
+            self._doc_freqs,
+            self._position_starts,
+        )
+        by_row = self._skip_docs, self._skip_postings, self._skip_positions
+        written = _merge(
+            parts,
+            _Merged(
+                term_bytes.reserve(len(parts.term_bytes)),
+                self._term_starts.reserve(num_terms),
+                PostingLists(
+                    postings.reserve(num_bytes),
+                    self._posting_starts.reserve(num_terms),
+                    self._entry_counts.reserve(num_terms),
+                    self._skip_starts.reserve(num_terms),
+                    self._skip_docs.reserve(num_rows),
+                    self._skip_postings.reserve(num_rows),
+                ),
+                self._doc_freqs.reserve(num_terms),
+                Positions(
+                    positions.reserve(len(parts.positions)),
+                    self._position_starts.reserve(num_terms),
+                    self._skip_positions.reserve(num_rows),
+                ),
+            ),
+            _Written(
+                self._doc_freqs.length,
+                term_bytes.length,
+                postings.length,
+                self._skip_docs.length,
+                positions.length,
+            ),
+        )
+        num_terms, term_bytes.length, postings.length, num_rows, positions.length = written
+        for one in by_term:
+            one.length = num_terms
+        for one in by_row:
+            one.length = num_rows
+        postings.set_aside()
+        positions.set_aside()
+
+    def _join(self, begins: Sequence[int], ends: Sequence[int]) -> _Parts:
+        """Concatenate a range of the terms of all parts, and note where each part begins."""
+        ranges = list(zip(self._parts, begins, ends, strict=True))
+
+        def by_term(name: str, more: int = 0) -> NDArray[Any]:
+            return self._room.concatenate([part[name][a : b + more] for part, a, b in ranges])
+
+        def in_bytes(name: str, starts: str, padding: int) -> tuple[NDArray[Any], list[int]]:
+            """Return the bytes of the terms, and for each part what leads from its own offsets."""
+            bounds = [(int(part[starts][a]), int(part[starts][b])) for part, a, b in ranges]
+            pieces = [
+                part[name][low:high]
+                for (part, _, _), (low, high) in zip(ranges, bounds, strict=True)
+            ]
+            at = 0
+            bases = []
+            for low, high in bounds:
+                bases.append(at - low)
+                at += high - low
+            return self._room.concatenate(pieces, padding), bases
+
+        term_bytes, byte_bases = in_bytes("text.term_bytes", "text.term_starts", TERM_PADDING)
+        postings, posting_bases = in_bytes("text.postings", "text.posting_starts", POSTINGS_PADDING)
+        positions, position_bases = in_bytes("text.positions", "text.position_starts", 0)
+        bases = np.array([byte_bases, posting_bases, position_bases, self._doc_bases], np.int64)
+        return _Parts(
+            term_bytes=term_bytes,
+            term_starts=by_term("text.term_starts", 1),
+            term_keys=by_term("text.term_keys"),
+            postings=postings,
+            posting_starts=by_term("text.posting_starts", 1),
+            entry_counts=by_term("text.entry_counts"),
+            positions=positions,
+            position_starts=by_term("text.position_starts", 1),
+            doc_map=self._doc_map,
+            term_bases=np.cumsum([0, *(b - a for _, a, b in ranges)], dtype=np.int64),
+            bases=np.ascontiguousarray(bases.T),
+        )
+
+
+def _count_within(part: Segment, begin: int, num_bytes: int) -> int:
+    """Return the end of the terms from one on whose postings and positions have so many bytes.
+
+    It is one term at least, and as many as are left if that is less.
+    """
+    num_terms = len(part["text.term_keys"])
+    stop = num_terms
+    for name in ("text.posting_starts", "text.position_starts"):
+        starts = part[name][: num_terms + 1]
+        stop = min(stop, int(np.searchsorted(starts, starts[begin] + num_bytes, "right")) - 1)
+    return min(max(stop, begin + 1), num_terms)
+
+
+def merge_text(
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    room: Room = MEMORY,
+) -> Iterator[dict[str, NDArray[np.generic]]]:
+    """Merge the text structures of segments, leaving out dropped documents.
+
+    Args:
+        parts: the segments, in the order of their documents.
+        doc_maps: per part, new ordinal by old one, -1: dropped; ascending.
+        num_docs: documents of the merged segment.
+        room: where large arrays go.
+
+    Yields:
+        The arrays "text.*": all together the same as if the kept documents had been built in one
+        batch.
+
+    Cost: about 35 ns an entry; in memory, some times the `piece_bytes` of the room.
+    """
+    merge = _TextMerge(parts, doc_maps, room)
+    merge.run()
+    merged = merge.finish()
+    yield text_arrays(num_docs, merge.postings, *merged, room)
+    yield merge_lengths(parts, doc_maps, num_docs, room)
