@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,19 +47,34 @@ def write_requests(path: Path, requests: Iterable[HttpRequest]) -> Path:
     return path
 
 
-def run(port: int, requests: Path, *, connections: int, seconds: float) -> Load:
-    """Send the requests of a file in a cycle for some seconds."""
-    command = start(port, requests, connections=connections, seconds=seconds)
+def run(
+    port: int,
+    requests: Path,
+    *,
+    connections: int,
+    seconds: float,
+    launcher: Sequence[str] = (),
+) -> Load:
+    """Send the requests of a file in a cycle for some seconds; `launcher` stands before wrk."""
+    command = start(port, requests, connections=connections, seconds=seconds, launcher=launcher)
     output, complaints = command.communicate()
     return read(output, complaints)
 
 
-def start(port: int, requests: Path, *, connections: int, seconds: float) -> subprocess.Popen[str]:
+def start(
+    port: int,
+    requests: Path,
+    *,
+    connections: int,
+    seconds: float,
+    launcher: Sequence[str] = (),
+) -> subprocess.Popen[str]:
     """Start the load and return at once; `read` takes what it will write."""
     if not is_installed():
         raise MissingTool("wrk is not installed; on Debian: apt-get install wrk")
     return subprocess.Popen(
         [
+            *launcher,
             "wrk",
             "-t1",
             f"-c{connections}",

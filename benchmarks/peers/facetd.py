@@ -59,6 +59,8 @@ class Facetd(Peer):
         self.folder = self.folder.with_name(f"{self.folder.name}-{num_shards}")
         self.launcher: tuple[str, ...] = ()
         """Words in front of the command, as of a program that limits the ones it starts."""
+        self.serve_options: tuple[str, ...] = ()
+        """Further options of the command."""
 
     def start_service(self) -> None:
         """Start the service on the folder, whatever is in it."""
@@ -72,6 +74,7 @@ class Facetd(Peer):
                 *("--port", str(self.port), "--shards", str(self.num_shards)),
                 *("--data-dir", self.folder),
                 *("--result-cache-bytes", str(self.result_cache_bytes)),
+                *self.serve_options,
             ],
             self.answers("/_ready"),
             folder=self.checkout or processes.REPOSITORY,

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import (
     compare,
+    cores,
     floor,
     keystrokes,
     large,
@@ -168,6 +169,15 @@ def test_every_shape_is_asked_and_answered(service: Facetd, home: Path) -> None:
         else:
             found = [reply["pagination"]["total"] for reply in replies]
         assert any(found) or name == "big page", name
+
+
+@needs_wrk
+def test_one_core_is_compared_with_more(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = f"--items {NUM_ITEMS} --rounds 1 --seconds 1 --classes Q6"
+    cores.main(arguments.split())
+    printed = capsys.readouterr().out
+    assert "| Q6 | one core |" in printed
+    assert len(cores.settings()) == 1 or "2 coordinators |" in printed
 
 
 def test_growth_is_fitted() -> None:
