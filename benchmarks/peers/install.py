@@ -114,6 +114,7 @@ INSTALLATIONS: Mapping[str, Callable[[], None]] = {
     "typesense": typesense,
     "redisearch": redisearch,
     "lucene": lucene,
+    "pisa": pip_install("pyterrier-pisa==0.4.9"),
     "xapian": pip_install("xapian-bindings-binary"),
     "sqlite": pip_install(),
     "duckdb": pip_install("duckdb==1.5.5", "duckdb-extension-fts==1.5.5"),

@@ -39,6 +39,7 @@ class Lucene(ThinPeer):
         *,
         num_searchers: int = 1,
         is_merged: bool = False,
+        source: Path = SOURCE,
     ) -> None:
         """Prepare an index.
 
@@ -47,10 +48,12 @@ class Lucene(ThinPeer):
             home: of everything that measuring needs; as configured if None.
             num_searchers: threads that share the segments of each query.
             is_merged: whether the index is merged into one segment after the load.
+            source: the program.
         """
         super().__init__(num_items, home)
         self.num_searchers = num_searchers
         self.is_merged = is_merged
+        self.source = source
         if is_merged:
             self.folder = self.folder.with_name(f"{self.folder.name}-merged")
 
@@ -64,14 +67,16 @@ class Lucene(ThinPeer):
         return Path(os.environ["JAVA_HOME"]) / "bin" / "java" if _has_java_home() else own
 
     def check_installed(self) -> None:
-        """Look for the library and Java; compile the server if it is not."""
+        """Look for the library and Java; compile the program if it is not."""
         jar = self._library / "lucene.jar"
         if not jar.exists() or not self._java.exists():
             raise NotInstalled("Lucene: python -m benchmarks.peers.install lucene")
-        compiled = self._library / "LuceneServer.class"
-        if compiled.exists() and compiled.stat().st_mtime > SOURCE.stat().st_mtime:
+        compiled = self._library / f"{self.source.stem}.class"
+        if compiled.exists() and compiled.stat().st_mtime > self.source.stat().st_mtime:
             return
-        subprocess.run([*self._compiler(), "-cp", jar, "-d", self._library, SOURCE], check=True)
+        subprocess.run(
+            [*self._compiler(), "-cp", jar, "-d", self._library, self.source], check=True
+        )
 
     def _compiler(self) -> list[str | Path]:
         if _has_java_home():
@@ -85,13 +90,14 @@ class Lucene(ThinPeer):
         main = "org.eclipse.jdt.internal.compiler.batch.Main"
         return [self._java, "-cp", jar, main, "-17", "-nowarn", "-proc:none"]
 
-    def _command(self, heap: str, *arguments: str | Path) -> list[str | Path]:
+    def command(self, heap: str, *arguments: str | Path) -> list[str | Path]:
+        """Return the command line of the program."""
         vectors = ["--add-modules", "jdk.incubator.vector"] if _has_java_home() else []
         return [
             *(self._java, f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseG1GC"),
             *("-Dsun.net.httpserver.nodelay=true", "-Dsun.net.httpserver.maxIdleConnections=1024"),
             *(*vectors, "--enable-native-access=ALL-UNNAMED"),
-            *("-cp", f"{self._library}:{self._library / 'lucene.jar'}", "LuceneServer"),
+            *("-cp", f"{self._library}:{self._library / 'lucene.jar'}", self.source.stem),
             *arguments,
         ]
 
@@ -105,13 +111,13 @@ class Lucene(ThinPeer):
         return time.monotonic() - started
 
     def _run(self, *arguments: str | Path) -> None:
-        with Running(self._command(INDEXING_HEAP, *arguments), self.log) as running:
+        with Running(self.command(INDEXING_HEAP, *arguments), self.log) as running:
             running.finish()
 
     def open(self) -> None:
         """Serve the index."""
         numbers = (str(self.port), str(NUM_THREADS), str(self.num_searchers))
-        command = self._command(SERVING_HEAP, "serve", self.folder, *numbers)
+        command = self.command(SERVING_HEAP, "serve", self.folder, *numbers)
         self.start(command, self.answers("/item/1"))
 
 

@@ -13,6 +13,7 @@ from benchmarks import (
     compare,
     cores,
     floor,
+    game,
     keystrokes,
     large,
     relevance,
@@ -24,8 +25,9 @@ from benchmarks import (
     wrk,
 )
 from benchmarks import results as results_module
-from benchmarks.corpus import Shape
+from benchmarks.corpus import Shape, words
 from benchmarks.peers.facetd import CONFIGURATION, INDEX, Facetd
+from benchmarks.peers.servers.game_player import Asked, Played
 from benchmarks.relevance import JudgedSet
 
 SHAPE = Shape(num_words=2_000, num_brands=40, num_categories=12, num_tags=60, num_countries=8)
@@ -185,3 +187,38 @@ def test_growth_is_fitted() -> None:
     text = scale.render("items", table, floor_ms=0.0)
     assert "| linear, ms | 1.00 | 10.0 | 1.00 | 1.00 |" in text
     assert "| constant, ms | 2.00 | 2.00 | 0.00 | 0.00 |" in text
+
+
+def test_the_game_counts_like_brute_force(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queries = tmp_path / "queries.tsv"
+    queries.write_text('1\tthe\n2\t+red +sea\n3\tthe sea\n4\t"the red sea"\n5\t+the sea\n')
+
+    game.main(["--items", "300", "--rounds", "1", "--peers", "floor,facetd", "--count", "5"])
+    drawn = capsys.readouterr().out
+    arguments = ["--items", "300", "--rounds", "1", "--peers", "facetd", "--reuse"]
+    game.main([*arguments, "--queries", str(queries)])
+    read = capsys.readouterr().out
+
+    assert "All counts are right; best scores are those of BM25." in drawn
+    assert "All counts are right; best scores are those of BM25." in read
+    assert "4 queries (1 of other forms left out)" in read
+
+
+def test_the_game_notices_a_wrong_count_and_a_wrong_score() -> None:
+    queries = [Asked("term", (words(SHAPE)[0],))]
+    teller = game.Teller(SHAPE, 300, queries)
+    right = teller.best_scores(queries[0], 10, game.RARITIES["pisa"])
+    total = teller.count(queries[0])
+    record = game.Record("an engine")
+    record.turns["TOP_10"] = [[Played(1, -1, right)]]
+    record.turns["COUNT"] = [[Played(1, total, ())]]
+
+    game.check(record, queries, {queries[0]: total})
+    game.check_scores(record, queries, teller, game.RARITIES["pisa"])
+    assert record.wrong == []
+    game.check(record, queries, {queries[0]: total + 1})
+    record.turns["TOP_10"] = [[Played(1, -1, [2 * right[0], *right[1:]])]]
+    game.check_scores(record, queries, teller, game.RARITIES["pisa"])
+    assert [one.partition(" ")[0] for one in record.wrong] == ["COUNT", "TOP_10"]
