@@ -3,7 +3,7 @@
     no leader answers for the log
       └▶ ask all servers (RAFTZ): who leads the stream, who leads JetStream itself (`_meta_`)?
            └▶ a majority answers, and none of it leads, nor stands for election
-                └▶ ask again after a moment: still so
+                └▶ ask again after a moment: still so, and none can win this term's votes
                      └▶ vote request ▶ the others stand within 0.1 to 0.8 s
 
 How long a NATS server waits for its leader is not configurable. But a server that gets a vote
@@ -104,12 +104,19 @@ def is_without_leader(voters: Sequence[Voter]) -> bool:
     )
 
 
-def has_lost_leader(voters: Sequence[Voter]) -> bool:
-    """Return whether they have elected a leader in this term, and are not candidates themselves.
+def can_elect(voters: Sequence[Voter]) -> bool:
+    """Return whether one of them may still win the votes of a majority in the newest term.
 
-    A server that has been asked for an election has not voted in the new term.
+    Not if they have voted for a leader that is lost, or each for itself; then it takes another
+    term. Servers that have been asked for an election have not voted yet, and soon stand.
+
+    Args:
+        voters: those that answer, at least one.
     """
-    return all(one.state == "FOLLOWER" for one in voters) and any(one.vote for one in voters)
+    term = max(one.term for one in voters)
+    votes = [one.vote if one.term == term else "" for one in voters]
+    most = max((votes.count(one.id) for one in voters if one.state == "CANDIDATE"), default=0)
+    return most + votes.count("") >= voters[0].quorum
 
 
 def candidate_of(voters: Sequence[Voter]) -> str:
@@ -194,7 +201,7 @@ class Elections:
         known, since = self._terms.get(group.name, (0, now))
         if known != term:
             self._terms[group.name] = (term, since := now)
-        return has_lost_leader(voters) or now - since >= AGAIN_SECONDS
+        return not can_elect(voters) or now - since >= AGAIN_SECONDS
 
     async def _voters(self, group: RaftGroup, enough: int) -> list[Voter]:
         """Ask all servers for their state in a group."""

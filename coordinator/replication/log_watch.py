@@ -39,6 +39,7 @@ class LogWatch:
         is_up: whether a majority of the servers has the log, as far as is known.
         heard_at: when the leader was last known to answer; monotonic seconds.
         caught_up_at: a time at which this host had everything; monotonic seconds, 0: never.
+        elected: done when another leader answers; then there is a new one of these.
     """
 
     def __init__(self, log: SharedLog, stream: LogStream, elections: Elections | None) -> None:
@@ -52,6 +53,7 @@ class LogWatch:
         self.is_up = False
         self.heard_at = 0.0
         self.caught_up_at = 0.0
+        self.elected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def lag_ms(self) -> int:
@@ -93,6 +95,9 @@ class LogWatch:
 
     def _take(self, info: StreamInfo, asked_at: float) -> None:
         """Take a response of the leader."""
+        if self.info is not None and self.info.leader != info.leader:
+            self.elected.set_result(None)
+            self.elected = asyncio.get_running_loop().create_future()
         self.info = info
         self.is_up = 2 * info.num_current > info.num_replicas and self._log.cluster_name in (
             "",

@@ -95,13 +95,17 @@ class Publisher:
                 )
                 if not done:
                     self._watch.doubt()
-                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                    elected = self._watch.elected
+                    await asyncio.wait((*waited, elected), return_when=asyncio.FIRST_COMPLETED)
             except BaseException:
                 publishing.cancel()
                 raise
-            if not publishing.done():  # applied here, so the log has it
+            if not publishing.done():
                 publishing.add_done_callback(lambda one: one.cancelled() or one.exception())
-                return 0
+                if applied.done():  # so the log has it
+                    return 0
+                publishing.cancel()  # a new leader does not know what the old one was sent
+                continue
             try:
                 return publishing.result()
             except LogAway as error:

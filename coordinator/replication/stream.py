@@ -41,6 +41,11 @@ SILENT_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 0.35
 """Silence after which entries are fetched one by one, until this consumer or another one sends
 again."""
+POLL_SECONDS: Final = 0.05
+"""Between two attempts to fetch the next entry."""
+REPEAT_SECONDS: Final = 0.1
+"""After which a read that is not answered is sent again: a new leader does not know the requests
+to the old one."""
 LEADERLESS_SECONDS: Final = 4.0
 """How long we wait for a leader before we start over."""
 FOLLOW_SECONDS: Final = 0.5
@@ -373,6 +378,30 @@ class LogStream:
         """
         return await self._request(subject, content, seconds)
 
+    async def _ask_repeatedly(self, subject: str, content: bytes, seconds: float) -> Msg:
+        """Send a request until it is answered, and return its answer.
+
+        Raises:
+            LogAway: no server answers.
+        """
+        give_up_at = time.monotonic() + seconds
+        asking: list[asyncio.Task[Msg]] = []
+        try:
+            while (left := give_up_at - time.monotonic()) > 0:
+                asking.append(asyncio.create_task(self._request(subject, content, left)))
+                await asyncio.wait(
+                    asking,
+                    timeout=min(left, REPEAT_SECONDS),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for one in asking:
+                    if one.done():
+                        return one.result()
+            raise LogAway("the log does not answer")
+        finally:
+            for one in asking:
+                one.cancel()
+
     async def ask_all(
         self, subject: str, seconds: float, enough: int = 0, content: bytes = b""
     ) -> list[bytes]:
@@ -434,15 +463,27 @@ class LogStream:
         return RaftGroup(info.group, self._account, info.traffic)
 
     async def _api(
-        self, what: str, document: dict[str, Any] | None = None, seconds: float = REQUEST_SECONDS
+        self,
+        what: str,
+        document: dict[str, Any] | None = None,
+        seconds: float = REQUEST_SECONDS,
+        *,
+        is_read: bool = False,
     ) -> dict[str, Any]:
         """Call JetStream.
+
+        Args:
+            what: to call.
+            document: content of the request.
+            seconds: to wait.
+            is_read: the request changes nothing, so it may be sent several times.
 
         Raises:
             LogAway: it does not answer, or refuses.
         """
         content = b"" if document is None else orjson.dumps(document)
-        answer = orjson.loads((await self.ask(f"$JS.API.{what}", content, seconds)).data)
+        ask = self._ask_repeatedly if is_read else self.ask
+        answer = orjson.loads((await ask(f"$JS.API.{what}", content, seconds)).data)
         if "error" in answer:
             raise JetStreamError(answer["error"])
         return answer  # type: ignore[no-any-return]
@@ -459,7 +500,8 @@ class LogStream:
             LogAway: there is no leader.
         """
         try:
-            return StreamInfo.read(await self._api(f"STREAM.INFO.{self.name}", seconds=seconds))
+            answer = await self._api(f"STREAM.INFO.{self.name}", seconds=seconds, is_read=True)
+            return StreamInfo.read(answer)
         except JetStreamError as error:
             if error.code == _NO_STREAM:
                 return None
@@ -607,11 +649,13 @@ class LogStream:
         try:
             num_delivered = 0
             heard_at = time.monotonic()
+            is_silent = True  # the consumer before may have ended because its server died
             while True:
                 try:
-                    async with asyncio.timeout(QUIET_SECONDS):
+                    async with asyncio.timeout(POLL_SECONDS if is_silent else QUIET_SECONDS):
                         message = await arrived.get()
                 except TimeoutError:
+                    is_silent = True
                     try:
                         while found := await self._next_entry(order):
                             if order.takes(found):
@@ -627,6 +671,7 @@ class LogStream:
                             raise LogAway("the log is silent") from None
                     continue
                 heard_at = time.monotonic()
+                is_silent = False
                 consumer = await making
                 status = (message.headers or {}).get("Status")
                 if status is not None:
@@ -707,7 +752,8 @@ class LogStream:
             LogAway: no answer.
         """
         try:
-            answer = await self._api(f"STREAM.MSG.GET.{self.name}", {"seq": seq}, seconds)
+            what = f"STREAM.MSG.GET.{self.name}"
+            answer = await self._api(what, {"seq": seq}, seconds, is_read=True)
         except JetStreamError as error:
             if error.code == _NO_MESSAGE:
                 return None

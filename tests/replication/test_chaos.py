@@ -6,6 +6,7 @@ them is harmed at a time, and the next one only when all are well again, as the 
 
     FACETD_CHAOS_ROUNDS=300 pytest --long -s tests/replication/test_chaos.py -k for_long
     FACETD_CHAOS_ROUNDS=300 pytest --long -s tests/replication/test_chaos.py -k some_shards
+    FACETD_CHAOS_KINDS="host kill,server kill" …    only these kinds of harm
 
 Full disks need root (a small tmpfs for each of the six), clock steps libfaketime; without them
 these harms are left out, and the report says so.
@@ -46,6 +47,9 @@ from tests.waiting import wait_until
 ROUNDS = 3
 ROUNDS_LONG = int(os.environ.get("FACETD_CHAOS_ROUNDS", "300"))
 SEED = int(os.environ.get("FACETD_CHAOS_SEED", "1"))
+KINDS = tuple(filter(None, os.environ.get("FACETD_CHAOS_KINDS", "").split(",")))
+"""Kinds of harm of the long runs; empty: all."""
+NUM_SLOWEST = 5
 DISK_BYTES = 192 << 20
 HEALTHY_SECONDS = 180.0
 AFTERMATH_SECONDS = 1.0
@@ -71,6 +75,8 @@ class Chaos:
     disks: bool = False
     is_placed: bool = False
     """Whether each host holds some shards."""
+    only: tuple[str, ...] = ()
+    """Kinds of harm to do; empty: all."""
     rounds: list[tuple[str, float, float]] = field(default_factory=list)
     """Harm, begin, end."""
 
@@ -99,7 +105,7 @@ class Chaos:
             found += ["host full", "server full"]
         if self.clocks:
             found.append("host clock")
-        return found
+        return [kind for kind in found if not self.only or kind in self.only]
 
     def harm(self, kind: str) -> str:
         """Do one harm, and mend it."""
@@ -253,7 +259,13 @@ def small_disks(folders: list[Path]) -> Iterator[bool]:
 
 @contextmanager
 def chaos(
-    folder: Path, seed: int, seconds_max: float, *, is_placed: bool, **settings: str
+    folder: Path,
+    seed: int,
+    seconds_max: float,
+    *,
+    is_placed: bool,
+    only: tuple[str, ...] = (),
+    **settings: str,
 ) -> Iterator[Chaos]:
     """Start everything."""
     places = [folder / f"host-{n}" for n in range(3)] + [folder / f"nats-{n}" for n in range(3)]
@@ -282,7 +294,7 @@ def chaos(
                 }
         stack.enter_context(hosts)
         found = Chaos(
-            hosts, log, proxies, random.Random(seed), seconds_max, clocks, disks, is_placed
+            hosts, log, proxies, random.Random(seed), seconds_max, clocks, disks, is_placed, only
         )
         if not disks:
             print("NO FULL DISKS: they need root")
@@ -296,16 +308,17 @@ def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any
     acknowledged = sorted(at for writer in writers for at in writer.acknowledged_at)
     gaps = list(itertools.pairwise(acknowledged))
     pauses: dict[str, list[float]] = defaultdict(list)
-    for kind, begun_at, ended_at in found.rounds:
-        pauses[kind].append(
-            max(
-                (
-                    after - before for before, after in gaps
-                    if after > begun_at and before < ended_at + AFTERMATH_SECONDS
-                ),
-                default=0.0,
-            )
+    rounds: list[tuple[float, int, str]] = []
+    for number, (kind, begun_at, ended_at) in enumerate(found.rounds, 1):
+        pause = max(
+            (
+                after - before for before, after in gaps
+                if after > begun_at and before < ended_at + AFTERMATH_SECONDS
+            ),
+            default=0.0,
         )  # fmt: skip
+        pauses[kind].append(pause)
+        rounds.append((round(pause, 2), number, kind))
     kills = sorted(
         pause
         for kind, some in pauses.items()
@@ -323,6 +336,7 @@ def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any
         "pause_after_kill_p50_s": _quantile(kills, 0.5),
         "pause_after_kill_p99_s": _quantile(kills, 0.99),
         "pause_by_kind_max_s": {kind: round(max(some), 2) for kind, some in sorted(pauses.items())},
+        "slowest_rounds": sorted(rounds, reverse=True)[:NUM_SLOWEST],
     }
 
 
@@ -333,9 +347,17 @@ def _quantile(ascending: list[float], part: float) -> float | None:
 
 
 def run_rounds(
-    folder: Path, num_rounds: int, seed: int, seconds_max: float, *, is_placed: bool = False
+    folder: Path,
+    num_rounds: int,
+    seed: int,
+    seconds_max: float,
+    *,
+    is_placed: bool = False,
+    only: tuple[str, ...] = (),
 ) -> None:
-    with chaos(folder, seed, seconds_max, is_placed=is_placed, log_compare_seconds="45") as found:
+    with chaos(
+        folder, seed, seconds_max, is_placed=is_placed, only=only, log_compare_seconds="45"
+    ) as found:
         hosts = found.hosts
         configure(hosts.services[0])
         hosts.wait_equal()
@@ -387,13 +409,13 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_nothing_acknowledged_is_lost_for_long(tmp_path: Path) -> None:
-    run_rounds(tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0)
+    run_rounds(tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0, only=KINDS)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_nothing_acknowledged_by_hosts_that_hold_some_shards_is_lost(tmp_path: Path) -> None:
-    run_rounds(tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0, is_placed=True)
+    run_rounds(tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0, is_placed=True, only=KINDS)
 
 
 def test_a_proxy_that_is_cut_delivers_nothing(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from common.settings import SettingError
 from coordinator.replication.elections import (
     Voter,
+    can_elect,
     candidate_of,
     elections_of,
-    has_lost_leader,
     is_without_leader,
     vote_request,
 )
@@ -38,19 +38,28 @@ def test_nobody_is_asked_without_a_majority() -> None:
 def test_a_leader_that_does_not_answer_is_lost() -> None:
     found = [voter("b"), voter("c", vote="")]
     assert is_without_leader(found)
-    assert has_lost_leader(found)
+    assert not can_elect(found)
     assert candidate_of(found) == "a"
 
 
 def test_whoever_was_asked_already_gets_time() -> None:
-    assert not has_lost_leader([voter("b", vote=""), voter("c", vote="")])
-    assert not has_lost_leader([voter("b"), voter("c", state="CANDIDATE", leader="")])
+    assert can_elect([voter("b", vote=""), voter("c", vote="")])
+    stands = voter("c", state="CANDIDATE", leader="", term=8, vote="c")
+    assert can_elect([voter("b"), stands])
+    assert can_elect([voter("b", term=8, vote=""), stands])
+
+
+def test_candidates_that_have_all_voted_for_themselves_need_another_term() -> None:
+    both = [voter(id, state="CANDIDATE", leader="", term=8, vote=id) for id in ("b", "c")]
+    assert is_without_leader(both)
+    assert not can_elect(both)
+    assert can_elect([*both, voter("a", state="FOLLOWER", leader="", term=8, vote="")])
 
 
 def test_a_leader_that_was_started_again_does_not_lead() -> None:
     found = [voter("a", leader=""), voter("b"), voter("c")]
     assert is_without_leader(found)
-    assert has_lost_leader(found)
+    assert not can_elect(found)
     assert candidate_of(found) == "a"
 
 
