@@ -36,10 +36,10 @@ from msgspec import Struct
 
 from common.errors import CommandError, StorageFull
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Version of the whole layout that this program writes."""
 
-MIN_READER: Final = 2
+MIN_READER: Final = 3
 """Oldest program (by its FORMAT) that can read what this one writes."""
 
 HASH: Final = "xxh64"

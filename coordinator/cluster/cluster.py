@@ -35,7 +35,8 @@ from common.process.logs import Log
 from common.protocol.messages import Welcome
 from common.protocol.methods import CATALOG, Method
 from common.settings import SettingError
-from coordinator.cluster.catalog import Catalog, CatalogState
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
 from coordinator.cluster.shared_state import SharedState

@@ -15,7 +15,9 @@ from typing import Final
 from common import data_directory
 from common.protocol.messages import Welcome
 from common.protocol.methods import OPENING
-from coordinator.cluster.catalog import Catalog, CatalogState, read_state
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_file import read_state
+from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster, Reading, StatesInUse
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.shard_client import ShardClient

@@ -44,7 +44,9 @@ from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import BackupRequest, SnapshotSource
 from common.protocol.methods import BACKUP
-from coordinator.cluster.catalog import Catalog, Index, Restored, program_version, read_state
+from coordinator.cluster.catalog import Catalog, Index, program_version
+from coordinator.cluster.catalog_file import read_state
+from coordinator.cluster.catalog_state import Restored
 
 if TYPE_CHECKING:
     from common.limits import Limits

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
     from common.limits import Limits
-    from coordinator.cluster.catalog import Catalog, CatalogState, Index
+    from coordinator.cluster.catalog import Catalog, Index
+    from coordinator.cluster.catalog_state import CatalogState
     from coordinator.settings import Settings
 
 SECTION: Final = "keys"

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from common.errors import Unavailable
-from coordinator.cluster.catalog import Catalog, CatalogState
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.replication.applying import Applier
 from coordinator.replication.entries import CatalogChange, Kind, pack

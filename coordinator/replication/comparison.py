@@ -27,7 +27,7 @@ from common.errors import ServiceError
 from common.process.logs import Log
 from common.protocol.messages import FingerprintRequest, FingerprintResponse
 from common.protocol.methods import FINGERPRINT
-from coordinator.cluster.catalog import CatalogState
+from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.replication.entries import HostReport, IndexFingerprint

@@ -27,7 +27,8 @@ from common.data_directory import DataDirectoryError
 from common.deadline import NEVER
 from common.errors import CommandError, ServiceError
 from common.process.logs import Log
-from coordinator.cluster.catalog import Catalog, read_state
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
 from coordinator.replication.applying import Applier

@@ -54,7 +54,8 @@ from common.errors import (
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, IndexEntry
 from common.protocol.operations import Operation
-from coordinator.cluster.catalog import Catalog, CatalogState, Index
+from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.replication.applying import Applier, ReplicaStopped
 from coordinator.replication.catalog_changes import CatalogChanges

@@ -29,7 +29,8 @@ from coordinator.routes.items import refuse_unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coordinator.cluster.catalog import CatalogState, Index
+    from coordinator.cluster.catalog import Index
+    from coordinator.cluster.catalog_state import CatalogState
     from coordinator.http.request import Request
     from coordinator.http.security import Caller
     from coordinator.http.services import Services

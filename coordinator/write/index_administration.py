@@ -21,7 +21,8 @@ from common.errors import Conflict, InvalidRequest, ServiceError
 from common.limits import Limits
 from common.process.faults import fault
 from common.process.logs import Log
-from coordinator.cluster.catalog import Catalog, CatalogState, Index, Restored, StoredIndex
+from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.catalog_state import CatalogState, Restored, StoredIndex
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.curation import compile_rules
 from coordinator.write.configuration_change import changes, merged, removals

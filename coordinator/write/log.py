@@ -23,7 +23,8 @@ from common.errors import NotFound, ServiceError
 from common.protocol.messages import IndexEntry, PrepareConfiguration
 from common.protocol.methods import PREPARE
 from common.protocol.operations import Operation
-from coordinator.cluster.catalog import Catalog, CatalogState, Index
+from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
 from coordinator.write.partitioning import (

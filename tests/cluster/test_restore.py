@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import shutil
 import signal
@@ -20,6 +19,7 @@ import pytest
 
 from common.errors import NotFound
 from coordinator.cluster import snapshots
+from coordinator.cluster.catalog_file import read_state
 from tests.service import Client, Reply, Service
 from tests.waiting import wait_until
 
@@ -303,8 +303,8 @@ def wait_until_sources_are_gone(service: Service) -> None:
     """When all shards have the index, nothing names the snapshot any more."""
 
     def names_none() -> bool:
-        state = json.loads((service.data / "catalog.json").read_text())["state"]
-        return all(index.get("source") is None for index in state["indexes"])
+        state = read_state(service.data / "catalog.json")
+        return all(index.source is None for index in state.indexes)
 
     wait_until(names_none)
 

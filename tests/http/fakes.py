@@ -13,7 +13,8 @@ from common.configuration_parser import parse_configuration
 from common.errors import ServiceError
 from common.json.scan import canonical_id
 from common.placement import shard_of_id
-from coordinator.cluster.catalog import Catalog, CatalogState, Index
+from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.catalog_state import CatalogState
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics, SlowQueries
 from coordinator.http.openapi import InterfaceDocument

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from common.placement import hash_id
 from common.protocol.operations import Operation
-from coordinator.cluster.catalog import CatalogState
+from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.entries import (
     CatalogChange,
     EntryError,
