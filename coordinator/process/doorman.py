@@ -51,12 +51,15 @@ class Doorman:
     async def begin(
         self, host: str, port: int, listeners: Sequence[socket.socket] | None = None
     ) -> None:
-        """Start to listen; if that fails, the coordinator will report why.
+        """Start to listen.
 
         Args:
             host: address or name.
             port: 0: the coordinator will choose one.
             listeners: sockets that listen already, if there are any; they are closed at the end.
+
+        Raises:
+            OSError: nothing can listen there.
         """
         if listeners is not None:
             for one in listeners:
@@ -67,12 +70,11 @@ class Doorman:
             return
         if port == 0:
             return
-        with contextlib.suppress(OSError):
-            self._servers.append(
-                await asyncio.start_server(
-                    self._answer, host, port, limit=REQUEST_BYTES_MAX, reuse_address=True
-                )
+        self._servers.append(
+            await asyncio.start_server(
+                self._answer, host, port, limit=REQUEST_BYTES_MAX, reuse_address=True
             )
+        )
         asyncio.get_running_loop().add_reader(self._bell, self.end)
 
     def end(self) -> None:

@@ -60,8 +60,11 @@ FAILED_STARTS_MAX: Final = 5
 SHARD_STOP_SECONDS: Final = 3.0
 """From SIGTERM to SIGKILL, for shards; killing them loses nothing."""
 
-PORT_WAIT_SECONDS: Final = 5.0
+PORT_TAKEN_SECONDS: Final = 1.0
 """How long a start waits for a port that a previous process is about to release."""
+
+PORT_WAIT_SECONDS: Final = 5.0
+"""How long a coordinator waits for its port: the doorman, or a killed coordinator, releases it."""
 
 PORT_TRY_SECONDS: Final = 0.02
 
@@ -358,16 +361,10 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
         let_processes_find_us()
         doorman = self._doorman = Doorman()
-        seats: Seats | None = None
-        if settings.coordinators > 1:
-            seats = await self._make_seats()
-            if seats is None:
-                return 1
-        listeners = None if seats is None else seats.first_listeners()
-        await doorman.begin(settings.host, settings.port, listeners)
-        if not await self._prepare_kernels():
+        if not await self._take_port(doorman) or not await self._prepare_kernels():
             doorman.end()
             return self._status
+        seats = self._seats
         pipe, pipe_end = os.pipe()  # we keep the write end open for as long as we live
         self._fork_server = ForkServer((pipe,), self._wake.set)
         self._pipe = pipe
@@ -379,7 +376,6 @@ class Supervisor:
                 for seat in ([] if seats is None else seats.seats[1:])
             ),
         ]
-        self._seats = seats
         if settings.has_placed_shards:
             loop.add_signal_handler(signal.SIGUSR1, self._wake.set)
         for child in self._children:
@@ -402,17 +398,27 @@ class Supervisor:
         _log.info("stopped", status=self._status)
         return self._status
 
-    async def _make_seats(self) -> Seats | None:
-        """Make seats for several coordinators; wait if the port is about to be released."""
+    async def _take_port(self, doorman: Doorman) -> bool:
+        """Listen before anything is started; return False, and set the status, if that fails.
+
+        The directory is ours, so the port belongs to another program, or to a reader of a killed
+        service that is about to end.
+        """
         settings = self._settings
-        give_up_at = asyncio.get_running_loop().time() + PORT_WAIT_SECONDS
+        clock = asyncio.get_running_loop().time
+        give_up_at = clock() + PORT_TAKEN_SECONDS
         while True:
             try:
-                return Seats(settings.host, settings.port, settings.coordinators)
+                if settings.coordinators > 1:
+                    self._seats = Seats(settings.host, settings.port, settings.coordinators)
+                listeners = None if self._seats is None else self._seats.first_listeners()
+                await doorman.begin(settings.host, settings.port, listeners)
+                return True
             except OSError as error:
-                if self._is_stopping or asyncio.get_running_loop().time() >= give_up_at:
+                if self._is_stopping or clock() >= give_up_at:
                     print(f"facetd: {port_taken(settings, error)}", file=sys.stderr)
-                    return None
+                    self._status = 1
+                    return False
             await asyncio.sleep(PORT_TRY_SECONDS)
 
     def _start_coordinator(
@@ -598,8 +604,11 @@ def start_reader(pipe: int, seat: Seat) -> subprocess.Popen[bytes]:
 
 def port_taken(settings: Settings, error: OSError) -> str:
     """Describe why nothing can listen on the address."""
+    # asyncio's own text repeats the address; an unknown name has a negative number.
+    number = error.errno or 0
+    reason = os.strerror(number) if number > 0 else error.strerror or error
     return (
-        f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
+        f"cannot listen on {settings.host}:{settings.port}: {reason}; "
         "choose another --port or --host"
     )
 

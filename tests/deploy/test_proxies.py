@@ -12,16 +12,19 @@ import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 import pytest
 
+from facetd import tenant_token
 from tests.service import ROOT, Service, free_port
 from tests.waiting import wait_until
 
 PROXIES = ROOT / "deploy" / "proxy"
 HOSTS = ("search.example.org", "shop.example.org")
+BASES = (f"https://{HOSTS[0]}", f"https://{HOSTS[1]}/search")
+PAGES_ORIGIN = "https://pages.example.org"
 LOAD_ITEMS = 60_000
 
 
@@ -145,6 +148,7 @@ def proxy(
         **os.environ,
         "HOME": str(folder),
         "FACETD_ALLOWED_HOSTS": ",".join(HOSTS),
+        "FACETD_ALLOWED_ORIGINS": PAGES_ORIGIN,
         "FACETD_TRUSTED_PROXIES": "127.0.0.1",
         "FACETD_CLIENT_REQUESTS_PER_SECOND": "1",
         "FACETD_CLIENT_BURST": "40",
@@ -173,7 +177,7 @@ def _wait(proxy: Proxy, process: subprocess.Popen[bytes], log: Path) -> None:
     wait_until(answers, problem=log.read_text, ignoring=broken)
 
 
-@pytest.mark.parametrize("base", [f"https://{HOSTS[0]}", f"https://{HOSTS[1]}/search"])
+@pytest.mark.parametrize("base", BASES)
 def test_requests_of_pages(proxy: Proxy, base: str) -> None:
     origin = base.removesuffix("/search")
     headers = {"Origin": origin, "Content-Type": "application/json"}
@@ -189,7 +193,7 @@ def test_requests_of_pages(proxy: Proxy, base: str) -> None:
     assert json.loads(found.body)["results"][0]["nbHits"] == 0
 
 
-@pytest.mark.parametrize("base", [f"https://{HOSTS[0]}", f"https://{HOSTS[1]}/search"])
+@pytest.mark.parametrize("base", BASES)
 def test_pages_find_their_files_under_any_path(proxy: Proxy, base: str) -> None:
     start = proxy.ask("GET", f"{base}/")
     assert start.status == 302
@@ -239,3 +243,44 @@ def test_each_client_has_its_own_rate(proxy: Proxy) -> None:
     assert 429 in [
         proxy.ask("GET", url, headers=pretended, address="127.0.0.9").status for _ in range(3)
     ]
+
+
+def test_tenants_search_from_pages_of_another_origin(proxy: Proxy) -> None:
+    # The last test: its first key closes the service for good.
+    admin = ""
+
+    def call(method: str, path: str, body: object) -> Any:
+        headers = {"Content-Type": "application/json", "X-API-Key": admin}
+        url = f"https://{HOSTS[0]}{path}"
+        answer = proxy.ask(method, url, json.dumps(body).encode(), headers, "127.0.0.11")
+        assert answer.status // 100 == 2, answer.body
+        return json.loads(answer.body)
+
+    call("POST", "/tenants/configuration", {"aggregations": {"tenant": {}}})
+    call("POST", "/tenants/items", [{"id": one, "tenant": one % 3} for one in range(9)])
+    admin = call("POST", "/_keys", {"actions": ["search", "write", "admin"]})["key"]
+    key = call("POST", "/_keys", {"actions": ["search"]})
+    token = tenant_token(key["key"], filter="tenant = 1", indexes=["tenants"], expires_in=600)
+    query = b'{"facet_fields": ["tenant"]}'
+    page = {"Origin": PAGES_ORIGIN, "Content-Type": "application/json"}
+    allowed = {**page, "Authorization": f"Bearer {token}"}
+    urls = [f"{base}/tenants/search" for base in BASES]
+    for url in urls:
+        asked = {"Access-Control-Request-Method": "POST"}
+        preflight = proxy.ask("OPTIONS", url, None, {**page, **asked})
+        assert preflight.status == 204
+        assert preflight.headers["access-control-allow-origin"] == PAGES_ORIGIN
+        assert "X-API-Key" in preflight.headers["access-control-allow-headers"]
+        found = proxy.ask("POST", url, query, allowed)
+        assert found.headers["access-control-allow-origin"] == PAGES_ORIGIN
+        answer = json.loads(found.body)
+        assert answer["pagination"]["total"] == 3
+        buckets = answer["data"]["aggregations"]["tenant"]["buckets"]
+        assert [(one["key"], one["doc_count"]) for one in buckets if one["doc_count"]] == [("1", 3)]
+        items = f"{url.removesuffix('/search')}/items"
+        assert proxy.ask("POST", items, b"[]", allowed).status == 403
+        assert proxy.ask("POST", url, query, page).status == 401
+        stranger = {**allowed, "Origin": "https://evil.example"}
+        assert "access-control-allow-origin" not in proxy.ask("POST", url, query, stranger).headers
+    call("DELETE", f"/_keys/{key['id']}", None)
+    assert [proxy.ask("POST", url, query, allowed).status for url in urls] == [401, 401]

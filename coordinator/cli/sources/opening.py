@@ -1,4 +1,4 @@
-"""Opens a file, a URL or stdin; decompresses by the first bytes.
+"""Opens a file, a URL or stdin; decompresses by the first bytes, which must be what the name says.
 
     -                          stdin
     https://host/books.csv.gz  fetched
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import shutil
 import sys
 import tempfile
@@ -29,8 +30,10 @@ import zstandard
 from coordinator.cli.sources.source import SourceError
 
 _GZIP: Final = b"\x1f\x8b"
-_ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
-_SUFFIXES: Final = (".gz", ".zst", ".zstd", ".br")
+_ZSTANDARD: Final = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL).match
+"""A frame, or one that is skipped, as pzstd writes."""
+_MARKED_SUFFIXES: Final = (".gz", ".zst", ".zstd")
+_SUFFIXES: Final = (*_MARKED_SUFFIXES, ".br")
 PEEK_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 256 * 1024
 URL_SECONDS: Final = 60.0
@@ -54,6 +57,7 @@ class Opened:
         for suffix in _SUFFIXES:
             self.file_name = self.file_name.removesuffix(suffix)
         self._is_brotli = path.endswith(".br")
+        self._is_marked = path.endswith(_MARKED_SUFFIXES)
         self._temporary: IO[bytes] | None = None
         self._unpacked_path: Path | None = None
 
@@ -61,7 +65,8 @@ class Opened:
         """Return the decompressed bytes, from the beginning.
 
         Raises:
-            SourceError: it does not exist, or cannot be fetched.
+            SourceError: it does not exist, cannot be fetched, or is not compressed although its
+                name says so.
         """
         if self._temporary is not None:
             self._temporary.seek(0)
@@ -127,10 +132,16 @@ class Opened:
         raw: Any
         if start[:2] == _GZIP:
             raw = gzip.GzipFile(fileobj=buffered)
-        elif start == _ZSTANDARD:
+        elif _ZSTANDARD(start):
             raw = _Zstandard(buffered)
         elif self._is_brotli:
             raw = _Brotli(buffered)
+        elif self._is_marked:
+            buffered.close()
+            raise SourceError(
+                f"{self.name} is not compressed, although its name says so; plain text is read "
+                "under another name, or from stdin (-)"
+            )
         else:
             return buffered
         return _Decompressed(raw, buffered)

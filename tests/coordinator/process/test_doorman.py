@@ -69,9 +69,10 @@ async def test_connections_that_say_nothing_are_bounded(monkeypatch: pytest.Monk
     doorman.end()
 
 
-async def test_an_address_that_cannot_be_had_is_the_coordinators_matter() -> None:
+async def test_an_address_that_cannot_be_had_is_an_error() -> None:
     doorman = Doorman()
-    await doorman.begin("203.0.113.1", 1)
+    with pytest.raises(OSError, match=r"203\.0\.113\.1"):
+        await doorman.begin("203.0.113.1", 1)
     doorman.end()
     doorman.end()
 

@@ -128,16 +128,24 @@ class TestOwnership:
         assert "made with 1 shard;" in refused.stderr
         assert "facetd reshard" in refused.stderr
 
-    def test_a_port_that_is_taken_ends_the_service(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("num_coordinators", [1, 2])
+    def test_a_port_that_is_taken_is_refused_before_anything_starts(
+        self, tmp_path: Path, num_coordinators: int
+    ) -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = str(taken.getsockname()[1])
             refused = _facetd(
-                *("serve", "--port", port, "--shards", "1", "--data-dir", str(tmp_path / "data"))
+                *("serve", "--port", port, "--shards", "1", "--data-dir", str(tmp_path / "data")),
+                *("--coordinators", str(num_coordinators)),
             )
         assert refused.returncode == 1
-        assert "choose another --port" in refused.stderr
+        [line] = refused.stderr.splitlines()
+        assert line.startswith(
+            f"facetd: cannot listen on 127.0.0.1:{port}: Address already in use;"
+        )
+        assert line.endswith("choose another --port or --host")
 
     def test_an_open_address_wants_a_key(self, tmp_path: Path) -> None:
         refused = _facetd(

@@ -290,6 +290,20 @@ class TestCompression:
 
     def test_the_name_need_not_tell(self, tmp_path: Path) -> None:
         assert items_of(read(tmp_path, gzip.compress(BOOKS.encode()), "books")) == ITEMS
+        assert items_of(read(tmp_path, gzip.compress(BOOKS.encode()), "books.zst")) == ITEMS
+
+    @pytest.mark.parametrize("content", [BOOKS.encode(), b"<!doctype html>", b"", b"\x1f"])
+    @pytest.mark.parametrize("suffix", [".gz", ".zst", ".zstd"])
+    def test_plain_text_under_a_compressed_name_is_refused(
+        self, tmp_path: Path, suffix: str, content: bytes
+    ) -> None:
+        with pytest.raises(SourceError, match="is not compressed, although its name says so"):
+            read(tmp_path, content, f"books.csv{suffix}")
+
+    def test_skipped_frames_of_zstandard(self, tmp_path: Path) -> None:
+        frame = zstandard.ZstdCompressor().compress(BOOKS.encode())
+        skipped = b"\x50\x2a\x4d\x18" + (10).to_bytes(4, "little") + b"0123456789"
+        assert items_of(read(tmp_path, skipped + frame, "books.csv.zst")) == ITEMS
 
 
 class TestStdinAndAddresses:
@@ -303,6 +317,7 @@ class TestStdinAndAddresses:
     def test_an_address_is_fetched(self, tmp_path: Path) -> None:
         write(tmp_path / "books.csv.gz", gzip.compress(BOOKS.encode()))
         write(tmp_path / "books.json", json.dumps(ITEMS))
+        write(tmp_path / "plain.csv.gz", BOOKS)
         handler = functools.partial(_Quiet, directory=str(tmp_path))
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -310,6 +325,8 @@ class TestStdinAndAddresses:
             url = f"http://127.0.0.1:{server.server_address[1]}"
             assert items_of(formats.read(f"{url}/books.csv.gz?x=1", ReadOptions())) == ITEMS
             assert items_of(formats.read(f"{url}/books.json", ReadOptions())) == ITEMS
+            with pytest.raises(SourceError, match="is not compressed, although"):
+                formats.read(f"{url}/plain.csv.gz?x=1", ReadOptions())
             with pytest.raises(SourceError, match="answers 404"):
                 formats.read(f"{url}/none.csv", ReadOptions())
         finally:
