@@ -580,6 +580,8 @@ def page_of_buckets(
 
     Cost: O(values) in a kernel, plus O(page) texts; orders by key sort all values once.
     """
+    if accepts is not None and not accepts.any():
+        return []
     accepts = _as_long_as(accepts, merged)
     counts = _accepted(merged.counts, accepts)
     chosen = _chosen(values, merged, selected, order, accepts) if selected else _NONE_CHOSEN

@@ -9,16 +9,17 @@ Every count is of the items that pass the filters, the key's among them; nothing
 is suggested. If nothing matches as typed, typos are forgiven.
 
 Cost: two round trips. Facets are looked up in the coordinator's own numbering; whole texts come
-from a search for the best items, and words of the vocabulary (`near_terms`) along with it. Only
-what is shown is counted: a whole text or a frequent search that has no items is rare, and makes
-room for the next.
+from a search for the best items, and words of the vocabulary (`near_terms`) along with it. Only as
+many items as suggestions are read, and more only if these have too few different texts. Only what
+is shown is counted: a whole text or a frequent search that has no items is rare, and makes room for
+the next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress, zip_longest
 from typing import Any, Final
 
@@ -48,9 +49,37 @@ from coordinator.read.spelling import Spelling, respelt
 _COUNTED_WORDS_MAX: Final = 16
 """Longer texts are not suggested."""
 _MORE: Final = 2
-"""Candidates per wanted suggestion: some may be duplicates, or have no items."""
+"""Candidates per wanted suggestion, if those first found do not suffice: some may be duplicates."""
 _UNCOUNTED: Final = -1
 """Count of a suggestion that is not known yet."""
+
+
+class _Sources(Struct, frozen=True):
+    """What may be suggested, by source, the best first."""
+
+    searches: list[Suggestion]
+    texts: list[Suggestion]
+    values: list[Suggestion]
+    words: list[Suggestion]
+
+
+class _Texts(Struct, frozen=True):
+    """Whole texts of the best items."""
+
+    found: list[Suggestion]
+    search: SearchParameters | None
+    """The search that found the items; None if there are no more."""
+
+
+class _Counted(Struct, frozen=True):
+    """What is known about texts."""
+
+    counts: dict[str, int]
+    words: dict[str, tuple[str, ...]]
+    """Folded."""
+
+
+_NO_TEXTS: Final = _Texts([], None)
 
 
 class _Typed(Struct, frozen=True):
@@ -102,9 +131,17 @@ class Suggestions:
                 self._texts_and_words(scope, search, typed, size),
                 self._values(scope, search, typed, size),
             )
-            searches = await self._searches(index, search)
-            by_source = (searches[: _MORE * size], texts, values, words)
-            return SuggestionPage(await self._counted(scope, by_source, size), horizon)
+            searches = (await self._searches(index, search))[: _MORE * size]
+            sources = _Sources(searches, texts.found, values, words)
+            counted = _Counted({}, {})
+            listed, lacks_texts = await self._listed(scope, sources, size, counted)
+            if lacks_texts and texts.search is not None:
+                all_items = structs.replace(texts.search, per_page=_MORE * size)
+                items, _ = await self._items(scope, all_items)
+                found = list(self._whole_texts(scope, items, typed))
+                sources = structs.replace(sources, texts=found)
+                listed, _ = await self._listed(scope, sources, size, counted)
+            return SuggestionPage(listed, horizon)
 
     def _typed(self, text: str) -> _Typed | None:
         """Return the typed text; None where words are quoted or excluded, or there are none."""
@@ -113,37 +150,41 @@ class Suggestions:
 
     async def _texts_and_words(
         self, scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
-    ) -> tuple[list[Suggestion], list[Suggestion]]:
+    ) -> tuple[_Texts, list[Suggestion]]:
         """Return whole texts of the best items, and the last word completed."""
         completion = None if typed is None else self._completion(scope, typed, size)
         best = _best_items(scope, search, typed, size)
         if best is None:
-            return [], await self._words(scope, typed, size, completion)
+            return _NO_TEXTS, await self._words(scope, typed, size, completion)
         items, parts = await self._items(scope, best, completion)
         if items or typed is None:
             words = await self._words(scope, typed, size, completion, parts)
         else:
+            best = structs.replace(best, typo="auto")
             (items, _), words = await asyncio.gather(
-                self._items(scope, structs.replace(best, typo="auto")),
-                self._words(scope, typed, size, completion, parts),
+                self._items(scope, best), self._words(scope, typed, size, completion, parts)
             )
-        return list(self._whole_texts(scope, items, typed)), words
+        found = list(self._whole_texts(scope, items, typed))
+        return _Texts(found, best if len(items) == best.per_page else None), words
 
-    async def _counted(
-        self, scope: Scope, by_source: Sequence[Sequence[Suggestion]], size: int
-    ) -> list[Suggestion]:
-        """Return the best of each source in turn, with counts; none without items."""
-        counts: dict[str, int] = {}
-        words: dict[str, tuple[str, ...]] = {}
+    async def _listed(
+        self, scope: Scope, sources: _Sources, size: int, counted: _Counted
+    ) -> tuple[list[Suggestion], bool]:
+        """Return the best of each source in turn, with counts; none without items.
+
+        And whether more whole texts could change the list.
+        """
+        counts, words = counted.counts, counted.words
         while True:
-            listed = list(self._in_turn(by_source, size, words))
+            sources = _having_items(sources, counts)
+            listed, num_rows = self._in_turn(sources, size, words)
             unknown = [one.text for one in listed if one.count == _UNCOUNTED]
             unknown = [text for text in unknown if text not in counts]
             if not unknown:
                 return [
                     structs.replace(one, count=counts[one.text]) if one.count == _UNCOUNTED else one
                     for one in listed
-                ]
+                ], len(listed) < size or num_rows > len(sources.texts)
             counts.update(
                 zip(
                     unknown,
@@ -151,10 +192,6 @@ class Suggestions:
                     strict=True,
                 )
             )
-            by_source = [
-                [one for one in source if one.count != _UNCOUNTED or counts.get(one.text) != 0]
-                for source in by_source
-            ]
 
     async def _counts(self, scope: Scope, texts: Sequence[tuple[str, ...]]) -> list[int]:
         """Return how many items have all words of each text; 0 of one with none or too many."""
@@ -164,24 +201,25 @@ class Suggestions:
         return [next(counts) if is_one else 0 for is_one in is_counted]
 
     def _in_turn(
-        self,
-        by_source: Sequence[Sequence[Suggestion]],
-        size: int,
-        words: dict[str, tuple[str, ...]],
-    ) -> Iterator[Suggestion]:
-        """Yield the best of each source in turn, each text once; remember their folded words."""
-        seen: set[tuple[str, ...]] = set()
-        for row in zip_longest(*by_source):
+        self, sources: _Sources, size: int, words: dict[str, tuple[str, ...]]
+    ) -> tuple[list[Suggestion], int]:
+        """Return the best of each source in turn, each text once; remember their folded words.
+
+        And how many of each source were looked at.
+        """
+        listed: dict[tuple[str, ...], Suggestion] = {}
+        num_rows = 0
+        for num_rows, row in enumerate(zip_longest(*structs.astuple(sources)), 1):
             for one in row:
-                if one is None or len(seen) == size:
+                if one is None:
                     continue
                 if one.text not in words:
                     tokens = self._analyzer.tokenize(one.text)
                     words[one.text] = tuple([token.text for token in tokens])
-                folded = words[one.text] or (one.text,)
-                if folded not in seen:
-                    seen.add(folded)
-                    yield one
+                listed.setdefault(words[one.text] or (one.text,), one)
+                if len(listed) == size:
+                    return list(listed.values()), num_rows
+        return list(listed.values()), num_rows
 
     # --- words
 
@@ -324,6 +362,16 @@ class Suggestions:
         return [Suggestion(text, "search", _UNCOUNTED) for text in listed]
 
 
+def _having_items(sources: _Sources, counts: Mapping[str, int]) -> _Sources:
+    """Leave out what is known to have no items."""
+    return _Sources(
+        *[
+            [one for one in source if one.count != _UNCOUNTED or counts.get(one.text) != 0]
+            for source in structs.astuple(sources)
+        ]
+    )
+
+
 def _narrowing(scope: Scope, search: SearchParameters) -> SearchParameters:
     """Return a search for the items that count, without hits."""
     return structs.replace(
@@ -354,7 +402,7 @@ def _best_items(
         match="all",
         typo=0,
         search_fields=tuple(SearchableField(name, 1.0) for name in settings.fields),
-        per_page=_MORE * size,
+        per_page=size,
     )
     if settings.popularity is None:
         return found

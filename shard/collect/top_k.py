@@ -614,15 +614,14 @@ class _Order:
         Scores break its ties, so all documents that tie with the k-th are among them.
         """
         assert matches.scorer is not None
-        docs = matches.docs
         column = self._columns.get((0, ordinal))
+        first = matches
         if column is not None and matches.count > k:
             first, _ = self._first_by_walk(ordinal, matches, k)
-            if first is matches:
-                keys = _FieldLevel(column, docs, self._request.sort[0]).keys(None)
-                docs = docs[keys <= _kth_smallest(keys, k)]
-            else:
-                docs = first.docs
+        docs = first.docs
+        if column is not None and first is matches and matches.count > k:
+            keys = _FieldLevel(column, docs, self._request.sort[0]).keys(None)
+            docs = docs[keys <= _kth_smallest(keys, k)]
         return Matches(matches.view, docs=docs, scores=matches.scorer(docs))
 
     def _first_by_walk(self, ordinal: int, matches: Matches, k: int) -> tuple[Matches, bool]:

@@ -400,17 +400,23 @@ class Evaluation:
 
     # --- combining clauses
 
-    def match_all(self, allowed: NDArray[np.uint64]) -> _Scored:
+    def match_all(
+        self, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None = None
+    ) -> _Scored:
         """Return the documents that every clause matches, rarest clause first.
 
         Single-term clauses are read together, when the first of them is due.
+
+        Args:
+            allowed: bitset of documents; empty: all.
+            among: the only documents to look at, ascending (`allowed` is then ignored); or None.
         """
         if not self.query.clauses:
-            return self.match_anything(allowed)
+            return self.match_anything(allowed, among)
         together = [one.single for one in self.readings if one.single is not None]
         result: _Scored | None = None
         for scored, single, _ in self.readings:
-            candidates = None if result is None else result.docs
+            candidates = among if result is None else result.docs
             if single is None:
                 more = self.score(scored.clause, scored.weights, allowed, candidates)
             elif together:
@@ -468,22 +474,30 @@ class Evaluation:
         add_docs(marked, found.docs)
         return marked
 
-    def match_anything(self, allowed: NDArray[np.uint64]) -> _Scored:
-        """Return all allowed documents: the result of a query that only excludes."""
-        num_docs = self.index.num_docs
-        docs: NDArray[np.uint32] = (
-            self._listed(allowed) if len(allowed) else np.arange(num_docs, dtype=np.uint32)
-        )
+    def match_anything(
+        self, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None
+    ) -> _Scored:
+        """Return all documents to look at: the result of a query that only excludes."""
+        docs = among
+        if docs is None and len(allowed):
+            docs = self._listed(allowed)
+        if docs is None:
+            docs = np.arange(self.index.num_docs, dtype=np.uint32)
         return _Scored(docs, np.zeros(len(docs), np.int64), np.zeros(len(docs), np.uint8))
 
-    def match_some(self, allowed: NDArray[np.uint64]) -> tuple[_Scored, NDArray[np.uint16]]:
-        """Return the documents that enough clauses match, and how many clauses each matches."""
+    def match_some(
+        self, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None = None
+    ) -> tuple[_Scored, NDArray[np.uint16]]:
+        """Return the documents that enough clauses match, and how many clauses each matches.
+
+        The arguments are those of `match_all`.
+        """
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         touched = empty_bitset(self.index.num_docs)
         cells = _ClauseCells(scratch.scores, scratch.counts, touched)
         for i, scored in enumerate(self.query.clauses):
-            found = self.score(scored.clause, scored.weights, allowed, None)
+            found = self.score(scored.clause, scored.weights, allowed, among)
             _add_clause(found, i if self.query.is_leading else -1, cells)
         docs, scores, counts = _take_cells(self._listed(touched), self.query.required, cells)
         return _Scored(docs, scores, np.zeros(len(docs), np.uint8)), counts

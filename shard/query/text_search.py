@@ -89,8 +89,7 @@ def match_text(
     if len(docs) == 0:
         return match
     # Few documents: score all of them, whether they are among the best or not.
-    only = bitset_of(docs, view.segment.num_docs)
-    docs, totals = _rank(evaluation, *_match(evaluation, only), None)
+    docs, totals = _rank(evaluation, *_match(evaluation, NO_BITS, docs), None)
     scores = (totals + prepared.whole_bonus) / SCORE_UNIT
     assert match.ranked.scores is not None, "ranked documents have scores"
     is_other = np.isin(match.ranked.docs, docs, invert=True)
@@ -98,6 +97,28 @@ def match_text(
     scores = np.concatenate((match.ranked.scores[is_other], scores))
     order = np.argsort(docs)
     return TextMatch(match.found, Matches(view, docs=docs[order], scores=scores[order]))
+
+
+def score_docs(
+    view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return the scores of some documents (ascending) that match, reading little else.
+
+    Args:
+        view: the segment.
+        prepared: the query.
+        docs: some of those that `match_text` finds.
+    """
+    evaluation = Evaluation(view.segment, prepared)
+    found, totals = _rank(evaluation, *_match(evaluation, NO_BITS, docs), None)
+    assert len(found) == len(docs), "all of them match"
+    whole = prepared.query.whole
+    if whole and len(docs):
+        among = bitset_of(docs, view.segment.num_docs)
+        have_bonus = whole_docs(view.segment, whole, evaluation.fields, among)
+        totals = totals + prepared.whole_bonus * np.isin(docs, have_bonus)
+    scores: NDArray[np.float64] = totals / SCORE_UNIT
+    return scores
 
 
 def _match_words(
@@ -190,18 +211,23 @@ def _all_of_one(
 
 
 def _match(
-    evaluation: Evaluation, allowed: NDArray[np.uint64]
+    evaluation: Evaluation,
+    allowed: NDArray[np.uint64],
+    among: NDArray[np.uint32] | None = None,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the documents that match and their scores without proximity, in units of 2^-32."""
+    """Return the documents that match and their scores without proximity, in units of 2^-32.
+
+    The arguments are those of `Evaluation.match_all`.
+    """
     prepared = evaluation.prepared
     if prepared.needs_all:
-        result = evaluation.match_all(allowed)
+        result = evaluation.match_all(allowed, among)
         totals = result.scores
         if not evaluation.has_one_tier:
             ranks = prepared.ranks
             totals = totals + prepared.step * (ranks[prepared.worst_tier] - ranks[result.tiers])
     else:
-        result, counts = evaluation.match_some(allowed)
+        result, counts = evaluation.match_some(allowed, among)
         totals = result.scores
         if prepared.query.is_leading:
             totals = totals + prepared.step * (counts.astype(np.int64) - 1)

@@ -78,7 +78,7 @@ from shard.query.prepared import PreparedQuery
 from shard.query.spacings import cut_freqs, cut_freqs_among, spacing_freq, spacing_freq_among
 from shard.query.statistics import doc_freqs, field_statistics, freqs_of_near_words
 from shard.query.text_cost import is_slow_text, num_matches_max, words_of
-from shard.query.text_search import match_text
+from shard.query.text_search import match_text, score_docs
 from shard.query.visible import (
     Visible,
     visible_doc_freqs,
@@ -87,7 +87,6 @@ from shard.query.visible import (
 )
 from shard.query.whole_fields import whole_freq, whole_freq_among
 from shard.read.highlight import mark_documents
-from shard.segment.doc_sets import bitset_of
 from shard.segment.external_ids import find_live, is_item_of, shown_id_of
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.sort_columns import needs_column
@@ -494,13 +493,10 @@ def _score(
 ) -> NDArray[np.float64]:
     """Return the scores of some matches of a segment, ascending."""
     try:
-        allowed = bitset_of(docs, view.segment.num_docs)
-        scores = match_text(view, prepared, allowed, None).ranked.scores
+        return score_docs(view, prepared, docs)
     except BaseException:
         SCRATCH.counts = np.zeros(0, np.uint16)  # as in `_match`
         raise
-    assert scores is not None, "matches of a query"
-    return scores
 
 
 def _at_least(matches: Matches, min_score: float) -> Matches:

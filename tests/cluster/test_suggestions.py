@@ -209,6 +209,24 @@ def test_a_text_that_cannot_be_counted_makes_room_for_the_next(services: Service
     index.client.close()
 
 
+def test_items_with_the_same_text_make_room_for_others(services: Services) -> None:
+    index = Index(services(2).client(), "same-texts")
+    index.configure({"suggestions": {"fields": ["title"], "facets": [], "popularity": "sold"}})
+    titles = ["lamp"] * 3 + ["Lamp"] * 2 + ["lamp one", "lamp two", "lamp three"]
+    index.put([{"id": i, "title": one, "sold": -i} for i, one in enumerate(titles)])
+
+    suggestions = suggested(index, query="lamp", size=4)["data"]["suggestions"]
+
+    assert [(one["text"], one["count"]) for one in suggestions] == [
+        ("lamp", 8),
+        ("lamp one", 1),
+        ("lamp two", 1),
+        ("lamp three", 1),
+    ]
+    index.client.delete(index.path)
+    index.client.close()
+
+
 def test_quoted_and_excluded_words_are_not_guessed_at(index: Index) -> None:
     assert suggested(index, query='"tom ha')["data"]["suggestions"] == []
     assert suggested(index, query="tom -ha")["data"]["suggestions"] == []

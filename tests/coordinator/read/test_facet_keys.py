@@ -59,6 +59,16 @@ def test_words_match_beginnings_of_words(key_query: str, keys: list[str]) -> Non
     assert found(None, key_query) == keys
 
 
+def test_words_with_the_same_letters_before_their_digits_have_the_same_typos() -> None:
+    values = FacetValues(1)
+    values.extend(0, 1, 0, ["Model12", "Model345 new", "Medal7", "Model", "345"])
+
+    accepted = accepted_keys(values, ANALYZER, None, "modle")
+
+    assert accepted is not None
+    assert accepted.tolist() == [True, True, False, True, False]
+
+
 def naive_distance(word: str, other: str) -> int:
     table = {(-1, -1): 0}
     for i in range(len(word)):

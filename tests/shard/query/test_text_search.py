@@ -25,7 +25,7 @@ from shard.query.explanation import explain_score
 from shard.query.prepared import PreparedQuery, proximity_pairs, tier_step, tiers_of
 from shard.query.proximity import CHAIN_MAX, WINDOW
 from shard.query.statistics import doc_freqs, field_statistics
-from shard.query.text_search import match_text
+from shard.query.text_search import match_text, score_docs
 from shard.segment import bitset_postings as dense_lists
 from shard.segment import prefix_lists
 from shard.segment.doc_sets import full_bitset
@@ -486,6 +486,22 @@ def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
     renumbered = [i for i, one in enumerate(is_live) if one]
     assert docs == [renumbered[doc] for doc in match.found.docs.tolist()]
     assert scores == scores_of(match)
+
+
+@given(ITEMS, queries(), LISTS, st.integers(0, 2**10))
+def test_some_hits_score_what_they_score_among_all(
+    items: list[dict[str, Any]], shape: dict[str, Any], lists: Lists, mask: int
+) -> None:
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry, lists))
+    prepared = PreparedQuery(make_query(shape, [view], [registry], len(items)), registry, ENGLISH)
+    everything = match_text(view, prepared, None, None)
+    is_picked = np.array([mask >> doc & 1 for doc in everything.found.docs.tolist()], np.bool_)
+
+    scores = score_docs(view, prepared, everything.ranked.docs[is_picked])
+
+    assert everything.ranked.scores is not None
+    assert scores.tolist() == everything.ranked.scores[is_picked].tolist()
 
 
 @given(ITEMS, queries(), LISTS, st.integers(0, 4), st.integers(0, 2**10))
