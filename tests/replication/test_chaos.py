@@ -331,6 +331,7 @@ def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any
         "acknowledged": len(acknowledged),
         "reads": reader.num_read,
         "reads_failed": len(reader.failures),
+        "first_failures": reader.failures[:3],
         "pause_max_s": round(max((after - before for before, after in gaps), default=0), 2),
         "kills": len(kills),
         "pause_after_kill_p50_s": _quantile(kills, 0.5),
