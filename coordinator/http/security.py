@@ -374,13 +374,23 @@ def check_address(settings: Settings, catalog: Catalog) -> None:
     Raises:
         UnsafeAddress: the address is not loopback, no key exists, and --insecure is not set.
     """
-    if is_loopback(settings.host) or settings.insecure or catalog.section(SECTION):
+    if not is_open_to_all(settings, catalog):
         return
+    how = (
+        "on a host that listens on 127.0.0.1; all hosts know it then"
+        if settings.log_url
+        else f"--data-dir {settings.data_dir}"
+    )
     raise UnsafeAddress(
         f"listening on {settings.host} lets everybody on the network read and change everything; "
-        "create an API key first (facetd keys create --action admin --data-dir "
-        f"{settings.data_dir}), listen on 127.0.0.1, or say --insecure"
+        f"create an API key first (facetd keys create --action admin {how}), listen on 127.0.0.1, "
+        "or say --insecure"
     )
+
+
+def is_open_to_all(settings: Settings, catalog: Catalog) -> bool:
+    """Return whether others could do anything: the address is not loopback, and no key exists."""
+    return not (is_loopback(settings.host) or settings.insecure or catalog.section(SECTION))
 
 
 # --- keys -------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from coordinator.cluster.shared_state import SharedState
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.exchange import Inbox
 from coordinator.http.reports import Reports
-from coordinator.http.security import UnsafeAddress
+from coordinator.http.security import UnsafeAddress, is_open_to_all
 from coordinator.http.services import Services
 from coordinator.process.doorman import ring
 from coordinator.process.seats import Seat
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 MISSED_SECONDS: Final = 5.0
 """Time after which shards to be started elsewhere are reported as missing."""
+
+KEYS_SECONDS: Final = 0.05
+"""Between two looks for an API key that comes with the log."""
 
 _log = Log("coordinator")
 
@@ -135,6 +138,8 @@ async def _run(
     if shared is not None:
         shared.start(services.administration)
     try:
+        if shared is not None:
+            await _take_keys(shared, settings, catalog, stop)
         if bell is not None:
             ring(bell)
         port = await _listen(app, settings, seat)
@@ -165,6 +170,20 @@ async def _run(
             await shared.stop()
         await cluster.stop()
     return 0
+
+
+async def _take_keys(
+    shared: Replica, settings: Settings, catalog: Catalog, stop: asyncio.Event
+) -> None:
+    """Return once an API key has come with the log, or this host has all that is in it.
+
+    Without a key nobody else may reach a host, and one that was empty learns the keys of all hosts
+    from the log.
+    """
+    while is_open_to_all(settings, catalog) and shared.log.is_withheld and not stop.is_set():
+        if shared.log.why_stopped:
+            break
+        await asyncio.sleep(KEYS_SECONDS)
 
 
 def held_here(settings: Settings) -> tuple[int, ...] | None:

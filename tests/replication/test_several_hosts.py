@@ -98,3 +98,40 @@ def test_a_log_that_may_lose_writes_is_refused(tmp_path: Path) -> None:
         line = service.log().splitlines()[-1]
         assert line.startswith("facetd: the log may lose what it has confirmed")
         assert "sync_interval: always" in line
+
+
+def test_an_empty_host_that_others_may_reach_takes_the_keys_from_the_log(
+    tmp_path: Path, log: SharedLogServers
+) -> None:
+    hosts = Hosts(tmp_path, log, (1, 1))
+    first, second = hosts.services
+    second.arguments += ("--host", "0.0.0.0")
+    try:
+        first.start()
+        client = first.client()
+        key = client.post("/_keys", {"actions": ["admin"]}).json["key"]
+        client.close()
+        assert first.terminate() == 0  # so the second finds no host, only the log
+        second.start()
+        client = second.client()
+        assert client.get("/_keys").status == 401
+        assert client.request("GET", "/_keys", headers={"x-api-key": key}).status == 200
+        client.close()
+    finally:
+        for service in hosts.services:
+            service.kill_all()
+
+
+def test_hosts_without_any_key_are_not_open_to_the_network(
+    tmp_path: Path, log: SharedLogServers
+) -> None:
+    hosts = Hosts(tmp_path, log, (1,))
+    service = hosts.services[0]
+    service.arguments += ("--host", "0.0.0.0")
+    try:
+        service.start(wait=False)
+        assert service.process is not None
+        assert service.process.wait(60) == 1
+        assert "on a host that listens on 127.0.0.1; all hosts know it then" in service.log()
+    finally:
+        service.kill_all()
