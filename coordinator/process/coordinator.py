@@ -177,8 +177,8 @@ async def _take_keys(
 ) -> None:
     """Return once an API key has come with the log, or this host has all that is in it.
 
-    Without a key nobody else may reach a host, and one that was empty learns the keys of all hosts
-    from the log.
+    Without a key, a host must not listen for others; one that was empty learns the keys of all
+    hosts from the log.
     """
     while is_open_to_all(settings, catalog) and shared.log.is_withheld and not stop.is_set():
         if shared.log.why_stopped:

@@ -244,7 +244,10 @@ def test_a_host_that_is_gone_is_known_until_it_is_removed(hosts: Hosts) -> None:
     status = cluster_command(first, "status")
     assert status.returncode == 1
     assert f"host {name} has not answered" in status.stdout
-    added = cluster_command(first, "add", "d", "--server")
+    added = cluster_command(first, "add", "d:3100", "--server")
+    assert "http://d:3100/_ready" in added.stdout
+    assert "nats://d:4222" in added.stdout
+    assert "accounts { $SYS" in added.stdout
     assert "facetd serve --log nats://127.0.0.1" in added.stdout
     assert "server_name: d" in added.stdout
     moved = cluster_command(first, "move", name, "d")
