@@ -24,8 +24,13 @@ export function isIsoDate(value) {
   return typeof value === "string" && ISO_DATE.test(value);
 }
 
-/** Bins of equal width for numbers between min and max; `isWhole` keeps integers' edges whole. */
+/**
+ * Bins of equal width for numbers between min and max; `isWhole` keeps integers' edges whole. Edges
+ * are BigInt if min or max is: such integers are not exact as numbers.
+ */
 export function linearBins({ min, max, isWhole }) {
+  if (typeof min === "bigint" || typeof max === "bigint")
+    return pair(bigEdges(BigInt(min), BigInt(max)));
   if (!Number.isFinite(min) || !Number.isFinite(max)) return [];
   if (min === max) return pair([min, isWhole ? min + 1 : min + Math.abs(min || 1)]);
   return pair(linearEdges(min, max, isWhole));
@@ -52,6 +57,16 @@ function linearEdges(min, max, isWhole) {
   const first = Math.floor(min / step);
   const last = Math.floor(max / step) + 1;
   return Array.from({ length: last - first + 1 }, (_, position) => tidy((first + position) * step));
+}
+
+function bigEdges(min, max) {
+  if (min === max) return [min, min + 1n];
+  const rough = (max - min - 1n) / BigInt(BINS_MAX) + 1n;
+  const magnitude = 10n ** BigInt(String(rough).length - 1);
+  const step = [1n, 2n, 5n, 10n].map((factor) => factor * magnitude).find((one) => one >= rough);
+  const edges = [min - (((min % step) + step) % step)];
+  while (edges.at(-1) <= max) edges.push(edges.at(-1) + step);
+  return edges;
 }
 
 function logEdges(min, max) {
@@ -113,6 +128,11 @@ function nextDate(date, { unit, count }) {
 
 function isoDay(date) {
   return date.toISOString().slice(0, 10);
+}
+
+/** An integer moved by a whole number. */
+export function shiftWhole(number, by) {
+  return typeof number === "bigint" ? number + BigInt(by) : number + by;
 }
 
 /** The day after (or, with -1, before) an ISO day. */

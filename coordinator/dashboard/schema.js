@@ -77,7 +77,7 @@ function facetOf(field, options, { kinds, items: itemCount }, items) {
     isConjunctive: options.conjunction !== false,
     size: options.size,
     isNumeric: kinds.length > 0 && kinds.every((kind) => NUMBER_KINDS.has(kind)),
-    isWhole: !kinds.includes("float") && seen.every(Number.isInteger),
+    isWhole: !kinds.includes("float") && seen.every(isInteger),
     isDate: seen.length > 0 && seen.every(isIsoDate),
     isHistogram: false,
     isMultiple: items.some((item) => Array.isArray(valueAt(item, field))),
@@ -151,14 +151,20 @@ async function loadNumberBins(index, facet, signal) {
     valueInOrder(index, facet.field, { order: "asc" }, signal),
     valueInOrder(index, facet.field, { order: "desc" }, signal),
   ]);
-  facet.isWhole &&= Number.isInteger(min) && Number.isInteger(max);
-  facet.bins = linearBins({ min, max, isWhole: facet.isWhole });
+  facet.isWhole &&= isInteger(min) && isInteger(max);
+  const edge = (end) => (facet.isWhole || typeof end !== "bigint" ? end : Number(end));
+  facet.bins = linearBins({ min: edge(min), max: edge(max), isWhole: facet.isWhole });
   if (facet.bins.length === 0) return;
   const request = { per_page: 0, facet_fields: [], facet_ranges: { [facet.field]: facet.bins } };
   const { answer } = await search(index, request, signal);
   const counts = answer.data.ranges[facet.field].map((range) => range.doc_count);
   facet.isLogarithmic = hasLongTail({ min, max }, counts);
   if (facet.isLogarithmic) facet.bins = logBins({ min, max });
+}
+
+/** Whether a value is an integer; those beyond 2^53 are BigInt. */
+function isInteger(value) {
+  return typeof value === "bigint" || Number.isInteger(value);
 }
 
 async function loadDateBins(index, facet, signal) {

@@ -148,7 +148,7 @@ function readChoice(choice, kind, value) {
   if (kind === "find") return { find: value };
   if (kind === "box") return { box: readBox(value) };
   const [low, high = ""] = value.split("..");
-  return { low: readBound(low), high: readBound(high) };
+  return { low: boundOf(low), high: boundOf(high) };
 }
 
 function readBox(text) {
@@ -158,9 +158,12 @@ function readBox(text) {
   return isBox && top <= 90 && bottom >= -90 && right <= 180 && left >= -180 ? sides : null;
 }
 
-function readBound(text) {
+/** The end of a range as a number (BigInt where a number would be rounded) or text; "" is open. */
+export function boundOf(text) {
   if (text === "") return null;
-  return Number.isFinite(Number(text)) ? Number(text) : text;
+  const number = Number(text);
+  if (!Number.isFinite(number)) return text;
+  return /^-?\d+$/.test(text) && !Number.isSafeInteger(number) ? BigInt(text) : number;
 }
 
 export function writeState(state) {

@@ -10,6 +10,7 @@ import pytest
 
 from tests.dashboard.conftest import Service, violations
 
+FIRST_SERIAL = 2**53 + 1
 MOVE_MS_MAX = 4.0
 ROUNDS_MAX = 3
 
@@ -34,6 +35,13 @@ def wares(browser: Any, service: Service) -> None:
         "hierarchies": {"kind": {"path": "path", "separator": " > "}},
     }
     service.make_index("brushed", configuration, items)
+
+
+@pytest.fixture(scope="module")
+def large_numbers(wares: None, service: Service) -> None:
+    """An index `large` whose serial numbers are beyond what JavaScript's numbers can tell apart."""
+    items = [{"id": n, "serial": FIRST_SERIAL + n} for n in range(1000)]
+    service.make_index("large", {"aggregations": {"serial": {}}}, items)
 
 
 def section(page: Any, title: str) -> Any:
@@ -99,6 +107,32 @@ def test_a_brush_moves_without_a_request(
     assert len(requests) >= 1
     page.reload()
     expect(page.locator(".total")).to_have_text(f"{expected['pagination']['total']} items")
+
+
+def test_ends_of_ranges_keep_every_digit(
+    page: Any, service: Service, expect: Any, large_numbers: None
+) -> None:
+    low, high = FIRST_SERIAL + 100, FIRST_SERIAL + 301
+    page.goto(f"/dashboard/large?range.serial={low}..{high}")
+    expect(page.locator(".total")).to_have_text("201 items")
+    serial = section(page, "Serial")
+    expect(serial.get_by_label("Serial from")).to_have_value(str(low))
+    expect(serial.get_by_label("Serial to")).to_have_value(str(high - 1))
+    expect(page.get_by_text(f"Serial: {low:,} – {high - 1:,}")).to_be_visible()
+    serial.get_by_label("Serial to").fill(str(low))
+    serial.get_by_label("Serial to").press("Enter")
+    expect(page.locator(".total")).to_have_text("1 item")
+    page.wait_for_url(f"**range.serial={low}..{low + 1}*")
+    page.reload()
+    expect(page.locator(".total")).to_have_text("1 item")
+    serial.get_by_role("button", name="Clear the range of Serial").click()
+    expect(page.locator(".total")).to_have_text("1,000 items")
+    assert sum(bars(page, "Serial")) == 1000
+    serial.get_by_role("slider").first.press("ArrowRight")
+    page.wait_for_url("**range.serial=*")
+    edge = int(page.url.partition("range.serial=")[2].partition("..")[0])
+    assert FIRST_SERIAL < edge < FIRST_SERIAL + 1000
+    expect(page.locator(".total")).to_have_text(f"{FIRST_SERIAL + 1000 - edge} items")
 
 
 def test_keys_move_a_brush_without_a_request(page: Any, service: Service, expect: Any) -> None:

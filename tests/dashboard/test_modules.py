@@ -25,6 +25,7 @@ def test_state_survives_the_url(run: Any) -> None:
     url = (
         "?q=a+%26+b&sort=x.y%3Adesc&page=3&per_page=50&view=json&explain=1&partial=1"
         "&is.f=1&is.f=%3D&not.f=2&range.f=1..2.5&join.f=any&at.f=4&find.f=q"
+        "&range.g=-9007199254740993..18446744073709551615"
     )
     assert run("state.js", "return m.writeState(m.readState(x))", url) == url
 

@@ -7,9 +7,9 @@
  * moves, all other facets show what they will have, without a request.
  */
 
-import { shiftDay } from "../bins.js";
+import { shiftDay, shiftWhole } from "../bins.js";
 import { compact, count, plainNumber } from "../format.js";
-import { choiceOf, withChoice } from "../state.js";
+import { boundOf, choiceOf, withChoice } from "../state.js";
 import { button, h, setVariables, svg } from "./dom.js";
 
 const PLOT_HEIGHT = 64;
@@ -90,13 +90,13 @@ export function createHistogram(facet, { apply, prepareBrush, moveBrush }) {
 
   function labelOf(value) {
     if (facet.isDate) return hasYears ? String(Number(value.slice(0, 4))) : value;
-    return Math.abs(value) >= 10000 ? compact(value) : plainNumber(value);
+    return value >= 10000 || value <= -10000 ? compact(value) : plainNumber(value);
   }
 
   /** The last value inside an open end, where that can be said: 2000 (exclusive) -> 1999. */
   function endOf(edge) {
     if (facet.isDate) return shiftDay(edge, -1);
-    return facet.isWhole ? edge - 1 : edge;
+    return facet.isWhole ? shiftWhole(edge, -1) : edge;
   }
 
   const edgeValue = (edge) => (edge < bins.length ? bins[edge].from : bins.at(-1).to);
@@ -108,7 +108,8 @@ export function createHistogram(facet, { apply, prepareBrush, moveBrush }) {
     if (place < 0) return bins.length;
     if (facet.isDate || value <= bins[place].from)
       return value <= bins[place].from ? place : place + 0.5;
-    return place + (value - bins[place].from) / (bins[place].to - bins[place].from);
+    const [from, to] = [Number(bins[place].from), Number(bins[place].to)];
+    return from < to ? place + Math.max(0, Number(value) - from) / (to - from) : place;
   }
 
   function commit(from, to) {
@@ -129,15 +130,15 @@ export function createHistogram(facet, { apply, prepareBrush, moveBrush }) {
       onchange: (event) => {
         const { value } = event.target;
         apply((state) =>
-          withChoice(state, facet.field, { [end]: value === "" ? null : boundOf(end, value) }),
+          withChoice(state, facet.field, { [end]: value === "" ? null : endBound(end, value) }),
         );
       },
     });
   }
 
-  function boundOf(end, text) {
+  function endBound(end, text) {
     if (facet.isDate) return end === "low" ? text : shiftDay(text, 1);
-    return end === "high" && facet.isWhole ? Number(text) + 1 : Number(text);
+    return end === "high" && facet.isWhole ? shiftWhole(boundOf(text), 1) : boundOf(text);
   }
 
   // --- handles -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
  * with those in the form. What a request cannot try is tried in a copy of the index.
  */
 
-import { configure, copyIndex, listIndexes } from "../api.js";
+import { configure, copyIndex, listIndexes, toJson } from "../api.js";
 import { fieldTitle } from "../format.js";
 import { comparePath } from "../paths.js";
 import { loadSchema } from "../schema.js";
@@ -131,7 +131,7 @@ export function createPreview(index, { saved, draft, onLeave }) {
       let copy = `${index}-trial`;
       for (let number = 2; names.has(copy); number += 1) copy = `${index}-trial-${number}`;
       await copyIndex(index, copy);
-      await configure(copy, JSON.stringify(document_));
+      await configure(copy, toJson(document_));
       onLeave();
       history.pushState(null, "", comparePath(index, copy, input.value));
       dispatchEvent(new PopStateEvent("popstate"));
@@ -144,4 +144,4 @@ export function createPreview(index, { saved, draft, onLeave }) {
   return { element, update };
 }
 
-const isSame = (one, other) => JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
+const isSame = (one, other) => toJson(one ?? null) === toJson(other ?? null);

@@ -1,6 +1,6 @@
 /** Is everything well: several hosts, load and latency now, searches, shards, segments, slow queries. */
 
-import { STALE, Latest, serviceStats } from "../api.js";
+import { STALE, Latest, serviceStats, toJson } from "../api.js";
 import { createAnalytics } from "../components/analytics.js";
 import { lineChart } from "../components/chart.js";
 import { createCluster } from "../components/cluster.js";
@@ -165,7 +165,7 @@ function slowRow(entry) {
       timeOfDay(entry.at),
       entry.index,
       number(milliseconds(entry.took_ms)),
-      h("a", { href, class: "code-line" }, JSON.stringify(request)),
+      h("a", { href, class: "code-line" }, toJson(request)),
     ],
   };
 }

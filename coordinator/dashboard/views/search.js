@@ -5,7 +5,7 @@
  *                                   └────> ask() -> Latest -> draw(answer)
  */
 
-import { STALE, Latest, search } from "../api.js";
+import { STALE, Latest, search, toJson } from "../api.js";
 import { configureDialog } from "../components/configuration.js";
 import { button, fill, h } from "../components/dom.js";
 import { emptyState, errorNotice } from "../components/notice.js";
@@ -101,7 +101,7 @@ export function searchView({ index, search: initialSearch, go }) {
     if (facet.isDate) return;
     const open = schema.facets.filter((other) => other.isOpen);
     const request = states.cubeRequest(state, schema, open, facet);
-    const key = JSON.stringify(request);
+    const key = toJson(request);
     if (prepared?.key === key) return;
     const mine = (prepared = { key, field: facet.field, answer: null, last: null });
     try {
