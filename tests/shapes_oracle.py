@@ -197,6 +197,8 @@ def period_of(text: str, calendar: str, zone: str | None) -> str | None:
     if calendar in forms:
         return moment.strftime(forms[calendar])
     seconds = int(calendar[:-1]) * {"m": 60, "h": 3600, "d": 86400}[calendar[-1]]
+    if seconds % 86400 and not has_time:
+        return None
     since = int(moment.replace(tzinfo=UTC).timestamp())
     start = datetime.fromtimestamp(since - since % seconds, UTC)
     return start.strftime("%Y-%m-%dT%H:%M:%S")

@@ -212,11 +212,12 @@ class DidYouMean:
 
 
 def respelt(text: str, tokens: Sequence[Token], words: Sequence[str]) -> str:
-    """Return a text with its words replaced."""
+    """Return a text with its words replaced; those cut from one run overlap."""
     parts = []
     at = 0
     for token, word in zip(tokens, words, strict=True):
         parts.append(text[at : token.start])
-        parts.append(text[token.start : token.end] if word == token.text else word)
+        written = text[token.start : token.end] if word == token.text else word
+        parts.append(written[max(0, at - token.start) :])
         at = token.end
     return "".join(parts) + text[at:]

@@ -5,8 +5,8 @@
 
 Years, quarters, months and days are the beginning of the text, as written. With a time zone, a text
 that has a time is converted first; one without an offset is taken as UTC. A date without a time
-belongs to no zone. Weeks are those of ISO 8601: they start on Monday, and the first one has a
-Thursday.
+belongs to no zone, and to no shorter span than a day. Weeks are those of ISO 8601: they start on
+Monday, and the first one has a Thursday.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ _PREFIXES: Final = {
 }
 """What a text must begin with to have a bucket; the match is the bucket's key."""
 _MOMENT: Final = re.compile(
-    r"(\d{4})-(\d\d)(?:-(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?"
-    r" ?(Z|[+-]\d\d(?::?\d\d)?)?)?)?(?!\d)",
+    r"(\d{4})-(\d\d)(?:-(\d\d)(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?"
+    r" ?([Zz]|[+-]\d\d(?::?\d\d)?)?)?)?(?!\d)",
     re.ASCII,
 )
 _FIXED: Final = re.compile(r"([1-9]\d{0,4})([smhd])", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _EPOCH: Final = datetime(1970, 1, 1)
+_DAY: Final = timedelta(days=1)
+_LEAP_SECOND: Final = 60
 
 
 def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
@@ -41,7 +43,7 @@ def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
         time_zone: the zone to convert to; None: the one in which the text was written.
     """
     prefix = _PREFIXES.get("month" if calendar == "quarter" else calendar)
-    if prefix is not None and (time_zone is None or "T" not in text[10:11].replace(" ", "T")):
+    if prefix is not None and (time_zone is None or text[10:11] not in {"T", "t", " "}):
         found = prefix.match(text)
         if found is None or calendar != "quarter":
             return None if found is None else found.group()
@@ -77,18 +79,21 @@ def _key_of(found: re.Match[str], calendar: str, time_zone: str | None) -> str |
         case "hour":
             return None if found[4] is None else f"{day}T{moment.hour:02}"
     span = span_of(calendar)
+    if found[4] is None and span % _DAY:
+        return None
     return (_EPOCH + (moment - _EPOCH) // span * span).isoformat()
 
 
 def _moment_of(found: re.Match[str], time_zone: str | None) -> datetime:
     """Return the moment found, as local time."""
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    second -= second == _LEAP_SECOND
     moment = datetime(year, month, day or 1, hour, minute, second)
     if time_zone is None or found[4] is None:
         return moment
     offset = found[7]
     written: timezone = UTC
-    if offset not in (None, "Z"):
+    if offset not in (None, "Z", "z"):
         minutes = int(offset[1:3]) * 60 + int(offset[3:].lstrip(":") or 0)
         written = timezone(timedelta(minutes=-minutes if offset[0] == "-" else minutes))
     there = moment.replace(tzinfo=written).astimezone(ZoneInfo(time_zone))

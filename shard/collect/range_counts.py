@@ -424,7 +424,12 @@ def _buckets(
     """
     assert request.interval is not None, "no histogram"
     with np.errstate(over="ignore"):
-        buckets: NDArray[np.floating[Any]] = np.floor(values.astype(np.float64) / request.interval)
+        doubles = values.astype(np.float64)
+        buckets: NDArray[np.floating[Any]] = np.floor(doubles / request.interval)
+        if values.dtype.kind == "f" or isinstance(request.interval, float):
+            # The edges that are sent are rounded products; the quotients are rounded otherwise.
+            buckets -= doubles < buckets * request.interval
+            buckets += doubles >= (buckets + 1) * request.interval
     if isinstance(request.interval, int) and values.dtype.itemsize == 8:
         is_long = np.abs(values) >= _EXACT_END
         if is_long.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -244,3 +245,22 @@ class TestDistinct:
         found = index.search(distinct="variants.color", sort="id")
 
         assert [item["id"] for item in found["data"]["items"]] == [0, 2]
+
+
+@pytest.mark.parametrize("step", [5.4, 0.1, 0.7, 1 / 3, 3, 1e-3])
+def test_a_histogram_counts_what_lies_within_the_edges_it_names(index: Index, step: float) -> None:
+    """Rounded quotients and edges disagree: 2025 / 5.4 is 375, and 375 * 5.4 exceeds 2025."""
+    edges = [step * number for number in range(-3, 400, 3)]
+    numbers = [
+        2025,
+        *edges,
+        *(math.nextafter(one, -math.inf) for one in edges),
+        *(round(one, 9) for one in edges),
+    ]
+    index.configure({})
+    index.put([{"id": number, "n": one} for number, one in enumerate(numbers)])
+
+    ranges = index.search(facet_ranges={"n": {"interval": step}}, per_page=0)["data"]["ranges"]["n"]
+    within = [sum(one["from"] <= number < one["to"] for number in numbers) for one in ranges]
+    assert [one["doc_count"] for one in ranges] == within
+    assert sum(within) == len(numbers)

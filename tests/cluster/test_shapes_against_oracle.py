@@ -309,9 +309,9 @@ class ShapeTwins(TwinIndexes[ShapesOracle]):
         if replies[0].status == 400:
             # A field that no item has a value in cannot be filtered, sorted or counted by.
             code = answer["error"]["code"]
-            is_calendar = (parameters["ranges"] or ("", None))[0] == "calendar"
+            needs_values = (parameters["ranges"] or ("", None))[0] in ("calendar", "price")
             known = {"unknown_facet", "unknown_sort_field"}
-            known |= {"invalid_facet_ranges"} if is_calendar else set()
+            known |= {"invalid_facet_ranges"} if needs_values else set()
             if parameters["cube"] is not None:
                 # No item has a cost, one has several, or they are too far apart.
                 known.add("invalid_facet_cube")

@@ -302,3 +302,18 @@ def test_frequent_searches_are_suggested(services: Services) -> None:
     ]
     index.client.delete(index.path)
     index.client.close()
+
+
+def test_words_cut_from_a_run_are_put_together_again(index: Index) -> None:
+    index.configure({"searchable_fields": ["title"]})
+    index.put([{"id": 1, "title": "三次方程"}, {"id": 2, "title": "三次方 lamp"}])
+
+    def texts(query: str) -> list[str]:
+        reply = index.post("suggest", {"query": query})
+        return [one["text"] for one in reply.json["data"]["suggestions"]]
+
+    assert texts("三次方") == ["三次方"]
+    assert texts("三次方程") == ["三次方程"]
+    assert texts("三次方 la") == ["三次方 lamp"]
+    meta = index.search(query="三次方 lanp", typo=0, did_you_mean=True)["meta"]
+    assert meta["did_you_mean"] == "三次方 lamp"
