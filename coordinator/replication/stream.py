@@ -501,11 +501,15 @@ class LogStream:
         """
         try:
             answer = await self._api(f"STREAM.INFO.{self.name}", seconds=seconds, is_read=True)
-            return StreamInfo.read(answer)
         except JetStreamError as error:
             if error.code == _NO_STREAM:
                 return None
             raise
+        info = StreamInfo.read(answer)
+        if info.servers and not info.leader:
+            # A server that has had no leader for long answers for itself, and counts as current.
+            raise LogAway("the log has no leader")
+        return info
 
     async def create(self, num_replicas: int, first_seq: int, metadata: dict[str, str]) -> None:
         """Make the stream.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from nats.aio.msg import Msg
 
 from common.limits import Limits
 from coordinator.replication.safety import metadata_of
-from coordinator.replication.stream import LogBroken, LogStream, Position, StreamMessage
+from coordinator.replication.stream import LogAway, LogBroken, LogStream, Position, StreamMessage
 from tests.replication.several_hosts import Hosts, SharedLogServers
 from tests.waiting import wait_until
 
@@ -69,6 +71,26 @@ async def test_trimming(stream: LogStream) -> None:
     with pytest.raises(LogBroken, match="away for too long"):
         await first(stream, Position(42, 0), 1)
     assert [one.seq for one in await first(stream, Position(43, 0), 2)] == [44, 45]
+
+
+async def test_a_log_whose_only_server_left_answers_has_no_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replicas = [{"name": name, "current": name == "a", "active": 1} for name in "abc"]
+    answer = {
+        "state": {"first_seq": 1, "last_seq": 9},
+        "config": {"num_replicas": 3},
+        "cluster": {"name": "facetd", "raft_group": "S-R3F-x", "replicas": replicas},
+    }
+
+    async def respond(stream: LogStream, subject: str, content: bytes, seconds: float) -> Msg:
+        return Msg(_client=None, data=json.dumps(answer).encode())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LogStream, "_ask_repeatedly", respond)
+    with pytest.raises(LogAway, match="no leader"):
+        await LogStream("nats://a", "test").info()
+    answer["cluster"]["leader"] = "a"  # type: ignore[index]
+    assert await LogStream("nats://a", "test").info() is not None
 
 
 def test_reads_can_ask_for_freshness(tmp_path: Path, servers: SharedLogServers) -> None:
