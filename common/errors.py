@@ -166,7 +166,7 @@ class Switched(ServiceError):
 class ReplicaLost(ServiceError):
     """The host that a request reads a shard from is gone, and another one may have the shard too.
 
-    The coordinator runs such a request once more; a client sees `shard_unavailable` if that does
+    The coordinator runs such a request again; a client sees `shard_unavailable` if that does
     not help. It is not `Unavailable`, because a partial response must not leave out a shard that
     another host has.
     """

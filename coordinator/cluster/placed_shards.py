@@ -6,7 +6,7 @@
       2                   ●        ○
 
 A request reads each shard from one copy, from its first call to its last: records are numbered by
-each copy for itself. If that copy is lost meanwhile, the request runs once more, with another one.
+each copy for itself. If that copy is lost meanwhile, the request runs again, with another one.
 
 The chosen copy stays chosen while it serves, unless it has come no further for a while and another
 one has: this host's caches for a copy (the numbers of facet values) are useless for another.
@@ -42,6 +42,8 @@ NEEDED_SECONDS: Final = 0.02
 """How long the oldest state in use is cached: there may be many indexes."""
 TAKE_OVER_SECONDS: Final = 4.0
 """How long a request waits for another copy of a shard whose host is gone."""
+READS_MAX: Final = 3
+"""How often a request is run while it loses copies; the last time, a loss is its answer."""
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -89,7 +91,7 @@ class ReadRoute:
     """Which copy of each shard a request reads from.
 
     Args:
-        may_repeat: whether the request may run once more.
+        may_repeat: whether the request may run again.
     """
 
     __slots__ = ("hosts", "may_repeat")
@@ -188,7 +190,7 @@ class PlacedShard:
 
         Raises:
             Unavailable: no copy serves.
-            ReplicaLost: the copy is gone, and the request may run once more.
+            ReplicaLost: the copy is gone, and the request may run again.
         """
         assert not is_write
         assert not attachment
@@ -223,7 +225,7 @@ class PlacedShard:
         return self.host
 
     def _translated(self, error: ServiceError, route: ReadRoute | None) -> ServiceError:
-        """Return `ReplicaLost` for the loss of a copy if the request may run once more."""
+        """Return `ReplicaLost` for the loss of a copy if the request may run again."""
         is_lost = isinstance(error, Unavailable) and error.code in _LOST
         if is_lost and route is not None and route.may_repeat:
             return ReplicaLost(error.message)
@@ -411,28 +413,27 @@ class PlacedShards:
     # --- requests
 
     async def read(self, run: Callable[[], Awaitable[R]], *, may_repeat: bool) -> R:
-        """Run a request; run it once more if a copy that it reads from is lost.
+        """Run a request; run it again if a copy that it reads from is lost.
 
         Args:
             run: the request.
             may_repeat: False for one that changes something.
         """
-        route = ReadRoute(may_repeat=may_repeat)
-        # It stays until the next request of the connection: a stream reads on after `run`.
-        READ_ROUTE.set(route)
-        try:
-            return await run()
-        except ReplicaLost:
-            if not may_repeat:
-                raise
-        finally:
-            route.may_repeat = False
-        await self.readable(TAKE_OVER_SECONDS)
-        READ_ROUTE.set(ReadRoute(may_repeat=False))
-        try:
-            return await run()
-        except ReplicaLost as error:  # of a call that it shares with another request
-            raise Unavailable(error.message) from error
+        for number in range(1, READS_MAX + 1):
+            route = ReadRoute(may_repeat=may_repeat and number < READS_MAX)
+            # It stays until the next request of the connection: a stream reads on after `run`.
+            READ_ROUTE.set(route)
+            try:
+                return await run()
+            except ReplicaLost as error:
+                if not may_repeat:
+                    raise
+                if number == READS_MAX:  # of a call that it shares with another request
+                    raise Unavailable(error.message) from error
+            finally:
+                route.may_repeat = False
+            await self.readable(TAKE_OVER_SECONDS)
+        raise AssertionError
 
 
 def shown_shards(ordinals: Sequence[int]) -> str:

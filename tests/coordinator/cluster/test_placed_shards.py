@@ -157,6 +157,34 @@ async def test_a_request_reads_from_one_copy_and_runs_again_when_that_is_lost() 
     assert len(runs) == 1
 
 
+@pytest.mark.parametrize("num_losses", [placed_shards.READS_MAX - 1, placed_shards.READS_MAX])
+async def test_a_request_that_loses_one_copy_after_the_other_runs_again(num_losses: int) -> None:
+    own, b, c = FakeHost("a", 0), FakeHost("b", 1), FakeHost("c", 1)
+    placed = placing(own, b, c)
+    num_runs = 0
+
+    async def request() -> Any:
+        nonlocal num_runs
+        num_runs += 1
+        host = placed.shards[1].host
+        assert isinstance(host, FakeHost)
+        host.fails = num_runs <= num_losses
+        try:
+            return await placed.shards[1].call(GET, ITEM)
+        finally:
+            if host.fails:
+                host.lose(placed)
+                host.serving = {1: 0}
+                placed.update()
+
+    if num_losses < placed_shards.READS_MAX:
+        assert await placed.read(request, may_repeat=True) in ("b", "c")
+    else:
+        with pytest.raises(Unavailable, match="went away"):
+            await placed.read(request, may_repeat=True)
+    assert num_runs == placed_shards.READS_MAX
+
+
 async def test_a_copy_that_fails_is_not_left_out_of_a_partial_answer() -> None:
     own, b, c = FakeHost("a", 0), FakeHost("b", 1), FakeHost("c", 1, applied=9)
     placed = placing(own, b, c)
