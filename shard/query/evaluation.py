@@ -264,6 +264,11 @@ class Evaluation:
         """Whether every document that has all words has them in the same tier, this one."""
         return self.tier <= self.prepared.best_tier
 
+    @property
+    def needs_one(self) -> bool:
+        """Whether a document that any clause matches is a hit."""
+        return self.query.required == 1 and not self.query.is_leading
+
     def expansion(self, word: Word) -> Expansion:
         """Return the terms of a word, of the kinds up to this tier."""
         return expand_word(
@@ -431,7 +436,16 @@ class Evaluation:
         return result
 
     def members(self, allowed: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the bitset of the documents that every clause matches, without scoring."""
+        """Return the bitset of the hits, without scoring.
+
+        Every clause must match, or any.
+        """
+        if not self.prepared.needs_all:
+            assert self.needs_one, "clauses are not counted"
+            marked = empty_bitset(self.index.num_docs)
+            for scored, _, _ in self.readings:
+                self._mark(scored, allowed, None, marked)
+            return marked
         words = allowed
         for scored, _, _ in self.readings:
             candidates = None
@@ -441,23 +455,26 @@ class Evaluation:
                     break
                 if count * _CANDIDATES_SHARE < self.index.num_docs:
                     candidates = list_docs(words, count)
-            words = self._members_of(scored, words, candidates)
+            marked = empty_bitset(self.index.num_docs)
+            self._mark(scored, words, candidates, marked)
+            words = marked
         return words
 
-    def _members_of(
+    def _mark(
         self,
         scored: ScoredClause,
         wanted: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
-    ) -> NDArray[np.uint64]:
-        """Return the bitset of a clause's documents among the wanted ones.
+        marked: NDArray[np.uint64],
+    ) -> None:
+        """Set the bits of a clause's documents among the wanted ones.
 
         Args:
             scored: the clause.
             wanted: bitset of the wanted documents; empty: all.
             candidates: the same as a list, if they are few.
+            marked: the bitset.
         """
-        marked = empty_bitset(self.index.num_docs)
         clause = scored.clause
         if isinstance(clause, Word):
             expansion = self.reading(clause)
@@ -469,10 +486,9 @@ class Evaluation:
                     Wanted.of(wanted, candidates),
                     marked,
                 )
-                return marked
+                return
         found = self.score(clause, scored.weights, wanted, candidates)
         add_docs(marked, found.docs)
-        return marked
 
     def match_anything(
         self, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None

@@ -2,8 +2,9 @@
 
 Most hits of a search are only counted. Which ones have to be scored follows from the query: one
 term's list is pruned by the bounds of its parts, several terms are intersected and scored where
-bounds can reach the top (both in `best_terms`); where words have several terms in several tiers,
-the hits of the best tier are scored and all others counted; what remains scores every hit.
+bounds can reach the top (both in `best_terms`), or united and scored likewise (`best_of_any`);
+where words have several terms in several tiers, the hits of the best tier are scored and all others
+counted; what remains scores every hit.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from shard.query.best_of_any import TERMS_MAX
 from shard.query.best_terms import Pruning, choose_pruning
 from shard.query.evaluation import Evaluation
 
@@ -24,6 +26,8 @@ class Ranking(Enum):
     """Score the parts of its list whose bounds can reach the top."""
     SEVERAL_TERMS = "several terms"
     """Intersect them, and score the documents whose bounds can reach the top."""
+    ANY_TERM = "any term"
+    """Unite them, and score the documents whose bounds can reach the top."""
     BEST_TIER = "best tier"
     """Score the hits in the best tier, which come before all others, and count the others."""
     SCORE_ALL = "score all"
@@ -48,8 +52,10 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
         num_ranked: how many of the best hits are wanted; None: all.
     """
     prepared, query = evaluation.prepared, evaluation.query
-    if num_ranked is None or not prepared.needs_all or not query.clauses or query.excluded:
+    if num_ranked is None or not query.clauses or query.excluded:
         return Strategy(Ranking.SCORE_ALL, evaluation)
+    if not prepared.needs_all:
+        return Strategy(_choose_for_some(evaluation, num_ranked), evaluation)
     head = evaluation.up_to(prepared.best_tier)
     if num_ranked == 0:
         return Strategy(Ranking.NOTHING, head)
@@ -62,3 +68,14 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
         if pruning is not None:
             return Strategy(Ranking.ONE_TERM, head, pruning)
     return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
+
+
+def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
+    """Return how to find the best hits of a query that does not need every clause to match."""
+    if not evaluation.needs_one:
+        return Ranking.SCORE_ALL
+    if num_ranked == 0:
+        return Ranking.NOTHING
+    singles = [one.single for one in evaluation.readings if one.single is not None]
+    is_simple = len(singles) == len(evaluation.readings) <= TERMS_MAX
+    return Ranking.ANY_TERM if is_simple else Ranking.SCORE_ALL

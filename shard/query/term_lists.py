@@ -402,6 +402,30 @@ def add_dense(scored: ScoredLists, of_terms: DenseTerms, docs: U32Array, scores:
                 _add_bm25_tf(totals, weights[i], k1, scores[start : start + _PIECE_DOCS])
 
 
+@kernel
+def add_read(
+    scored: ScoredLists,
+    checks_rows: bool,
+    words: QueryTerms,
+    i: int,
+    k1: float,
+    docs: U32Array,
+    bits: U64Array,
+    scores: I64Array,
+) -> None:
+    """Add to documents what one of the terms, which all of them have, scores in them.
+
+    Its posting list is read; `bits` is a clean bitset.
+    """
+    terms, languages, weights = words
+    matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
+    wanted = Wanted(bits, docs, True)
+    add_docs(bits, docs)
+    scan(scored, checks_rows, terms[i], languages[i], wanted, True, matched, scan_scratch())
+    reset_bitset(bits, docs)
+    _add_bm25_tf(matched.totals, weights[i], k1, scores)
+
+
 @kernel(inline=True, allocates=False)
 def _last_read(places: I64Array) -> int:
     """Return the last term whose posting list is read (it has no bitset), or -1."""
@@ -530,7 +554,6 @@ def match_terms(
     is_scored: bool,
 ) -> tuple[U32Array, I64Array]:
     """Return the documents with all terms, and what the terms without bitset postings score."""
-    terms, languages, weights = words
     bits = segment.bits
     docs, totals = _intersect(scored, dense, checks_rows, words, places, wanted, segment, is_scored)
     scores = np.zeros(len(docs) if is_scored else 0, np.int64)
@@ -538,18 +561,11 @@ def match_terms(
         return docs, scores
     last = _last_read(places)
     if last >= 0:
-        _add_bm25_tf(totals, weights[last], k1, scores)
+        _add_bm25_tf(totals, words.weights[last], k1, scores)
     # All documents are known now: read the earlier lists again for them, this time for scores.
-    if last > 0 and count_dense(places[:last]) < last:
-        scratch = scan_scratch()
-        matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
-        add_docs(bits, docs)
-        found = Wanted(bits, docs, True)
-        for i in range(last):
-            if places[i] < 0:
-                scan(scored, checks_rows, terms[i], languages[i], found, True, matched, scratch)
-                _add_bm25_tf(matched.totals, weights[i], k1, scores)
-        reset_bitset(bits, docs)
+    for i in range(last):
+        if places[i] < 0:
+            add_read(scored, checks_rows, words, i, k1, docs, bits, scores)
     return docs, scores
 
 
@@ -580,6 +596,34 @@ def _match_all(
 
 
 @kernel
+def mark_term(
+    scored: ScoredLists,
+    dense: DenseLists,
+    checks_rows: bool,
+    term: int,
+    languages: U64,
+    place: int,
+    wanted: Wanted,
+    num_docs: int,
+    marked: U64Array,
+) -> None:
+    """Set the bits of the wanted documents that have a term; `place` is that of its bitset."""
+    if place >= 0 and not wanted.is_listed:
+        add_members(dense, place, num_docs, wanted.bits, marked)
+        return
+    if place >= 0:
+        docs = wanted.docs.copy()
+        start, end = member_words(place, num_docs)
+        count = pick_docs(docs, dense.dense_bits[start:end], docs)
+    else:
+        docs = np.empty(int64(scored.lists.entry_counts[term]) + 1, np.uint32)
+        matched = Matched(docs, np.empty(0, np.int64))
+        scratch = scan_scratch()
+        count = scan(scored, checks_rows, term, languages, wanted, False, matched, scratch)
+    add_docs(marked, docs[:count])
+
+
+@kernel
 def _mark_terms(
     scored: ScoredLists,
     dense: DenseLists,
@@ -592,28 +636,10 @@ def _mark_terms(
 ) -> None:
     """Kernel of `TermLists.mark`."""
     checks_rows = checks_rows_of(are_all_searched, languages)
-    entry_counts = scored.lists.entry_counts
-    # Room for the longest list, or for the wanted documents.
-    size: Any = int64(len(wanted.docs))
-    for term in terms:
-        size = max(size, int64(entry_counts[term]))
-    docs = np.empty(size + 1, np.uint32)
-    matched = Matched(docs, np.empty(0, np.int64))
-    scratch = scan_scratch()
     for i in range(len(terms)):
         term = int64(terms[i])
         place = -1 if checks_rows else find_dense(dense, term)
-        if place < 0:
-            count = scan(scored, checks_rows, term, languages[i], wanted, False, matched, scratch)
-        elif wanted.is_listed:
-            count = len(wanted.docs)
-            docs[:count] = wanted.docs
-            start, end = member_words(place, num_docs)
-            count = pick_docs(docs[:count], dense.dense_bits[start:end], docs)
-        else:
-            add_members(dense, place, num_docs, wanted.bits, marked)
-            continue
-        add_docs(marked, docs[:count])
+        mark_term(scored, dense, checks_rows, term, languages[i], place, wanted, num_docs, marked)
 
 
 class TermLists:

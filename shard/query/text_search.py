@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from shard.query.best_of_any import best_of_any
 from shard.query.best_terms import best_of_term, best_of_terms
 from shard.query.bm25f import NO_BITS, NO_DOCS, SCORE_UNIT
 from shard.query.evaluation import Evaluation, SingleTerm, as_terms
@@ -55,6 +56,7 @@ class BestHits(NamedTuple):
 
     Attributes:
         docs: all hits, if they had to be listed.
+        words: their bitset, if that had to be made.
         ranked: at least as many of the best as were wanted, or all.
         totals: scores of these, in units of 2^-32.
     """
@@ -62,6 +64,7 @@ class BestHits(NamedTuple):
     docs: NDArray[np.uint32] | None
     ranked: NDArray[np.uint32]
     totals: NDArray[np.int64]
+    words: NDArray[np.uint64] | None = None
 
 
 def match_text(
@@ -138,9 +141,8 @@ def _match_words(
     if num_ranked is not None and strategy.ranking is not Ranking.SCORE_ALL:
         best = best_hits(strategy, bits, num_ranked)
         # With fewer hits in the best tier, those of the others would have to be ranked as well.
-        if len(best.ranked) >= num_ranked or (
-            best.docs is not None and strategy.head is evaluation
-        ):
+        is_all = best.docs is not None or best.words is not None
+        if len(best.ranked) >= num_ranked or (is_all and strategy.head is evaluation):
             found = _all_hits(evaluation, strategy, best, view, bits)
             totals = best.totals
             if strategy.head is not evaluation:
@@ -169,6 +171,11 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         result = head.match_all(allowed)
         return BestHits(None, *_rank(head, result.docs, result.scores, num_ranked))
     singles = [one.single for one in head.readings if one.single is not None]
+    if strategy.ranking is Ranking.ANY_TERM:
+        bonus_max = head.prepared.bonus_max
+        terms = as_terms(singles)
+        words, docs, totals = best_of_any(head.lists, terms, allowed, bonus_max, num_ranked)
+        return BestHits(None, *head.rank(docs, totals, num_ranked), words)
     if strategy.ranking is Ranking.SEVERAL_TERMS:
         terms = as_terms(singles)
         return BestHits(*best_of_terms(head.lists, terms, allowed, head.proximity, num_ranked))
@@ -190,6 +197,8 @@ def _all_hits(
     if head is evaluation:
         if best.docs is not None:
             return Matches(view, docs=best.docs)
+        if best.words is not None:
+            return Matches(view, words=best.words)
         single = head.readings[0].single
         if len(head.readings) == 1 and single is not None:
             return _all_of_one(head, view, single, allowed)

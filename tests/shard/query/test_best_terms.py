@@ -12,10 +12,11 @@ from common.analysis.languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Phrase, Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.query.best_of_any import best_of_any
 from shard.query.best_terms import DEEP_HITS_MIN, best_of_term, choose_pruning
 from shard.query.bm25f import NO_BITS, FieldTfNorms
 from shard.query.bounds import find_bounds
-from shard.query.evaluation import Evaluation
+from shard.query.evaluation import Evaluation, as_terms
 from shard.query.prepared import PreparedQuery
 from shard.query.ranking import kth_greatest, pick
 from shard.query.strategy import Ranking, choose_strategy
@@ -134,8 +135,9 @@ def common(registry: FieldRegistry) -> Segment:
 @pytest.mark.parametrize("k", [1, 10, 37, 150])
 @pytest.mark.parametrize("share", [1.0, 0.6])
 @pytest.mark.parametrize("text", ["sea tide", "tide sea moon", "moon salt", "sea tide moon salt"])
+@pytest.mark.parametrize("needs_all", [True, False])
 def test_the_best_of_several_terms_are_those_of_all(
-    common: Segment, registry: FieldRegistry, text: str, share: float, k: int
+    common: Segment, registry: FieldRegistry, text: str, share: float, k: int, *, needs_all: bool
 ) -> None:
     view = SegmentView(common)
     allowed = None
@@ -150,6 +152,8 @@ def test_the_best_of_several_terms_are_those_of_all(
         *((11.0, 1.5, 0.9), (11.0, 1.5, 3.0), (11.0, 1.5, 0.2)),
     ):
         query = make_query(text, (averages[0], averages[1]), k1)
+        if not needs_all:
+            query = msgspec.structs.replace(query, required=1)
         prepared = PreparedQuery(query, registry, LANGUAGES)
         everything = match_text(view, prepared, allowed, None)
         scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
@@ -176,7 +180,7 @@ def test_bounds_say_which_documents_are_scored(
     assert all_bounds is not None
     bounds = all_bounds.of_groups
     assert bounds.is_known.any()
-    _, best, scores = best_hits(choose_strategy(evaluation, k), NO_BITS, k)
+    _, best, scores, _ = best_hits(choose_strategy(evaluation, k), NO_BITS, k)
     everything = match_text(SegmentView(common), prepared, None, None)
     assert len(best) < everything.found.count / 10
     first = int(best[np.argmax(scores)])
@@ -192,6 +196,16 @@ def test_bounds_say_which_documents_are_scored(
     assert first not in others.ranked
 
 
+def test_few_documents_with_any_of_some_terms_are_scored(
+    common: Segment, registry: FieldRegistry
+) -> None:
+    query = msgspec.structs.replace(make_query("sea moon"), required=1, proximity=0.0)
+    evaluation = Evaluation(common, PreparedQuery(query, registry, LANGUAGES))
+    singles = [one.single for one in evaluation.readings if one.single is not None]
+    words, docs, _ = best_of_any(evaluation.lists, as_terms(singles), NO_BITS, 0, 3)
+    assert len(docs) < np.bitwise_count(words).sum() / 20
+
+
 @pytest.mark.parametrize(
     ("text", "k", "ranking"),
     [
@@ -201,12 +215,18 @@ def test_bounds_say_which_documents_are_scored(
         ("sea", 0, Ranking.NOTHING),
         ("sea", None, Ranking.SCORE_ALL),
         ('"sea tide"', 3, Ranking.SCORE_ALL),
+        ("sea or tide", 3, Ranking.ANY_TERM),
+        ("sea or tide", 0, Ranking.NOTHING),
+        ("sea or tide", None, Ranking.SCORE_ALL),
+        ("sea or tide or moon or salt or filler or nothing", 3, Ranking.SCORE_ALL),
     ],
 )
 def test_strategy_follows_from_the_query(
     common: Segment, registry: FieldRegistry, text: str, k: int | None, ranking: Ranking
 ) -> None:
-    query = make_query(text.strip('"'))
+    query = make_query(text.strip('"').replace(" or ", " "))
+    if " or " in text:
+        query = msgspec.structs.replace(query, required=1)
     if text.startswith('"'):
         weights = query.clauses[0].weights * 2
         phrase = ScoredClause(Phrase(("sea", "tide")), weights)
