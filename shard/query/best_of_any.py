@@ -48,7 +48,7 @@ from shard.segment.postings_cursor import Wanted, at_block, count_blocks, decode
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TERMS_MAX: Final = 5
+TERMS_MAX: Final = 8
 """Terms of a query that is evaluated like this: there are 2^terms strata."""
 _FIRST_BLOCKS: Final = 16
 """Blocks of a stratum that are scored before its others are compared with the score to reach."""
@@ -176,8 +176,8 @@ def _best_of_any(
         # First the blocks with the greatest bounds, then all others that can reach the k-th best.
         least = kth_greatest(bounds, min(len(bounds), _FIRST_BLOCKS + k))
         for turn in range(2):
-            if turn == 1:
-                least = max(worst - bonus_max - others, int64(0))
+            reach = max(worst - bonus_max - others, int64(0))
+            least = max(least, reach) if turn == 0 else reach
             more = _docs_in_blocks(scored, terms[rarest], bounds, least, stratum)
             remove_docs(stratum, more)
             more_scores = np.zeros(len(more), np.int64)
