@@ -7,6 +7,7 @@ http://host:8108/collections/NAME       fetches both, with --source-key
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -24,7 +25,13 @@ from coordinator.cli.sources.opening import is_url
 from coordinator.cli.sources.source import SourceError
 
 _TEXTS: Final = ("string", "string[]", "string*")
-_KNOWN: Final = ("synonyms", "name", "fields", "num_documents", "created_at", "num_memory_shards")
+_LISTS: Final = ("synonyms", "overrides")
+_KNOWN: Final = (*_LISTS, "name", "fields", "num_documents", "created_at", "num_memory_shards")
+
+_OVERRIDE_PARTS: Final = (
+    *("id", "rule", "includes", "excludes"),
+    *("effective_from_ts", "effective_to_ts", "filter_curated_hits", "stop_processing"),
+)
 
 
 def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
@@ -41,11 +48,12 @@ def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
             if line.strip():
                 yield orjson.loads(line)
 
-    if "synonyms" not in schema:
-        try:
-            schema["synonyms"] = fetch_object(f"{url}/synonyms", headers).get("synonyms", [])
-        except SourceError:
-            schema["synonyms"] = None
+    for part in _LISTS:
+        if part not in schema:
+            try:
+                schema[part] = fetch_object(f"{url}/{part}", headers).get(part, [])
+            except SourceError:
+                schema[part] = None
     schema.setdefault("name", unquote(url.rpartition("/")[2]))
     return [_collection(schema, items)]
 
@@ -99,6 +107,7 @@ def _collection(schema: dict[str, Any], documents: Any) -> Imported:
     if nested:
         configuration["nested"] = nested
     _convert_synonyms(schema, imported)
+    _convert_overrides(schema, imported)
     if schema.get("default_sorting_field"):
         notes.append(
             f"default_sorting_field: search with sort={schema['default_sorting_field']}:desc"
@@ -121,3 +130,35 @@ def _convert_synonyms(schema: dict[str, Any], imported: Imported) -> None:
         rules.append({"from": one["root"], "to": words} if one.get("root") else words)
     if rules:
         imported.configuration["synonyms"] = rules
+
+
+def _convert_overrides(schema: dict[str, Any], imported: Imported) -> None:
+    """Convert what is curated, in the form of GET /collections/NAME/overrides, to rules."""
+    found = schema.get("overrides", ())
+    if found is None:
+        imported.notes.append("overrides: the service has not given them; see rules here")
+        return
+    rules: list[dict[str, Any]] = []
+    for one in found if isinstance(found, list) else ():
+        if not isinstance(one, dict) or not isinstance(one.get("rule"), dict):
+            continue
+        name = f"overrides.{one.get('id', len(rules))}"
+        condition = one["rule"]
+        left_out = [f"rule.{part}" for part in condition if part not in ("query", "match")]
+        left_out += [part for part in one if part not in _OVERRIDE_PARTS and one[part]]
+        imported.notes += [f"{name}.{part}: has no equivalent here, left out" for part in left_out]
+        if "query" not in condition or any(part.startswith("rule.") for part in left_out):
+            imported.notes.append(f"{name}: left out, its condition is not only a query")
+            continue
+        match = "contains" if condition.get("match") == "contains" else "is"
+        when: dict[str, Any] = {"query": {match: condition["query"]}}
+        for member, moment in (("from", "effective_from_ts"), ("until", "effective_to_ts")):
+            if one.get(moment):
+                when[member] = datetime.fromtimestamp(one[moment], UTC).isoformat()
+        pinned = [{"id": pin["id"], "position": pin["position"]} for pin in one.get("includes", ())]
+        hidden = [hit["id"] for hit in one.get("excludes", ())]
+        parts = {part: value for part, value in (("pin", pinned), ("hide", hidden)) if value}
+        if parts:
+            rules.append({"name": str(one.get("id", "")), "when": when, **parts})
+    if rules:
+        imported.configuration["rules"] = rules

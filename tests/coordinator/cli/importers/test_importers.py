@@ -382,6 +382,38 @@ def test_typesense_synonyms_and_languages(tmp_path: Path) -> None:
     assert configuration["field_languages"] == {"t": "german"}
 
 
+def test_typesense_overrides_are_rules(tmp_path: Path) -> None:
+    schema = {
+        "name": "a",
+        "fields": [{"name": "t", "type": "string"}],
+        "overrides": [
+            {
+                "id": "week",
+                "rule": {"query": "tv", "match": "contains"},
+                "includes": [{"id": "7", "position": 1}],
+                "excludes": [{"id": "9"}],
+                "effective_from_ts": 1_763_596_800,
+                "remove_matched_tokens": True,
+            },
+            {"id": "tags", "rule": {"tags": ["x"]}, "filter_by": "a:=1"},
+        ],
+    }
+    (one,) = typesense.read(write(tmp_path / "x", ""), write(tmp_path / "s.json", schema), None)
+
+    assert valid(one)["rules"] == [
+        {
+            "name": "week",
+            "when": {"query": {"contains": "tv"}, "from": "2025-11-20T00:00:00+00:00"},
+            "pin": [{"id": "7", "position": 1}],
+            "hide": ["9"],
+        }
+    ]
+    text = "\n".join(one.notes)
+    assert "overrides.week.remove_matched_tokens: has no equivalent" in text
+    assert "overrides.tags.filter_by: has no equivalent" in text
+    assert "overrides.tags: left out, its condition is not only a query" in text
+
+
 class _Engines(http.server.BaseHTTPRequestHandler):
     """As much of Typesense and Elasticsearch as an import asks for."""
 
