@@ -155,9 +155,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium, started once."""
+@contextlib.contextmanager
+def opened_browser() -> Iterator[Any]:
+    """Chromium; skips where it, or the library that drives it, is missing."""
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )
@@ -168,6 +168,13 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, started once."""
+    with opened_browser() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.dashboard import screenshot
 from tests.dashboard.conftest import Service, drop_file, violations, watched_page
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -708,3 +709,10 @@ def test_pages_of_a_facet_leave_out_values_without_a_hit(
     page.goto("/dashboard/many?is.kind=a&at.tag=2")
 
     expect(facet(page, "Tag").locator(".facet-pages")).to_contain_text("11–20 of 20")
+
+
+def test_the_picture_in_the_documents_can_be_drawn_again(browser: Any, service: Service) -> None:
+    service.make_films("films")
+    for picture in (screenshot.draw(browser, service), screenshot.PICTURE.read_bytes()):
+        assert picture[8:12] == b"WEBP"
+        assert len(picture) <= screenshot.PICTURE_BYTES_MAX
