@@ -13,14 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from common.errors import Unavailable
-from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.cluster.cluster import Cluster
 from coordinator.replication.applying import Applier
 from coordinator.replication.entries import CatalogChange, Kind, pack
 from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.publishing import Publisher, not_confirmed
 from coordinator.replication.stream import LogAway
+from coordinator.replication.this_host import ThisHost
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
@@ -31,28 +30,26 @@ class CatalogChanges:
 
     Args:
         log: of this host.
+        host: this one.
         publisher: of this host's entries.
         applier: retries what fails here.
         own: changes of this host that are under way.
-        cluster: the shards of this host.
-        catalog: this host's copy of the catalog.
     """
 
     def __init__(
         self,
         log: SharedLog,
+        host: ThisHost,
         publisher: Publisher,
         applier: Applier,
         own: OwnChanges,
-        cluster: Cluster,
-        catalog: Catalog,
     ) -> None:
         self._log = log
         self._publisher = publisher
         self._applier = applier
         self._own = own
-        self._cluster = cluster
-        self._catalog = catalog
+        self._cluster = host.cluster
+        self._catalog = host.catalog
         self._adopting = asyncio.Lock()
         self._proposing = asyncio.Lock()
 

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.cluster import Cluster
 from coordinator.replication.comparison import Comparer
 from coordinator.replication.entries import ComparisonMark, HostReport, Kind, pack
 from coordinator.replication.publishing import Publisher, not_confirmed
 from coordinator.replication.stream import LogAway
+from coordinator.replication.this_host import ThisHost
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
@@ -33,10 +32,8 @@ class Comparing:
 
     Args:
         log: of this host.
+        host: this one.
         publisher: of this host's entries.
-        cluster: the shards of this host.
-        catalog: this host's copy of the catalog.
-        interval_seconds: between two comparisons; 0: only when asked.
         stop_for_good: called with the reason if the others agree and this host differs.
 
     Attributes:
@@ -46,17 +43,15 @@ class Comparing:
     def __init__(
         self,
         log: SharedLog,
+        host: ThisHost,
         publisher: Publisher,
-        cluster: Cluster,
-        catalog: Catalog,
-        interval_seconds: float,
         stop_for_good: Callable[[str], None],
     ) -> None:
         self._log = log
         self._publisher = publisher
-        self._catalog = catalog
-        self._interval_seconds = interval_seconds
-        self.comparer = Comparer(cluster, self._report, stop_for_good)
+        self._catalog = host.catalog
+        self._interval_seconds = host.settings.log_compare_seconds
+        self.comparer = Comparer(host.cluster, self._report, stop_for_good)
         self._marked_at = time.monotonic()
 
     def mark(self, seq: int) -> None:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, Unavailable
 from common.process.logs import Log
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.cluster import Cluster
 from coordinator.replication.applying import Applier, ReplicaStopped
 from coordinator.replication.catalog_changes import CatalogChanges
 from coordinator.replication.comparing import Comparing
@@ -31,7 +29,8 @@ from coordinator.replication.entries import (
 from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.pieces import Pieces, divided
 from coordinator.replication.placed_groups import PlacedGroups
-from coordinator.replication.stream import LogStream, Position, StreamMessage
+from coordinator.replication.stream import Position, StreamMessage
+from coordinator.replication.this_host import ThisHost
 from coordinator.write.log import no_index
 from coordinator.write.write_queue import fail
 
@@ -60,43 +59,37 @@ class Follower:
 
     Args:
         log: of this host.
-        stream: the log itself.
+        host: this one.
         applier: applies on shards.
         own: changes of this host that are under way.
         changes: puts changes of the catalog in force.
         comparing: takes part in comparisons.
         placed_groups: applies groups where each host holds some shards; else None.
-        cluster: the shards of this host.
-        catalog: this host's copy of the catalog.
-        timeout_ms: for a change of the catalog to be shown.
     """
 
     def __init__(
         self,
         log: SharedLog,
-        stream: LogStream,
+        host: ThisHost,
         applier: Applier,
         own: OwnChanges,
         changes: CatalogChanges,
         comparing: Comparing,
         placed_groups: PlacedGroups | None,
-        cluster: Cluster,
-        catalog: Catalog,
-        timeout_ms: int,
     ) -> None:
         self._log = log
-        self._stream = stream
+        self._stream = host.stream
         self._applier = applier
         self._own = own
         self._changes = changes
         self._comparing = comparing
         self._placed_groups = placed_groups
-        self._cluster = cluster
-        self._catalog = catalog
-        self._timeout_ms = timeout_ms
+        self._cluster = host.cluster
+        self._catalog = host.catalog
+        self._timeout_ms = host.settings.configure_timeout_ms
         self._steps: deque[_Step] = deque()
         self._num_bytes = 0
-        self._pieces = Pieces(stream)
+        self._pieces = Pieces(host.stream)
         self._gate = asyncio.Lock()
         self._chains: dict[int, asyncio.Task[None]] = {}
         self._has_progressed = asyncio.Event()

@@ -27,21 +27,19 @@ from common.data_directory import DataDirectoryError
 from common.deadline import NEVER
 from common.errors import CommandError, ServiceError
 from common.process.logs import Log
-from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import read_state
-from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
 from coordinator.replication.applying import Applier
 from coordinator.replication.entries import Kind, WriteGroup, decode_entry
 from coordinator.replication.pieces import Pieces, divided
 from coordinator.replication.placement_table import PlacementTable
-from coordinator.replication.stream import LogAway, LogBroken, LogStream, Position, StreamMessage
+from coordinator.replication.stream import LogAway, LogBroken, Position, StreamMessage
+from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import find_offers, take_snapshot
 
 if TYPE_CHECKING:
     from coordinator.replication.placement import Placement
     from coordinator.replication.shared_log import SharedLog
-    from coordinator.settings import Settings
 
 LOOK_SECONDS: Final = 0.5
 """Between two looks at what is to be moved."""
@@ -70,10 +68,7 @@ class Mover:
     """Takes and gives up shards of this host, as the table wants it.
 
     Args:
-        settings: of this host.
-        cluster: its shards.
-        catalog: its copy of the catalog.
-        stream: the connection to the log.
+        host: this one.
         log: of this host.
         placement: knows the table and the other hosts.
         processes: of the shards.
@@ -84,22 +79,16 @@ class Mover:
 
     def __init__(
         self,
-        settings: Settings,
-        cluster: Cluster,
-        catalog: Catalog,
-        stream: LogStream,
+        host: ThisHost,
         log: SharedLog,
         placement: Placement,
         processes: ShardProcesses,
     ) -> None:
-        self._settings = settings
-        self._cluster = cluster
-        self._catalog = catalog
-        self._stream = stream
+        self._settings, self._cluster, self._catalog, self._stream = host
         self._log = log
         self._placement = placement
         self._processes = processes
-        self._applier = Applier(cluster, settings)
+        self._applier = Applier(self._cluster, self._settings)
         self._reached = 0
         self.waits_for = ""
 

@@ -13,12 +13,12 @@ from common.deadline import NEVER
 from common.errors import Unavailable
 from common.protocol.messages import ApplyResponse, OutcomesRequest
 from common.protocol.methods import OUTCOMES
-from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.applying import Applier, joined
 from coordinator.replication.entries import WriteGroup
 from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.recent_outcomes import RecentOutcomes
+from coordinator.replication.this_host import ThisHost
 from coordinator.write.partitioning import Parts
 
 if TYPE_CHECKING:
@@ -30,28 +30,26 @@ class PlacedGroups:
 
     Args:
         log: of this host.
+        host: this one.
         placed: which copy of which shard is read.
         applier: applies on shards.
         own: changes of this host that are under way.
-        cluster: the shards of this host.
-        timeout_ms: for a shard's response.
     """
 
     def __init__(
         self,
         log: SharedLog,
+        host: ThisHost,
         placed: PlacedShards,
         applier: Applier,
         own: OwnChanges,
-        cluster: Cluster,
-        timeout_ms: int,
     ) -> None:
         self._log = log
         self._placed = placed
         self._applier = applier
         self._own = own
-        self._cluster = cluster
-        self._timeout_ms = timeout_ms
+        self._cluster = host.cluster
+        self._timeout_ms = host.settings.write_timeout_ms
         self._recent = RecentOutcomes()
 
     async def apply(

@@ -20,15 +20,15 @@ from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.settings import SettingError
-from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.cluster import Cluster, parse_address
+from coordinator.cluster.cluster import parse_address
 from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.gateway import Gateway
 from coordinator.replication.moving import Mover, ShardProcesses
 from coordinator.replication.other_host import OtherHost
 from coordinator.replication.placement_table import PlacedHost, PlacementTable, TableStore
 from coordinator.replication.shared_log import SharedLog
-from coordinator.replication.stream import LogAway, LogStream
+from coordinator.replication.stream import LogAway
+from coordinator.replication.this_host import ThisHost
 from coordinator.settings import Settings
 
 READ_SECONDS: Final = 1.0
@@ -45,10 +45,7 @@ class Placement:
     """Keeps this host among those that hold shards together.
 
     Args:
-        settings: of this host.
-        cluster: its shards.
-        catalog: its copy of the catalog.
-        stream: the connection to the log.
+        host: this one.
         log: of this host.
         placed: which copy of which shard is read.
         processes: of the shards of this host.
@@ -56,14 +53,12 @@ class Placement:
 
     def __init__(
         self,
-        settings: Settings,
-        cluster: Cluster,
-        catalog: Catalog,
-        stream: LogStream,
+        host: ThisHost,
         log: SharedLog,
         placed: PlacedShards,
         processes: ShardProcesses,
     ) -> None:
+        settings, cluster, catalog, stream = host
         self._settings = settings
         self._cluster = cluster
         self._log = log
@@ -79,7 +74,7 @@ class Placement:
         self._address = ""
         self._table: PlacementTable | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._mover = Mover(settings, cluster, catalog, stream, log, self, processes)
+        self._mover = Mover(host, log, self, processes)
         self._server_tls, self._client_tls = tls_contexts(settings)
         listening_address(settings)
         if settings.rpc_advertise:

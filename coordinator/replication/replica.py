@@ -18,6 +18,7 @@ from coordinator.replication.moving import ShardProcesses
 from coordinator.replication.placement import Placement
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.stream import LogStream
+from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import Donor, maker
 from coordinator.settings import Settings
 from coordinator.write.index_administration import IndexAdministration
@@ -43,12 +44,13 @@ class Replica:
         self._catalog = catalog
         self._cluster = cluster
         self._stream = LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
-        self.log = SharedLog(cluster, catalog, settings, self._stream)
+        host = ThisHost(settings, cluster, catalog, self._stream)
+        self.log = SharedLog(host)
         self._giving: asyncio.Task[None] | None = None
         self._placement: Placement | None = None
         if cluster.placed is not None:
             self._placement = self.log.placement = Placement(
-                settings, cluster, catalog, self._stream, self.log, cluster.placed, processes
+                host, self.log, cluster.placed, processes
             )
 
     def start(self, administration: IndexAdministration) -> None:

@@ -54,9 +54,8 @@ from common.errors import (
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, IndexEntry
 from common.protocol.operations import Operation
-from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.catalog import Index
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.cluster.cluster import Cluster
 from coordinator.replication.applying import Applier, ReplicaStopped
 from coordinator.replication.catalog_changes import CatalogChanges
 from coordinator.replication.comparing import Comparing
@@ -89,13 +88,12 @@ from coordinator.replication.shared_queue import SharedQueue
 from coordinator.replication.stream import (
     LogAway,
     LogBroken,
-    LogStream,
     Position,
     StreamInfo,
     without_user,
 )
+from coordinator.replication.this_host import ThisHost
 from coordinator.replication.trimming import LogTrimmer
-from coordinator.settings import Settings
 from coordinator.write.log import DocumentOf, WriteLog, no_index, prepare_on_shards, without
 from coordinator.write.partitioning import Parts, Selected
 from coordinator.write.write_queue import (
@@ -120,17 +118,13 @@ class SharedLog(WriteLog):
     """The log that several hosts share.
 
     Args:
-        cluster: the shards of this host.
-        catalog: this host's copy of the catalog.
-        settings: names the log.
-        stream: the log itself.
+        host: this one.
     """
 
     is_shared: ClassVar[bool] = True
 
-    def __init__(
-        self, cluster: Cluster, catalog: Catalog, settings: Settings, stream: LogStream
-    ) -> None:
+    def __init__(self, host: ThisHost) -> None:
+        settings, cluster, catalog, stream = host
         self._cluster = cluster
         self._catalog = catalog
         self._settings = settings
@@ -145,17 +139,8 @@ class SharedLog(WriteLog):
         self._applied_waiters = SeqWaiters(lambda: self.shown_seq)
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = ""
-        self._changes = CatalogChanges(
-            self, self._publisher, self._applier, self._own, cluster, catalog
-        )
-        self._comparing = Comparing(
-            self,
-            self._publisher,
-            cluster,
-            catalog,
-            settings.log_compare_seconds,
-            self._stop_for_good,
-        )
+        self._changes = CatalogChanges(self, host, self._publisher, self._applier, self._own)
+        self._comparing = Comparing(self, host, self._publisher, self._stop_for_good)
         self.peers = Peers(self, stream, settings)
         self._target = 0
         catalog.propose = self._changes.change
@@ -164,20 +149,15 @@ class SharedLog(WriteLog):
         self._placed_groups: PlacedGroups | None = None
         if self._placed is not None:
             self._placed.on_floor = self._show
-            self._placed_groups = PlacedGroups(
-                self, self._placed, self._applier, self._own, cluster, settings.write_timeout_ms
-            )
+            self._placed_groups = PlacedGroups(self, host, self._placed, self._applier, self._own)
         self._follower = Follower(
             self,
-            stream,
+            host,
             self._applier,
             self._own,
             self._changes,
             self._comparing,
             self._placed_groups,
-            cluster,
-            catalog,
-            settings.configure_timeout_ms,
         )
         self.paused = self._follower.paused
         self._trimmer = LogTrimmer(self, stream, self._placed)
