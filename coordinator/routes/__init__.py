@@ -6,8 +6,12 @@ from typing import Final
 
 from coordinator.http.routing import ServedRoute
 from coordinator.routes import (
-    algolia,
-    algolia_stored,
+    algolia_copies,
+    algolia_indexes,
+    algolia_keys,
+    algolia_objects,
+    algolia_rules,
+    algolia_search,
     analytics,
     changes,
     explain,
@@ -34,7 +38,11 @@ ROUTES: Final[tuple[ServedRoute, ...]] = (
     *operations.ROUTES,
     *hosts.ROUTES,
     *analytics.ROUTES,
-    *algolia.ROUTES,
-    *algolia_stored.ROUTES,
+    *algolia_search.ROUTES,
+    *algolia_objects.ROUTES,
+    *algolia_indexes.ROUTES,
+    *algolia_keys.ROUTES,
+    *algolia_rules.ROUTES,
+    *algolia_copies.ROUTES,
     *pages.ROUTES,
 )

@@ -1,0 +1,374 @@
+"""Algolia's protocol: objects, read and written one by one, in batches and by filter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from common.errors import InvalidRequest, NotFound
+from common.placement import canonical_id, shard_of_id
+from common.protocol.messages import GetRequest
+from common.protocol.methods import GET
+from common.protocol.operations import Outcome
+from coordinator.algolia.filters import expression_of
+from coordinator.algolia.folding import Asked
+from coordinator.algolia.objects import ObjectChange, read_change
+from coordinator.algolia.parameters import flattened, query_string_parameters
+from coordinator.algolia.responses import object_of
+from coordinator.cluster.catalog import Index
+from coordinator.http.responses import Response, json_response
+from coordinator.http.routing import RouteTable
+from coordinator.http.security import Action
+from coordinator.routes.algolia_indexes import drop_index
+from coordinator.routes.algolia_requests import (
+    CHANGE,
+    algolia_route,
+    find_index,
+    index_to_write,
+    now,
+    object_body,
+    required_body,
+    write_deadline,
+)
+from coordinator.routes.algolia_search import parse_query
+from coordinator.routes.changes import delete_items
+from coordinator.routes.search import narrowed
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+
+_REFUSALS: Final[Mapping[Outcome, str]] = {
+    Outcome.INVALID: (
+        "the stored object cannot take the change: Increment and Decrement need a number, "
+        "IncrementFrom and IncrementSet an integer, Add, AddUnique and Remove an array, and the "
+        "changed object must keep the limits of an item (fields, values, bytes)"
+    ),
+    Outcome.CORRUPT: "the stored object is damaged: save it as a whole, or delete it",
+}
+"""What to say of a change that the shard refused."""
+
+ROUTES: Final = RouteTable()
+
+
+async def _document(services: Services, index: Index, object_id: object) -> bytes | None:
+    """Return a stored item, or None."""
+    canonical = canonical_id(object_id) if isinstance(object_id, int | str) else None
+    if canonical is None:
+        raise InvalidRequest("an objectID is a text of 1 to 256 bytes", code="invalid_id")
+    cluster = services.cluster
+    with cluster.reading(index.number) as horizon:
+        shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
+        request_ = GetRequest(index.number, horizon, canonical)
+        response = await shard.call(GET, request_, cluster.shard_timeout_ms)
+    return response.document
+
+
+def _retrieved(value: Any) -> list[str] | None:
+    """Read `attributesToRetrieve` of a request for objects."""
+    if value is None:
+        return None
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidRequest(
+            "attributesToRetrieve must be a list of fields",
+            code="invalid_parameter",
+            param="attributesToRetrieve",
+        )
+    return None if "*" in names else names
+
+
+@ROUTES.add(
+    algolia_route(
+        "GET", "/1/indexes/{indexName}/{objectID}", "One object.", Action.SEARCH, is_shared=True
+    ),
+)
+async def get_object(services: Services, request: Request) -> Response:
+    """Answer `GET /1/indexes/{index}/{objectID}`."""
+    name, object_id = request.arguments
+    index, _ = find_index(services, request, name)
+    params = query_string_parameters(request.query_string)
+    document = await _document(services, index, object_id)
+    if document is None:
+        raise NotFound("ObjectID does not exist", code="item_not_found")
+    return json_response(object_of(document, _retrieved(params.get("attributesToRetrieve"))))
+
+
+@ROUTES.add(
+    algolia_route(
+        "POST",
+        "/1/indexes/*/objects",
+        "Objects by id.",
+        Action.SEARCH,
+        body="AlgoliaWantedObjects",
+        is_shared=True,
+    ),
+)
+async def get_objects(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/*/objects`: objects by id; null for those that do not exist."""
+    limits = services.settings.limits
+    listed = object_body(services, request).get("requests")
+    if not isinstance(listed, list) or len(listed) > limits.batch_items_max:
+        raise InvalidRequest(
+            f"requests must be a list of up to {limits.shown('batch_items_max')} objects",
+            code="invalid_body",
+            param="requests",
+        )
+    results: list[Any] = []
+    for one in listed:
+        asked = one if isinstance(one, dict) else {}
+        index, _ = find_index(services, request, asked.get("indexName"))
+        document = await _document(services, index, asked.get("objectID"))
+        names = _retrieved(asked.get("attributesToRetrieve"))
+        results.append(None if document is None else object_of(document, names))
+    return json_response({"results": results})
+
+
+async def _write(services: Services, index: Index, changes: Sequence[ObjectChange]) -> int:
+    """Apply changes in one group; return its sequence number."""
+    operations = [(one.operation, one.item_id, one.payload) for one in changes]
+    result = await services.ingest.write_operations(index, operations, write_deadline(services))
+    for position, outcome in result.refused:
+        place = f"requests[{position}]" if len(changes) > 1 else "object"
+        raise InvalidRequest(
+            f"{place}: {_REFUSALS[outcome]}; "
+            f"{len(changes) - len(result.refused)} of {len(changes)} changes were applied",
+            code="invalid_item",
+            param=place,
+        )
+    return result.seq
+
+
+@ROUTES.add(
+    algolia_route(
+        "POST",
+        "/1/indexes/{indexName}/batch",
+        "Many changes at once.",
+        Action.WRITE,
+        body="AlgoliaBatch",
+        **CHANGE,
+    ),
+)
+async def batch(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/batch`: changes in order, in one write.
+
+    If any of them is invalid, none is applied.
+    """
+    index = await index_to_write(services, request, request.arguments[0])
+    listed = _requests(services, request)
+    ids, seq = await _carry_out(services, request, index, listed)
+    return json_response({"taskID": seq, "objectIDs": ids})
+
+
+@ROUTES.add(
+    algolia_route(
+        "POST",
+        "/1/indexes/*/batch",
+        "Changes of several indexes.",
+        Action.WRITE,
+        body="AlgoliaBatches",
+        **CHANGE,
+    ),
+)
+async def batches(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/*/batch`: changes to several indexes."""
+    by_index: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for i, one in _requests(services, request):
+        name = one.get("indexName")
+        if not isinstance(name, str):
+            raise InvalidRequest(
+                f"requests[{i}] needs an indexName, a text",
+                code="invalid_index_name",
+                param=f"requests[{i}].indexName",
+            )
+        by_index.setdefault(name, []).append((i, one))
+    ids: list[str] = []
+    tasks: dict[str, int] = {}
+    for name, listed in by_index.items():
+        index = await index_to_write(services, request, name)
+        changed, tasks[name] = await _carry_out(services, request, index, listed)
+        ids += changed
+    return json_response({"taskID": tasks, "objectIDs": ids})
+
+
+def _requests(services: Services, request: Request) -> list[tuple[int, dict[str, Any]]]:
+    """Return the changes in a body, with their positions."""
+    limits = services.settings.limits
+    listed = object_body(services, request).get("requests")
+    if (
+        not isinstance(listed, list)
+        or len(listed) > limits.batch_items_max
+        or not all(isinstance(one, dict) for one in listed)
+    ):
+        raise InvalidRequest(
+            f"requests must be a list of up to {limits.shown('batch_items_max')} objects, each "
+            'with an "action" and a "body"',
+            code="invalid_body",
+            param="requests",
+        )
+    return list(enumerate(listed))
+
+
+async def _carry_out(
+    services: Services, request: Request, index: Index, listed: list[tuple[int, dict[str, Any]]]
+) -> tuple[list[str], int]:
+    """Apply the changes to one index; return their objectIDs and the write's sequence number."""
+    if any(one.get("action") in ("clear", "delete") for _, one in listed):
+        if len(listed) > 1:
+            raise InvalidRequest(
+                "clear and delete stand alone in a batch",
+                code="unsupported_parameter",
+                param="requests",
+            )
+        if listed[0][1]["action"] == "clear":
+            return [], await _clear(services, request, index)
+        return [], await drop_index(services, request, index)
+    facets, limits = index.configuration.facets, services.settings.limits
+    changes = [
+        read_change(one.get("action"), one.get("body"), facets, limits, f"requests[{i}]")
+        for i, one in listed
+    ]
+    return [one.object_id for one in changes], await _write(services, index, changes)
+
+
+@ROUTES.add(
+    algolia_route(
+        "POST",
+        "/1/indexes/{indexName}",
+        "Add an object.",
+        Action.WRITE,
+        body="AlgoliaObject",
+        **CHANGE,
+    ),
+    algolia_route(
+        "PUT",
+        "/1/indexes/{indexName}/{objectID}",
+        "Add or replace an object.",
+        Action.WRITE,
+        body="AlgoliaFields",
+        **CHANGE,
+    ),
+)
+async def save_object(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}` and `PUT /1/indexes/{index}/{objectID}`."""
+    index = await index_to_write(services, request, request.arguments[0])
+    object_id = request.arguments[1] if len(request.arguments) > 1 else None
+    change = _single(services, request, index, "addObject", object_id)
+    seq = await _write(services, index, [change])
+    moment = {"updatedAt": now()} if object_id is not None else {"createdAt": now()}
+    return json_response({"taskID": seq, "objectID": change.object_id, **moment})
+
+
+@ROUTES.add(
+    algolia_route(
+        "POST",
+        "/1/indexes/{indexName}/{objectID}/partial",
+        "Change attributes of an object.",
+        Action.WRITE,
+        body="AlgoliaFields",
+        **CHANGE,
+    ),
+)
+async def update_object(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/{objectID}/partial`."""
+    name, object_id = request.arguments
+    index = await index_to_write(services, request, name)
+    params = query_string_parameters(request.query_string)
+    creates = params.get("createIfNotExists", "true")
+    if creates not in ("true", "false"):
+        raise InvalidRequest(
+            "createIfNotExists must be true or false",
+            code="invalid_parameter",
+            param="createIfNotExists",
+        )
+    action = "partialUpdateObject" if creates == "true" else "partialUpdateObjectNoCreate"
+    change = _single(services, request, index, action, object_id)
+    seq = await _write(services, index, [change])
+    return json_response({"taskID": seq, "objectID": change.object_id, "updatedAt": now()})
+
+
+@ROUTES.add(
+    algolia_route(
+        "DELETE", "/1/indexes/{indexName}/{objectID}", "Remove an object.", Action.WRITE, **CHANGE
+    ),
+)
+async def delete_object(services: Services, request: Request) -> Response:
+    """Answer `DELETE /1/indexes/{index}/{objectID}`; a missing object is not an error."""
+    name, object_id = request.arguments
+    index, _ = find_index(services, request, name)
+    change = _single(services, request, index, "deleteObject", object_id)
+    seq = await _write(services, index, [change])
+    return json_response({"taskID": seq, "deletedAt": now()})
+
+
+def _single(
+    services: Services, request: Request, index: Index, action: str, object_id: str | None
+) -> ObjectChange:
+    body = {} if action == "deleteObject" else required_body(services, request)
+    facets, limits = index.configuration.facets, services.settings.limits
+    return read_change(action, body, facets, limits, "object", object_id)
+
+
+@ROUTES.add(
+    algolia_route(
+        "POST",
+        "/1/indexes/{indexName}/deleteByQuery",
+        "Remove what filters find.",
+        Action.WRITE,
+        body="AlgoliaDeletion",
+        applies_filter=True,
+        **CHANGE,
+    ),
+)
+async def delete_by(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/deleteByQuery`: deletes the objects that filters match."""
+    index, _ = find_index(services, request, request.arguments[0])
+    params = flattened(object_body(services, request))
+    known = ("filters", "facetFilters", "numericFilters", "tagFilters")
+    wrong = next((name for name in params if name not in known), None)
+    if wrong is not None or not params:
+        raise InvalidRequest(
+            f"{wrong or 'the body'} must be some of {', '.join(known)}",
+            code="unsupported_parameter",
+            param=wrong,
+        )
+    _, read = parse_query(services, request, Asked(index.name, params))
+    if not read.search.filters:
+        raise InvalidRequest(
+            f"{', '.join(params)} select nothing; to remove all objects use clear",
+            code="invalid_body",
+        )
+    filters = narrowed(read.search, request).filters
+    conditions = [expression_of(clause.filter) for clause in filters]
+    return await _delete_matching(services, request, index, " AND ".join(conditions))
+
+
+@ROUTES.add(
+    algolia_route(
+        "POST", "/1/indexes/{indexName}/clear", "Remove all objects.", Action.WRITE, **CHANGE
+    ),
+)
+async def clear(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/clear`: deletes all objects."""
+    index, _ = find_index(services, request, request.arguments[0])
+    return json_response({"taskID": await _clear(services, request, index), "updatedAt": now()})
+
+
+async def _clear(services: Services, request: Request, index: Index) -> int:
+    answer = await _delete_matching(services, request, index, "")
+    seq: int = orjson.loads(answer.body)["taskID"]
+    return seq
+
+
+async def _delete_matching(
+    services: Services, request: Request, index: Index, expression: str
+) -> Response:
+    """Delete all items that an expression in our own filter language matches."""
+    request.index = index
+    request.body = orjson.dumps({"filter": expression})
+    request.query_string = ""  # Algolia's clients identify themselves in it
+    answer = await delete_items(services, request)
+    seq = orjson.loads(answer.body)["seq"] or services.cluster.horizon(index.number)
+    return json_response({"taskID": seq, "updatedAt": now()})

@@ -1,0 +1,138 @@
+"""What all routes of Algolia's protocol share: the index that a name denotes, bodies, task ids.
+
+`coordinator/algolia` translates parameters, filters, settings and responses; the modules
+`algolia_…` of this folder have the routes under `/1/`: for algoliasearch, InstantSearch,
+Autocomplete, DocSearch. Writes are visible once acknowledged, so every task counts as published. A
+name such as `films:year:desc` means the index in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from common.configuration import GEO_FIELD
+from common.deadline import Deadline
+from common.errors import Forbidden, InvalidRequest, NotFound
+from coordinator.algolia import settings as index_settings
+from coordinator.cluster.catalog import Index
+from coordinator.http.middleware import check_index_name
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import Action
+from coordinator.parameters.raw import decode_object
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+
+
+def algolia_route(
+    method: str,
+    path: str,
+    summary: str,
+    action: Action | None,
+    *,
+    body: str | None = None,
+    answer: str = "Document",
+    bytes_limit: str = "json_body_bytes_max",
+    **more: Any,
+) -> Route:
+    """Return a route of this protocol; its clients send JSON labelled as text."""
+    document = {"answer": answer} if body is None else {"answer": answer, "body": body}
+    takes = Body.NONE if body is None else Body.LOOSE_JSON
+    return Route(
+        method,
+        path,
+        summary,
+        action,
+        body=takes,
+        bytes_limit=bytes_limit,
+        tag="algolia",
+        document=document,
+        **more,
+    )
+
+
+CHANGE: Final[dict[str, Any]] = {"is_change": True}
+
+
+def find_index(services: Services, request: Request, name: Any) -> tuple[Index, list[str]]:
+    """Return the index that a name denotes, and the sort order in that name.
+
+    Raises:
+        NotFound: there is no such index.
+        Forbidden: the caller may not use the name, whether or not it exists.
+    """
+    if not isinstance(name, str):
+        raise InvalidRequest("indexName must be a text", code="invalid_index_name")
+    if name == "*":
+        raise InvalidRequest(
+            "* stands for all indexes in this protocol; name one", code="invalid_index_name"
+        )
+    catalog = services.catalog
+    plain = name
+    sort: list[str] = []
+    if name not in catalog.indexes and name not in catalog.aliases:
+        plain, sort = index_settings.split_name(name)
+    try:
+        return services.guard.index(request.caller, plain), sort
+    except (Forbidden, NotFound):
+        check_index_name(plain, services.settings.limits)
+        # The error quotes the whole name: splitting off the order would reveal what exists.
+        services.guard.check_index(request.caller, name)
+        raise
+
+
+async def index_to_write(services: Services, request: Request, name: str) -> Index:
+    """Return an index to write to; create it if it is missing and the caller may configure."""
+    try:
+        index, sort = find_index(services, request, name)
+    except NotFound:
+        if not request.caller.may(Action.CONFIGURE):
+            raise
+        deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+        document = {"geo_fields": ["_geoloc", GEO_FIELD]}  # the first is that of this protocol
+        await services.administration.configure(name, document, deadline)
+        index, sort = find_index(services, request, name)
+    if sort:
+        raise InvalidRequest(
+            f"{name!r} is {index.name!r} in an order; write to that index",
+            code="invalid_index_name",
+        )
+    return index
+
+
+async def reconfigure(
+    services: Services, index: Index, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    """Change the configuration of an index: `change` takes the stored document."""
+    deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+    await services.administration.reconfigure(index.name, change, deadline)
+
+
+def object_body(services: Services, request: Request) -> dict[str, Any]:
+    """Decode a body; none at all is an empty object."""
+    return decode_object(request.body, services.settings.limits)
+
+
+def required_body(services: Services, request: Request) -> dict[str, Any]:
+    """Decode a body that says what to store: none at all is a client's mistake, not an object."""
+    if not request.body:
+        raise InvalidRequest("the body is empty; send a JSON object", code="invalid_body")
+    return object_body(services, request)
+
+
+def write_deadline(services: Services) -> Deadline:
+    """Return when a write must have ended."""
+    return Deadline.after_ms(services.settings.limits.request_timeout_ms)
+
+
+def task_id(services: Services, index: Index) -> int:
+    """Return a number for a change of an index, which is done."""
+    return max(1, services.cluster.horizon(index.number))
+
+
+def now() -> str:
+    """Return this moment as the protocol writes it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
