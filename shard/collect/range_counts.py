@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from common.errors import InvalidRequest
-from common.protocol.messages import RangeCounts, RangeRequest, elements_of
+from common.protocol.messages import RangeCounts, RangeRequest, SearchRequest, elements_of
 from common.query import And, Exists, Filter, Not, Range, Same
 from shard.caches.derived import derived
 from shard.caches.lru_cache import COLUMN_CACHE
@@ -121,6 +121,11 @@ def _count_missing(snapshot: Snapshot, request: RangeRequest, matches: Sequence[
                 count_docs(part.words & resolve(snapshot, part.view, lacks_field(request)))
             )
     return missing
+
+
+def all_ranges(request: SearchRequest) -> Sequence[RangeRequest]:
+    """Return all ranges that a search counts."""
+    return request.ranges if request.cube is None else (*request.ranges, *request.cube.ranges)
 
 
 def group_of(request: RangeRequest) -> str:

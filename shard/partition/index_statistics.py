@@ -7,7 +7,7 @@ from typing import Any
 from common.protocol.messages import IndexStatisticsResponse
 from shard.partition.merger import MergeStatistics
 from shard.partition.partition import Partition
-from shard.read.searcher import fields_of
+from shard.read.corpus_statistics import fields_of
 from shard.segment.snapshot import SegmentView
 
 

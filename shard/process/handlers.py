@@ -2,7 +2,7 @@
 
 A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
 where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. Reads
-that are known to take longer (`searcher.is_slow` and its siblings: many words, many bytes to
+that are known to take longer (`search_cost.is_slow` and its siblings: many words, many bytes to
 highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`). Where many
 reads arrive together, indexes take turns on the event loop too (`common/process/turns.py`). A
 low-priority thread runs the tasks that searches have scheduled
@@ -88,7 +88,7 @@ from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
 from shard.process.readers import Readers
 from shard.query.near_terms import is_slow_to_list, near_terms
-from shard.read import searcher
+from shard.read import corpus_statistics, fetch, search_cost, searcher
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import explaining_refusal
 from shard.storage.positions import read_positions
@@ -194,10 +194,10 @@ class Handlers:
         The latter must be counted, which can take long.
         """
         snapshot = self._snapshot(request)
-        if request.filters or searcher.is_slow_to_count(snapshot, request):
-            read = partial(searcher.statistics, snapshot, request)
+        if request.filters or search_cost.is_slow_to_count(snapshot, request):
+            read = partial(corpus_statistics.statistics, snapshot, request)
             return self._read_slowly(request.index, read)
-        return self._read(request.index, partial(searcher.statistics, snapshot, request))
+        return self._read(request.index, partial(corpus_statistics.statistics, snapshot, request))
 
     def terms(self, request: TermsRequest) -> TermsResponse | Awaitable[TermsResponse]:
         """Return words of the index near a text."""
@@ -210,7 +210,7 @@ class Handlers:
     def search(self, request: SearchRequest) -> SearchResponse | Awaitable[SearchResponse]:
         """Search one state of an index."""
         snapshot = self._snapshot(request)
-        if searcher.is_slow(snapshot, request):
+        if search_cost.is_slow(snapshot, request):
             return self._read_slowly(request.index, partial(searcher.search, snapshot, request))
 
         if self._turns.has_time(request.index):
@@ -254,17 +254,17 @@ class Handlers:
         index = request.index
         if request.highlight is not None:
             snapshot = self._snapshot(request)
-            fetched = searcher.fetch(snapshot, request)
-            mark = partial(searcher.with_marks, snapshot, request, fetched)
-            if searcher.is_slow_to_mark(fetched):
+            fetched = fetch.fetch(snapshot, request)
+            mark = partial(fetch.with_marks, snapshot, request, fetched)
+            if fetch.is_slow_to_mark(fetched):
                 return self._read_slowly(index, mark)
             return self._read(index, mark)
         snapshot = self._indexes.snapshot(index, request.horizon)
         if request.sort:  # a column may have to be made first
-            return self._read_slowly(index, partial(searcher.fetch, snapshot, request))
+            return self._read_slowly(index, partial(fetch.fetch, snapshot, request))
         if request.bytes_max:
-            return self._read_slowly(index, partial(searcher.fetch_some, snapshot, request))
-        return self._read(index, partial(searcher.fetch, snapshot, request))
+            return self._read_slowly(index, partial(fetch.fetch_some, snapshot, request))
+        return self._read(index, partial(fetch.fetch, snapshot, request))
 
     def _snapshot(
         self, request: StatisticsRequest | TermsRequest | SearchRequest | FetchRequest
@@ -281,14 +281,14 @@ class Handlers:
 
     def get(self, request: GetRequest) -> GetResponse:
         """Return one document by its id."""
-        return searcher.get(self._indexes.snapshot(request.index, request.horizon), request)
+        return fetch.get(self._indexes.snapshot(request.index, request.horizon), request)
 
     def facet_values(
         self, request: FacetValuesRequest
     ) -> FacetValuesResponse | Awaitable[FacetValuesResponse]:
         """Return the next values of a facet dictionary."""
         snapshot = self._indexes.index(request.index).partition.newest
-        return self._read(request.index, partial(searcher.facet_values, snapshot, request))
+        return self._read(request.index, partial(fetch.facet_values, snapshot, request))
 
     def field_names(self, request: FieldNamesRequest) -> FieldNamesResponse:
         """Return the fields that an index has, or had."""

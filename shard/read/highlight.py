@@ -36,6 +36,7 @@ from common.deadline import check_call
 from common.json.texts import texts_of
 from common.query import Word
 from shard.query.bm25f import NUM_TIERS, TIER_OF_KIND
+from shard.query.languages import languages_of
 from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
 if TYPE_CHECKING:
@@ -540,14 +541,7 @@ def mark_documents(
     request: HighlightRequest,
 ) -> tuple[dict[str, Any], ...]:
     """Return the marks of documents, in order; without a query nothing is marked."""
-    configuration = snapshot.configuration
-    languages = Languages(
-        configuration.language,
-        configuration.field_languages,
-        configuration.field_typo_lengths,
-        configuration.infix_fields,
-    )
-    marker = Marker(query.clauses if query is not None else (), languages)
+    marker = Marker(query.clauses if query is not None else (), languages_of(snapshot))
     searched = {field.path: field.weight > 0 for field in query.fields} if query else {}
     analyzer = Analyzer()
     return tuple(

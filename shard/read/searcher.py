@@ -7,9 +7,9 @@
                      5 harvest   insertion numbers, scores, records, sort values, first documents
 
 A search holds one snapshot from start to end and never waits: all it reads is memory or the page
-cache. It takes 20-1,000 µs, so it runs on the event loop. `is_slow` predicts which searches take
-longer (a text column must be built first, or the query has many words); these run on a thread.
-Between segments, clauses and counts a search checks whether the caller is still waiting.
+cache. It takes 20-1,000 µs, so it runs on the event loop; a search that `search_cost` predicts to
+take longer runs on a thread. Between segments, clauses and counts a search checks whether the
+caller is still waiting.
 
 Disjunctive facets. A clause that is marked with a facet does not narrow that facet's own counts:
 
@@ -23,91 +23,51 @@ If the search does not count a group's facet, the group's clauses are common one
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from common.analysis.languages import Languages
 from common.deadline import check_call
-from common.errors import InternalError
 from common.placement import hash_id
 from common.protocol.messages import (
-    FACET_VALUES_MAX,
     DistinctCounts,
     FacetRequest,
-    FacetValuesRequest,
-    FacetValuesResponse,
-    FetchRequest,
-    FetchResponse,
-    FieldStatistics,
-    GetRequest,
-    GetResponse,
     Pin,
     RangeCounts,
     RangeRequest,
     SearchRequest,
     SearchResponse,
-    StatisticsRequest,
-    StatisticsResponse,
     elements_of,
 )
-from common.query import NUM_MATCH_KINDS, Filter, MatchKind, Word
-from common.values import ValueKind
-from shard.caches.derived import derived
-from shard.collect.distinct import needs_numbering, select_distinct
+from common.query import Filter
+from shard.collect.distinct import select_distinct
 from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
 from shard.collect.facet_cube import count_cube
 from shard.collect.groups import GroupCounter, select_groups
-from shard.collect.range_counts import count_ranges, group_of, leaves_out
+from shard.collect.range_counts import all_ranges, count_ranges, group_of, leaves_out
 from shard.collect.top_k import Hits, hits_of, select_hits, sort_values
 from shard.collect.value_statistics import value_statistics
-from shard.query import boosting, filters
 from shard.query.bm25f import SCRATCH
 from shard.query.boosting import boosted, explain_boosts
 from shard.query.explanation import explain_score
 from shard.query.filter_matches import match_filters, narrow, resolve_groups
+from shard.query.languages import languages_of
 from shard.query.matches import Matches, both, leave_out_each
-from shard.query.near_terms import is_slow_to_list, near_terms
+from shard.query.near_terms import near_terms
 from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
 from shard.query.pinning import without as without_docs
 from shard.query.prepared import PreparedQuery
-from shard.query.spacings import cut_freqs, cut_freqs_among, spacing_freq, spacing_freq_among
-from shard.query.statistics import doc_freqs, field_statistics, freqs_of_near_words
-from shard.query.text_cost import is_slow_text, num_matches_max, words_of
 from shard.query.text_search import match_text, score_docs
-from shard.query.visible import (
-    Visible,
-    visible_doc_freqs,
-    visible_docs,
-    visible_field_statistics,
-)
-from shard.query.whole_fields import whole_freq, whole_freq_among
-from shard.read.highlight import mark_documents
-from shard.segment.external_ids import find_live, is_item_of, shown_id_of
-from shard.segment.presence import Aspect, presence_of
-from shard.segment.sort_columns import needs_column
+from shard.read.corpus_statistics import statistics
+from shard.segment.external_ids import find_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.segment.snapshot import SegmentView, Snapshot
-
-VALUES_FAST_MAX: Final = 200_000
-"""Counting facets of more values than this takes milliseconds, whatever the hits are."""
-JOINT_FAST_MAX: Final = 20_000
-"""Joint counts and sums over more documents than this take milliseconds."""
-KEYS_FAST_MAX: Final = 200
-"""So do those of more values: 10 µs each."""
-DISTINCT_FAST_MAX: Final = 50_000
-"""So does telling this many matches apart by their values."""
-HITS_FAST_MAX: Final = 20_000
-"""Ordering and encoding more hits than this takes milliseconds."""
-MARKED_FAST_BYTES: Final = 8_000
-"""Marking this many bytes of documents takes 2-4 ms."""
 
 
 class _Plan(NamedTuple):
@@ -147,9 +107,6 @@ class _Pinned(NamedTuple):
 
 NO_PIN_NUMBERS: Final[tuple[int, ...]] = ()
 NO_PINNED: Final = PinnedDocs(np.zeros(0, np.int64), np.zeros(0, np.uint32))
-
-
-# --- search -------------------------------------------------------------------------------------
 
 
 def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
@@ -235,108 +192,9 @@ def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
     return snapshot.with_views(tuple(views))
 
 
-def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
-    """Return whether a search is likely to take more than a few milliseconds."""
-    if request.num_hits > HITS_FAST_MAX:
-        return True
-    if request.terms is not None and is_slow_to_list(snapshot, request.terms):
-        return True
-    if request.distinct is not None and _is_slow_to_tell_apart(snapshot, request):
-        return True
-    if request.facets:
-        lengths = snapshot.dictionary_lengths
-        if sum([lengths.get(one.field, 0) for one in request.facets]) > VALUES_FAST_MAX:
-            return True
-    query = request.query
-    if query is not None:
-        words = words_of([*[one.clause for one in query.clauses], *query.excluded])
-        absent = request.assumed_absent
-        num_others = 0 if absent is None else _num_others(absent)
-        if is_slow_text(snapshot, words, _languages(snapshot), num_others):
-            return True
-    is_joint = request.value_statistics or request.cube is not None
-    if (request.ranges or is_joint) and _is_slow_to_range(snapshot, request):
-        return True
-    if request.sort or request.ranges or is_joint or request.distinct is not None:
-        for path, collation in _ordered_fields(request):
-            field = snapshot.registry.number(path)
-            for view in snapshot.views:
-                if field is not None and needs_column(snapshot, view, field, collation):
-                    return True
-    for boost in request.boosts:
-        for view in snapshot.views:
-            if boosting.is_slow(snapshot, view, boost):
-                return True
-    for clause in request.filters:
-        for view in snapshot.views:
-            if filters.is_slow(snapshot, view, clause.filter):
-                return True
-    return False
-
-
-def _is_slow_to_tell_apart(snapshot: Snapshot, request: SearchRequest) -> bool:
-    """Return whether distinct hits are likely to take milliseconds: all matches are counted."""
-    assert request.distinct is not None
-    if needs_numbering(snapshot, request.distinct.field):
-        return True
-    if snapshot.num_docs <= DISTINCT_FAST_MAX:
-        return False
-    num_matches = num_matches_max(snapshot, request.query, _languages(snapshot))
-    return num_matches > DISTINCT_FAST_MAX
-
-
-def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
-    """Return whether ranges, joint counts and sums are likely to take milliseconds."""
-    if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
-        one.calendar is not None or one.is_of_values for one in _ranges(request)
-    ):
-        return True
-    is_joint = request.value_statistics or request.cube is not None
-    return bool(is_joint) and (
-        snapshot.num_docs > JOINT_FAST_MAX or _num_joint_keys(request) > KEYS_FAST_MAX
-    )
-
-
-def _num_joint_keys(request: SearchRequest) -> int:
-    """Return how many values of facets are counted jointly with others."""
-    facets = request.value_statistics if request.cube is None else request.cube.facets
-    return sum([len(one.keys) for one in facets])
-
-
-def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:
-    """Return whether `statistics` is likely to take more than a few milliseconds."""
-    languages = _languages(snapshot)
-    return is_slow_text(snapshot, list(request.words), languages, _num_others(request))
-
-
-def _num_others(request: StatisticsRequest) -> int:
-    """Return how many document frequencies other than those of words are to be counted."""
-    return len(request.spacings) + len(request.wholes) + 4 * len(request.cuts)
-
-
-def _ordered_fields(request: SearchRequest) -> list[tuple[str, str]]:
-    """Return the fields whose sort columns a search needs, with their collations."""
-    fields = [
-        (key.field, key.collation)
-        for key in request.sort
-        if key.field is not None and key.point is None and key.within is None
-    ]
-    fields += [
-        (one.field, "") for one in _ranges(request) if one.calendar is not None or one.is_of_values
-    ]
-    if request.distinct is not None:
-        fields.append((request.distinct.field, ""))
-    return fields
-
-
 def _group_of(request: FacetRequest | RangeRequest) -> str:
     """Return the facet whose clauses these counts leave out."""
     return group_of(request) if isinstance(request, RangeRequest) else request.field
-
-
-def _ranges(request: SearchRequest) -> Sequence[RangeRequest]:
-    """Return all ranges that a search counts."""
-    return request.ranges if request.cube is None else (*request.ranges, *request.cube.ranges)
 
 
 def _plan(request: SearchRequest) -> _Plan:
@@ -346,7 +204,7 @@ def _plan(request: SearchRequest) -> _Plan:
     facets = [*request.facets, *[one.facet for one in request.value_statistics]]
     if request.cube is not None:
         facets += [one.facet for one in request.cube.facets]
-    counted: Sequence[FacetRequest | RangeRequest] = (*facets, *_ranges(request))
+    counted: Sequence[FacetRequest | RangeRequest] = (*facets, *all_ranges(request))
     wanted = {_group_of(one) for one in counted if one.leaves_out_own}
     wanted |= {elements_of(one.within.field) for one in counted if one.within is not None}
     common: list[Filter] = []
@@ -373,7 +231,7 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> _Matched:
     plan = _plan(request)
     prepared = None
     if request.query is not None:
-        prepared = PreparedQuery(request.query, snapshot.registry, _languages(snapshot))
+        prepared = PreparedQuery(request.query, snapshot.registry, languages_of(snapshot))
     hits: list[Matches] = []
     ranked: list[Matches] = []
     without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
@@ -572,7 +430,7 @@ def _explain(
         return ()
     prepared = None
     if request.query is not None:
-        prepared = PreparedQuery(request.query, snapshot.registry, _languages(snapshot))
+        prepared = PreparedQuery(request.query, snapshot.registry, languages_of(snapshot))
     explanations = []
     for i, (ordinal, doc) in enumerate(zip(hits.views.tolist(), hits.docs.tolist(), strict=True)):
         check_call()
@@ -596,259 +454,3 @@ def _explain(
             )
         explanations.append(explanation)
     return tuple(explanations)
-
-
-@derived
-def _languages(snapshot: Snapshot) -> Languages:
-    """Return the languages of the fields."""
-    configuration = snapshot.configuration
-    return Languages(
-        configuration.language,
-        configuration.field_languages,
-        configuration.field_typo_lengths,
-        configuration.infix_fields,
-    )
-
-
-# --- documents ----------------------------------------------------------------------------------
-
-
-def fetch(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
-    """Return stored documents by record, without marks; or their sort values."""
-    if request.sort:
-        return FetchResponse((), (), _sort_values_of(snapshot, request))
-    documents = snapshot.read_documents(np.frombuffer(request.records, np.uint64))
-    return FetchResponse(tuple(documents), ())
-
-
-def with_marks(snapshot: Snapshot, request: FetchRequest, fetched: FetchResponse) -> FetchResponse:
-    """Return fetched documents with the marks that the request wants."""
-    assert request.highlight is not None
-    documents = [one for one in fetched.documents if one is not None]
-    assert len(documents) == len(fetched.documents), "only `fetch_some` leaves some out"
-    marks = mark_documents(snapshot, documents, request.query, request.highlight)
-    return FetchResponse(fetched.documents, marks)
-
-
-def is_slow_to_mark(fetched: FetchResponse) -> bool:
-    """Return whether `with_marks` is likely to take more than a few milliseconds."""
-    num_bytes = sum([len(one) for one in fetched.documents if one is not None])
-    return num_bytes > MARKED_FAST_BYTES
-
-
-def _sort_values_of(snapshot: Snapshot, request: FetchRequest) -> tuple[tuple[Any, ...], ...]:
-    """Return, by sort key, the value of each record."""
-    records = np.frombuffer(request.records, np.uint64)
-    views, docs, places = [], [], []
-    for record in records:
-        for position, view in enumerate(snapshot.views):
-            found = np.flatnonzero(view.segment["docs.record"] == record)
-            if len(found):
-                views.append(position)
-                docs.append(found[0])
-                places.append(view.segment["docs.place"][found[0]])
-                break
-        else:
-            raise InternalError(f"record {record} is in no segment")
-    hits = Hits(
-        np.array(views, np.int64),
-        np.array(docs, np.uint32),
-        np.array(places, np.uint64),
-        records,
-        None,
-    )
-    return tuple(sort_values(snapshot, hits, key) for key in request.sort)
-
-
-def fetch_some(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
-    """Return the first stored documents of some records, or their ids; see `FetchRequest`."""
-    records = np.frombuffer(request.records, np.uint64).tolist()
-    documents = snapshot.documents.read_some(records, request.bytes_max)
-    if request.wants_ids:
-        documents = [None if one is None else shown_id_of(one) for one in documents]
-    return FetchResponse(tuple(documents), ())
-
-
-def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
-    """Return the live document that has an id.
-
-    The hash finds candidates, newest segment first; the stored document confirms the id.
-    """
-    hashes = np.array([hash_id(request.id)], np.uint64)
-    for view in reversed(snapshot.views):
-        _, docs = find_live(view.segment, view.live_mask, hashes)
-        if not len(docs):
-            continue
-        for document in snapshot.read_documents(view.segment["docs.record"][docs]):
-            if is_item_of(document, request.id):
-                return GetResponse(document)
-    return GetResponse(None)
-
-
-# --- statistics and dictionaries ----------------------------------------------------------------
-
-
-def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResponse:
-    """Return what scoring needs to know about the live documents."""
-    languages = _languages(snapshot)
-    visible = []
-    if request.filters:
-        visible = [visible_docs(snapshot, view, request.filters) for view in snapshot.views]
-    freqs = []
-    near: list[tuple[tuple[int, str, int], ...]] = []
-    for word in request.words:
-        check_call()
-        sums = np.zeros(NUM_MATCH_KINDS, np.int64)
-        if request.filters:
-            for part in visible:
-                sums += visible_doc_freqs(part, word, languages)
-        else:
-            for view in snapshot.views:
-                sums += doc_freqs(view, word, languages)
-        freqs.append(tuple(sums.tolist()))
-        near.append(())
-        if languages.used and word.is_stemmed and word.typos and not any(sums[: MatchKind.TYPO_1]):
-            near[-1] = _near_words(snapshot, visible, request, word, languages)
-    spacing_freqs = tuple(
-        [
-            sum([spacing_freq_among(part.view.segment, words, part.docs) for part in visible])
-            if request.filters
-            else sum([spacing_freq(view, words) for view in snapshot.views])
-            for words in request.spacings
-        ]
-    )
-    whole_freqs = tuple(
-        [
-            sum([whole_freq_among(part.view.segment, words, part.docs) for part in visible])
-            if request.filters
-            else sum([whole_freq(view, words) for view in snapshot.views])
-            for words in request.wholes
-        ]
-    )
-    cut_freqs = tuple([_cut_freqs(snapshot, visible, request, word) for word in request.cuts])
-    if not request.needs_fields:
-        num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
-        return StatisticsResponse(
-            num_docs, (), tuple(freqs), (), (), spacing_freqs, whole_freqs, cut_freqs, tuple(near)
-        )
-    if request.filters:
-        num_docs = sum(len(part.docs) for part in visible)
-        fields = _text_fields(snapshot, map(visible_field_statistics, visible))
-    else:
-        num_docs = snapshot.num_docs
-        fields = _all_text_fields(snapshot)
-    scalar = _scalar_fields(snapshot)
-    return StatisticsResponse(
-        num_docs,
-        fields,
-        tuple(freqs),
-        tuple(scalar),
-        tuple(scalar.values()),
-        spacing_freqs,
-        whole_freqs,
-        cut_freqs,
-        tuple(near),
-    )
-
-
-def _near_words(
-    snapshot: Snapshot,
-    visible: Sequence[Visible],
-    request: StatisticsRequest,
-    word: Word,
-    languages: Languages,
-) -> tuple[tuple[int, str, int], ...]:
-    """Return kind, term and documents of the terms that a word may be a misspelling of."""
-    counted: list[tuple[SegmentView, NDArray[np.uint32] | None]]
-    counted = [*visible] if request.filters else [(view, None) for view in snapshot.views]
-    sums: Counter[tuple[int, str]] = Counter()
-    for view, docs in counted:
-        sums.update(freqs_of_near_words(view, word, languages, docs))
-    return tuple([(kind, term, freq) for (kind, term), freq in sorted(sums.items())])
-
-
-def _cut_freqs(
-    snapshot: Snapshot, visible: Sequence[Visible], request: StatisticsRequest, word: str
-) -> tuple[tuple[int, int], ...]:
-    """Return the documents that have a word in two parts, by the length of the first."""
-    check_call()
-    sums: dict[int, int] = {}
-    counts = (
-        [cut_freqs_among(part.view.segment, word, part.docs) for part in visible]
-        if request.filters
-        else [cut_freqs(view, word) for view in snapshot.views]
-    )
-    for freqs in counts:
-        for cut, freq in freqs.items():
-            if freq:
-                sums[cut] = sums.get(cut, 0) + freq
-    return tuple(sums.items())
-
-
-@derived
-def _all_text_fields(snapshot: Snapshot) -> tuple[FieldStatistics, ...]:
-    """Return the lengths of all text fields, by path, in all items."""
-    return _text_fields(snapshot, map(field_statistics, snapshot.views))
-
-
-def _text_fields(
-    snapshot: Snapshot, parts: Iterable[Mapping[int, tuple[int, int]]]
-) -> tuple[FieldStatistics, ...]:
-    """Return the lengths of all text fields, by path, summed over all segments."""
-    sums: dict[int, tuple[int, int]] = {}
-    for part in parts:
-        for field, (num_docs, length) in part.items():
-            before = sums.get(field, (0, 0))
-            sums[field] = (before[0] + num_docs, before[1] + length)
-    paths = snapshot.registry.paths
-    found = (FieldStatistics(paths[field], *pair) for field, pair in sums.items() if pair[0])
-    return tuple(sorted(found, key=lambda one: one.path))
-
-
-@derived
-def _scalar_fields(snapshot: Snapshot) -> dict[str, int]:
-    """Return the kinds of values by path, for paths that have, or had, any to sort or filter by.
-
-    In order of the paths.
-    """
-    kinds: dict[str, int] = {}
-    for view in snapshot.views:
-        presence = presence_of(view.segment)
-        for field in presence.fields:
-            path = snapshot.registry.paths[field]
-            kinds[path] = kinds.get(path, 0) | presence.kinds(field)
-    return {path: kinds[path] for path in sorted(kinds) if kinds[path]}
-
-
-def fields_of(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:
-    """Return every field with the number of its documents and the kinds of its values.
-
-    Deleted documents count until they are merged away.
-    """
-    counts: dict[int, int] = {}
-    kinds: dict[int, int] = {}
-    for view in snapshot.views:
-        presence = presence_of(view.segment)
-        for field in presence.fields:
-            count = presence.count(field, Aspect.EXISTS)
-            counts[field] = counts.get(field, 0) + count
-            kinds[field] = kinds.get(field, 0) | presence.kinds(field)
-    paths = snapshot.registry.paths
-    return tuple(
-        {
-            "path": paths[field],
-            "num_docs": counts[field],
-            "kinds": [kind.name.lower() for kind in ValueKind if kinds[field] >> kind & 1],
-        }
-        for field in sorted(counts, key=paths.__getitem__)
-    )
-
-
-def facet_values(snapshot: Snapshot, request: FacetValuesRequest) -> FacetValuesResponse:
-    """Return the next values of a facet dictionary from `start` on; for another epoch, from 0."""
-    dictionary = snapshot.dictionaries.get(request.field)
-    if dictionary is None:
-        return FacetValuesResponse(0, 0, ())
-    start = request.start if request.epoch == dictionary.epoch else 0
-    end = min(start + FACET_VALUES_MAX, len(dictionary))
-    return FacetValuesResponse(dictionary.epoch, start, tuple(dictionary.values(start, end)))

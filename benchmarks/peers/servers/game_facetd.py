@@ -26,7 +26,8 @@ from common.scoring import clause_weights
 from common.shard_settings import ShardSettings
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.partition.partition import Partition
-from shard.read.searcher import search, statistics
+from shard.read.corpus_statistics import statistics
+from shard.read.searcher import search
 
 K1, B = 1.2, 0.75
 

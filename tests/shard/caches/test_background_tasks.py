@@ -19,7 +19,7 @@ from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
 from shard.partition.indexes import Indexes
 from shard.process import handlers
 from shard.process.handlers import Handlers
-from shard.read import searcher
+from shard.read import search_cost
 from shard.segment.sort_columns import PERMUTATION_USES_MIN, sort_column
 from tests.shard.collect.test_top_k import large_world, request
 
@@ -111,7 +111,7 @@ def test_searches_leave_it_to_another_thread(
     wished = BackgroundTasks()
     monkeypatch.setattr(handlers, "BACKGROUND_TASKS", wished)
     monkeypatch.setattr("shard.segment.sort_columns.BACKGROUND_TASKS", wished)
-    monkeypatch.setattr(searcher, "is_slow", lambda *_: is_slow)
+    monkeypatch.setattr(search_cost, "is_slow", lambda *_: is_slow)
     make = BackgroundTasks.run_all
 
     def run_all(self: BackgroundTasks) -> None:

@@ -19,8 +19,9 @@ from common.protocol.messages import (
 )
 from common.query import NUM_MATCH_KINDS, AnyOf, Word
 from shard.query import expansion, text_cost
+from shard.query.languages import languages_of
 from shard.query.statistics import doc_freqs
-from shard.read import searcher
+from shard.read import corpus_statistics, search_cost, searcher
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView, Snapshot
 from tests.shard.collect.test_top_k import request
@@ -123,7 +124,7 @@ def test_every_search_looks_at_the_clock(snapshot: Snapshot, asked: SearchReques
         with pytest.raises(DeadlineExceeded):
             searcher.search(snapshot, some_words())
         with pytest.raises(DeadlineExceeded):
-            searcher.statistics(snapshot, StatisticsRequest(1, 0, 0, tuple(WORDS)))
+            corpus_statistics.statistics(snapshot, StatisticsRequest(1, 0, 0, tuple(WORDS)))
     finally:
         CALL_DEADLINE.reset(token)
 
@@ -131,11 +132,11 @@ def test_every_search_looks_at_the_clock(snapshot: Snapshot, asked: SearchReques
 def test_many_words_are_slow_and_few_are_not(
     snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not searcher.is_slow(snapshot, some_words())
+    assert not search_cost.is_slow(snapshot, some_words())
     monkeypatch.setattr(text_cost, "FAST_US", 12 * text_cost._WORD_US)
-    assert searcher.is_slow(snapshot, some_words())
+    assert search_cost.is_slow(snapshot, some_words())
     asked = StatisticsRequest(1, 0, 0, tuple(WORDS))
-    assert searcher.is_slow_to_count(snapshot, asked)
+    assert search_cost.is_slow_to_count(snapshot, asked)
 
 
 def test_words_with_typos_are_slow_until_a_segment_knows_them(
@@ -143,7 +144,7 @@ def test_words_with_typos_are_slow_until_a_segment_knows_them(
 ) -> None:
     asked = StatisticsRequest(1, 0, 0, (Word("w11", typos=1),))
     monkeypatch.setattr(text_cost, "_TERM_US", 1_000.0)
-    assert searcher.is_slow_to_count(snapshot, asked)
+    assert search_cost.is_slow_to_count(snapshot, asked)
     for view in snapshot.views:
-        doc_freqs(view, asked.words[0], searcher._languages(snapshot))
-    assert not searcher.is_slow_to_count(snapshot, asked)
+        doc_freqs(view, asked.words[0], languages_of(snapshot))
+    assert not search_cost.is_slow_to_count(snapshot, asked)

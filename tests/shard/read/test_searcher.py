@@ -42,7 +42,7 @@ from shard.collect.distinct import MatchValues
 from shard.query import filter_matches, filters, matches
 from shard.query.near_terms import near_terms
 from shard.query.prepared import PreparedQuery
-from shard.read import searcher
+from shard.read import corpus_statistics, fetch, search_cost, searcher
 from shard.segment import distinct_values, sort_columns
 from shard.segment.facet_columns import SETS_DOCS_MIN
 from shard.segment.field_registry import FieldRegistry
@@ -555,7 +555,7 @@ def test_get_finds_the_live_item_of_an_id_only() -> None:
     )
 
     def get(identifier: bytes) -> Any:
-        document = searcher.get(world.snapshot, GetRequest(1, 1, identifier)).document
+        document = fetch.get(world.snapshot, GetRequest(1, 1, identifier)).document
         return None if document is None else orjson.loads(document)
 
     assert get(b"5") == {"id": "5", "v": 2}
@@ -566,7 +566,7 @@ def test_get_finds_the_live_item_of_an_id_only() -> None:
 def test_fetch_returns_documents_in_the_order_asked_for() -> None:
     world = World([{"id": n} for n in range(5)], cuts=[2])
     records = np.array([4, 0, 3], np.uint64).tobytes()
-    found = searcher.fetch(world.snapshot, FetchRequest(1, 1, 1, records))
+    found = fetch.fetch(world.snapshot, FetchRequest(1, 1, 1, records))
     assert [orjson.loads(one or b"{}")["id"] for one in found.documents] == [4, 0, 3]
     assert found.marks == ()
 
@@ -574,8 +574,8 @@ def test_fetch_returns_documents_in_the_order_asked_for() -> None:
 def test_facet_values_are_the_tail_of_the_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World([{"tags": ["a", "b"]}, {"tags": "c"}])
     epoch = world.snapshot.dictionaries["tags"].epoch
-    ask = searcher.facet_values
-    monkeypatch.setattr(searcher, "FACET_VALUES_MAX", 1)
+    ask = fetch.facet_values
+    monkeypatch.setattr(fetch, "FACET_VALUES_MAX", 1)
     assert len(ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 0)).values) == 1
     monkeypatch.undo()
     tail = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 1))
@@ -595,7 +595,7 @@ def test_a_field_that_is_no_facet_counts_nothing() -> None:
 
 def test_fields_tell_paths_kinds_and_numbers_of_documents() -> None:
     world = World([{"a": 1}, {"a": [None, "x"]}, {"b": {"c": 1.5}}], cuts=[1])
-    assert searcher.fields_of(world.snapshot) == (
+    assert corpus_statistics.fields_of(world.snapshot) == (
         {"path": "a", "num_docs": 2, "kinds": ["string", "integer", "null"]},
         {"path": "b.c", "num_docs": 1, "kinds": ["float"]},
     )
@@ -603,12 +603,14 @@ def test_fields_tell_paths_kinds_and_numbers_of_documents() -> None:
 
 def test_slow_searches_are_told_beforehand() -> None:
     world = World([{"name": "a", "year": 1}])
-    assert not searcher.is_slow(world.snapshot, request((SortKey("year"),)))
-    assert searcher.is_slow(world.snapshot, request((SortKey("name"),)))
-    assert searcher.is_slow(world.snapshot, request(num_hits=10**6))
-    assert searcher.is_slow(world.snapshot, request(filters=(FilterClause(AnyOf("name", ("a",))),)))
+    assert not search_cost.is_slow(world.snapshot, request((SortKey("year"),)))
+    assert search_cost.is_slow(world.snapshot, request((SortKey("name"),)))
+    assert search_cost.is_slow(world.snapshot, request(num_hits=10**6))
+    assert search_cost.is_slow(
+        world.snapshot, request(filters=(FilterClause(AnyOf("name", ("a",))),))
+    )
     searcher.search(world.snapshot, request((SortKey("name"),)))
-    assert not searcher.is_slow(world.snapshot, request((SortKey("name"),)))
+    assert not search_cost.is_slow(world.snapshot, request((SortKey("name"),)))
 
 
 def test_the_first_search_in_an_order_of_many_keys_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -617,17 +619,17 @@ def test_the_first_search_in_an_order_of_many_keys_is_slow(monkeypatch: pytest.M
     world = World(rows)
     for field in ("tags", "flag", "name"):
         asked = request((SortKey(field),))
-        assert searcher.is_slow(world.snapshot, asked)
+        assert search_cost.is_slow(world.snapshot, asked)
         searcher.search(world.snapshot, asked)
-        assert not searcher.is_slow(world.snapshot, asked)
-    assert not searcher.is_slow(world.snapshot, request((SortKey("year"),)))
-    assert not searcher.is_slow(World(rows[:2]).snapshot, request((SortKey("flag"),)))
+        assert not search_cost.is_slow(world.snapshot, asked)
+    assert not search_cost.is_slow(world.snapshot, request((SortKey("year"),)))
+    assert not search_cost.is_slow(World(rows[:2]).snapshot, request((SortKey("flag"),)))
 
 
 def test_telling_few_matches_apart_is_fast_however_many_items_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(searcher, "DISTINCT_FAST_MAX", 3)
+    monkeypatch.setattr(search_cost, "DISTINCT_FAST_MAX", 3)
     items: list[Item] = [{"tags": "a", "text": "rare" if i < 2 else "common"} for i in range(6)]
     world = World(items, has_texts=True)
 
@@ -639,19 +641,19 @@ def test_telling_few_matches_apart_is_fast_however_many_items_there_are(
 
     rare, common = asked("rare", required=1), asked("common", required=1)
     both, any_one = asked("rare", "common", required=2), asked("rare", "common", required=1)
-    assert searcher.is_slow(world.snapshot, rare), "not known to be rare"
+    assert search_cost.is_slow(world.snapshot, rare), "not known to be rare"
     for one in (rare, common):
         searcher.search(world.snapshot, one)
-    slow = [searcher.is_slow(world.snapshot, one) for one in (rare, common, both, any_one)]
+    slow = [search_cost.is_slow(world.snapshot, one) for one in (rare, common, both, any_one)]
     assert slow == [False, True, False, True]
-    assert searcher.is_slow(world.snapshot, request(distinct=Distinct("tags")))
+    assert search_cost.is_slow(world.snapshot, request(distinct=Distinct("tags")))
     few = World([{"tags": "a"}] * 3).snapshot
-    assert not searcher.is_slow(few, request(distinct=Distinct("tags")))
+    assert not search_cost.is_slow(few, request(distinct=Distinct("tags")))
 
 
 def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are counted, sorted, hashed and folded on a reader thread where there are many."""
-    monkeypatch.setattr(searcher, "VALUES_FAST_MAX", 5)
+    monkeypatch.setattr(search_cost, "VALUES_FAST_MAX", 5)
     monkeypatch.setattr(sort_columns, "_SORTED_FAST_MAX", 5)
     monkeypatch.setattr(distinct_values, "_HASHED_FAST_MAX", 5)
     monkeypatch.setattr(filters, "KEYS_FAST_MAX", 5)
@@ -665,11 +667,11 @@ def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.Mo
     contain = request(filters=(FilterClause(Contains("tags", "v")),))
     few, many = world(2), world(6)
     for asked in (count, order, tell_apart, contain):
-        assert not searcher.is_slow(few.snapshot, asked)
-        assert searcher.is_slow(many.snapshot, asked)
+        assert not search_cost.is_slow(few.snapshot, asked)
+        assert search_cost.is_slow(many.snapshot, asked)
         searcher.search(many.snapshot, asked)
     for asked in (order, tell_apart):
-        assert not searcher.is_slow(many.snapshot, asked), "what was made is kept"
+        assert not search_cost.is_slow(many.snapshot, asked), "what was made is kept"
 
 
 def test_joint_counts_of_many_values_or_documents_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -680,9 +682,9 @@ def test_joint_counts_of_many_values_or_documents_are_slow(monkeypatch: pytest.M
         facet = FacetRequest("tags", False, 0)
         return request(value_statistics=(ValueStatisticsRequest(facet, keys, ("n",)),))
 
-    assert not searcher.is_slow(world.snapshot, asked(3))
-    monkeypatch.setattr(searcher, "KEYS_FAST_MAX", 4)
-    assert not searcher.is_slow(world.snapshot, asked(3))
-    assert searcher.is_slow(world.snapshot, asked(5))
-    monkeypatch.setattr(searcher, "JOINT_FAST_MAX", 5)
-    assert searcher.is_slow(world.snapshot, asked(3))
+    assert not search_cost.is_slow(world.snapshot, asked(3))
+    monkeypatch.setattr(search_cost, "KEYS_FAST_MAX", 4)
+    assert not search_cost.is_slow(world.snapshot, asked(3))
+    assert search_cost.is_slow(world.snapshot, asked(5))
+    monkeypatch.setattr(search_cost, "JOINT_FAST_MAX", 5)
+    assert search_cost.is_slow(world.snapshot, asked(3))

@@ -1,0 +1,186 @@
+"""Statistics of the live documents of a snapshot: document frequencies, lengths, fields.
+
+The coordinator adds them up over all shards, and makes weights of the sums.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from common.analysis.languages import Languages
+from common.deadline import check_call
+from common.protocol.messages import FieldStatistics, StatisticsRequest, StatisticsResponse
+from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from common.values import ValueKind
+from shard.caches.derived import derived
+from shard.query.languages import languages_of
+from shard.query.spacings import cut_freqs, cut_freqs_among, spacing_freq, spacing_freq_among
+from shard.query.statistics import doc_freqs, field_statistics, freqs_of_near_words
+from shard.query.visible import Visible, visible_doc_freqs, visible_docs, visible_field_statistics
+from shard.query.whole_fields import whole_freq, whole_freq_among
+from shard.segment.presence import Aspect, presence_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.snapshot import SegmentView, Snapshot
+
+
+def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResponse:
+    """Return what scoring needs to know about the live documents."""
+    languages = languages_of(snapshot)
+    visible = []
+    if request.filters:
+        visible = [visible_docs(snapshot, view, request.filters) for view in snapshot.views]
+    freqs = []
+    near: list[tuple[tuple[int, str, int], ...]] = []
+    for word in request.words:
+        check_call()
+        sums = np.zeros(NUM_MATCH_KINDS, np.int64)
+        if request.filters:
+            for part in visible:
+                sums += visible_doc_freqs(part, word, languages)
+        else:
+            for view in snapshot.views:
+                sums += doc_freqs(view, word, languages)
+        freqs.append(tuple(sums.tolist()))
+        near.append(())
+        if languages.used and word.is_stemmed and word.typos and not any(sums[: MatchKind.TYPO_1]):
+            near[-1] = _near_words(snapshot, visible, request, word, languages)
+    spacing_freqs = tuple(
+        [
+            sum([spacing_freq_among(part.view.segment, words, part.docs) for part in visible])
+            if request.filters
+            else sum([spacing_freq(view, words) for view in snapshot.views])
+            for words in request.spacings
+        ]
+    )
+    whole_freqs = tuple(
+        [
+            sum([whole_freq_among(part.view.segment, words, part.docs) for part in visible])
+            if request.filters
+            else sum([whole_freq(view, words) for view in snapshot.views])
+            for words in request.wholes
+        ]
+    )
+    cut_freqs = tuple([_cut_freqs(snapshot, visible, request, word) for word in request.cuts])
+    if not request.needs_fields:
+        num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
+        return StatisticsResponse(
+            num_docs, (), tuple(freqs), (), (), spacing_freqs, whole_freqs, cut_freqs, tuple(near)
+        )
+    if request.filters:
+        num_docs = sum(len(part.docs) for part in visible)
+        fields = _text_fields(snapshot, map(visible_field_statistics, visible))
+    else:
+        num_docs = snapshot.num_docs
+        fields = _all_text_fields(snapshot)
+    scalar = _scalar_fields(snapshot)
+    return StatisticsResponse(
+        num_docs,
+        fields,
+        tuple(freqs),
+        tuple(scalar),
+        tuple(scalar.values()),
+        spacing_freqs,
+        whole_freqs,
+        cut_freqs,
+        tuple(near),
+    )
+
+
+def _near_words(
+    snapshot: Snapshot,
+    visible: Sequence[Visible],
+    request: StatisticsRequest,
+    word: Word,
+    languages: Languages,
+) -> tuple[tuple[int, str, int], ...]:
+    """Return kind, term and documents of the terms that a word may be a misspelling of."""
+    counted: list[tuple[SegmentView, NDArray[np.uint32] | None]]
+    counted = [*visible] if request.filters else [(view, None) for view in snapshot.views]
+    sums: Counter[tuple[int, str]] = Counter()
+    for view, docs in counted:
+        sums.update(freqs_of_near_words(view, word, languages, docs))
+    return tuple([(kind, term, freq) for (kind, term), freq in sorted(sums.items())])
+
+
+def _cut_freqs(
+    snapshot: Snapshot, visible: Sequence[Visible], request: StatisticsRequest, word: str
+) -> tuple[tuple[int, int], ...]:
+    """Return the documents that have a word in two parts, by the length of the first."""
+    check_call()
+    sums: dict[int, int] = {}
+    counts = (
+        [cut_freqs_among(part.view.segment, word, part.docs) for part in visible]
+        if request.filters
+        else [cut_freqs(view, word) for view in snapshot.views]
+    )
+    for freqs in counts:
+        for cut, freq in freqs.items():
+            if freq:
+                sums[cut] = sums.get(cut, 0) + freq
+    return tuple(sums.items())
+
+
+@derived
+def _all_text_fields(snapshot: Snapshot) -> tuple[FieldStatistics, ...]:
+    """Return the lengths of all text fields, by path, in all items."""
+    return _text_fields(snapshot, map(field_statistics, snapshot.views))
+
+
+def _text_fields(
+    snapshot: Snapshot, parts: Iterable[Mapping[int, tuple[int, int]]]
+) -> tuple[FieldStatistics, ...]:
+    """Return the lengths of all text fields, by path, summed over all segments."""
+    sums: dict[int, tuple[int, int]] = {}
+    for part in parts:
+        for field, (num_docs, length) in part.items():
+            before = sums.get(field, (0, 0))
+            sums[field] = (before[0] + num_docs, before[1] + length)
+    paths = snapshot.registry.paths
+    found = (FieldStatistics(paths[field], *pair) for field, pair in sums.items() if pair[0])
+    return tuple(sorted(found, key=lambda one: one.path))
+
+
+@derived
+def _scalar_fields(snapshot: Snapshot) -> dict[str, int]:
+    """Return the kinds of values by path, for paths that have, or had, any to sort or filter by.
+
+    In order of the paths.
+    """
+    kinds: dict[str, int] = {}
+    for view in snapshot.views:
+        presence = presence_of(view.segment)
+        for field in presence.fields:
+            path = snapshot.registry.paths[field]
+            kinds[path] = kinds.get(path, 0) | presence.kinds(field)
+    return {path: kinds[path] for path in sorted(kinds) if kinds[path]}
+
+
+def fields_of(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:
+    """Return every field with the number of its documents and the kinds of its values.
+
+    Deleted documents count until they are merged away.
+    """
+    counts: dict[int, int] = {}
+    kinds: dict[int, int] = {}
+    for view in snapshot.views:
+        presence = presence_of(view.segment)
+        for field in presence.fields:
+            count = presence.count(field, Aspect.EXISTS)
+            counts[field] = counts.get(field, 0) + count
+            kinds[field] = kinds.get(field, 0) | presence.kinds(field)
+    paths = snapshot.registry.paths
+    return tuple(
+        {
+            "path": paths[field],
+            "num_docs": counts[field],
+            "kinds": [kind.name.lower() for kind in ValueKind if kinds[field] >> kind & 1],
+        }
+        for field in sorted(counts, key=paths.__getitem__)
+    )

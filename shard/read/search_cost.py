@@ -1,0 +1,128 @@
+"""Predicts which reads take longer than a few milliseconds: these run on a thread.
+
+A column may have to be built first, or the query has many words. The figures are the limits beyond
+which a read takes milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from common.protocol.messages import SearchRequest, StatisticsRequest
+from shard.collect.distinct import needs_numbering
+from shard.collect.range_counts import all_ranges
+from shard.query import boosting, filters
+from shard.query.languages import languages_of
+from shard.query.near_terms import is_slow_to_list
+from shard.query.text_cost import is_slow_text, num_matches_max, words_of
+from shard.segment.sort_columns import needs_column
+
+if TYPE_CHECKING:
+    from shard.segment.snapshot import Snapshot
+
+VALUES_FAST_MAX: Final = 200_000
+"""Counting facets of more values than this takes milliseconds, whatever the hits are."""
+JOINT_FAST_MAX: Final = 20_000
+"""Joint counts and sums over more documents than this take milliseconds."""
+KEYS_FAST_MAX: Final = 200
+"""So do those of more values: 10 µs each."""
+DISTINCT_FAST_MAX: Final = 50_000
+"""So does telling this many matches apart by their values."""
+HITS_FAST_MAX: Final = 20_000
+"""Ordering and encoding more hits than this takes milliseconds."""
+
+
+def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
+    """Return whether a search is likely to take more than a few milliseconds."""
+    if request.num_hits > HITS_FAST_MAX:
+        return True
+    if request.terms is not None and is_slow_to_list(snapshot, request.terms):
+        return True
+    if request.distinct is not None and _is_slow_to_tell_apart(snapshot, request):
+        return True
+    if request.facets:
+        lengths = snapshot.dictionary_lengths
+        if sum([lengths.get(one.field, 0) for one in request.facets]) > VALUES_FAST_MAX:
+            return True
+    query = request.query
+    if query is not None:
+        words = words_of([*[one.clause for one in query.clauses], *query.excluded])
+        absent = request.assumed_absent
+        num_others = 0 if absent is None else _num_others(absent)
+        if is_slow_text(snapshot, words, languages_of(snapshot), num_others):
+            return True
+    is_joint = request.value_statistics or request.cube is not None
+    if (request.ranges or is_joint) and _is_slow_to_range(snapshot, request):
+        return True
+    if request.sort or request.ranges or is_joint or request.distinct is not None:
+        for path, collation in _ordered_fields(request):
+            field = snapshot.registry.number(path)
+            for view in snapshot.views:
+                if field is not None and needs_column(snapshot, view, field, collation):
+                    return True
+    for boost in request.boosts:
+        for view in snapshot.views:
+            if boosting.is_slow(snapshot, view, boost):
+                return True
+    for clause in request.filters:
+        for view in snapshot.views:
+            if filters.is_slow(snapshot, view, clause.filter):
+                return True
+    return False
+
+
+def _is_slow_to_tell_apart(snapshot: Snapshot, request: SearchRequest) -> bool:
+    """Return whether distinct hits are likely to take milliseconds: all matches are counted."""
+    assert request.distinct is not None
+    if needs_numbering(snapshot, request.distinct.field):
+        return True
+    if snapshot.num_docs <= DISTINCT_FAST_MAX:
+        return False
+    num_matches = num_matches_max(snapshot, request.query, languages_of(snapshot))
+    return num_matches > DISTINCT_FAST_MAX
+
+
+def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
+    """Return whether ranges, joint counts and sums are likely to take milliseconds."""
+    if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
+        one.calendar is not None or one.is_of_values for one in all_ranges(request)
+    ):
+        return True
+    is_joint = request.value_statistics or request.cube is not None
+    return bool(is_joint) and (
+        snapshot.num_docs > JOINT_FAST_MAX or _num_joint_keys(request) > KEYS_FAST_MAX
+    )
+
+
+def _num_joint_keys(request: SearchRequest) -> int:
+    """Return how many values of facets are counted jointly with others."""
+    facets = request.value_statistics if request.cube is None else request.cube.facets
+    return sum([len(one.keys) for one in facets])
+
+
+def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:
+    """Return whether `statistics` is likely to take more than a few milliseconds."""
+    languages = languages_of(snapshot)
+    return is_slow_text(snapshot, list(request.words), languages, _num_others(request))
+
+
+def _num_others(request: StatisticsRequest) -> int:
+    """Return how many document frequencies other than those of words are to be counted."""
+    return len(request.spacings) + len(request.wholes) + 4 * len(request.cuts)
+
+
+def _ordered_fields(request: SearchRequest) -> list[tuple[str, str]]:
+    """Return the fields whose sort columns a search needs, with their collations."""
+    fields = [
+        (key.field, key.collation)
+        for key in request.sort
+        if key.field is not None and key.point is None and key.within is None
+    ]
+    fields += [
+        (one.field, "")
+        for one in all_ranges(request)
+        if one.calendar is not None or one.is_of_values
+    ]
+    if request.distinct is not None:
+        fields.append((request.distinct.field, ""))
+    return fields
