@@ -651,7 +651,9 @@ class RpcClient(asyncio.Protocol):
             async with asyncio.timeout(timeout_ms / 1000):
                 nonce = await asyncio.shield(self._challenge)
         except TimeoutError as error:
-            raise Unavailable(f"{self.name} does not speak our protocol") from error
+            raise Unavailable(
+                f"{self.name} does not begin the handshake: it hangs, or another program answers"
+            ) from error
         client_nonce = secrets.token_hex(NONCE_BYTES)
         proof = _client_proof(hello.secret, nonce, client_nonce, hello)
         welcome = await self.call(

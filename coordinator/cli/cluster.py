@@ -68,10 +68,9 @@ def status(ctx: click.Context, /, as_json: bool, service: ServiceOptions) -> Non
 
 def _print(state: dict[str, Any]) -> None:
     log = state["log"]
-    end = log["last_seq"]
     click.echo(
         f"log {log['stream']}: {'up' if log['is_up'] else 'AWAY'}, leader {log['leader'] or '-'}, "
-        f"entries {log['first_seq']} to {'?' if end is None else end}, {bytes_text(log['bytes'])}"
+        f"{entries_text(log['first_seq'], log['last_seq'])}, {bytes_text(log['bytes'])}"
     )
     if log["servers"]:
         click.echo()
@@ -101,6 +100,13 @@ def _print(state: dict[str, Any]) -> None:
         )
         for one in _moves(state):
             click.echo(f"{one['host']} {one['what']} shard {one['shard']}")
+
+
+def entries_text(first: int, last: int | None) -> str:
+    """Return what the log has, in words."""
+    if last is None:
+        return "entries not known"
+    return f"entries {first} to {last}" if first <= last else f"no entries (next: {first})"
 
 
 def _server_row(one: dict[str, Any]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from coordinator.cli.cluster import entries_text
 from coordinator.replication.comparison import judge
 from coordinator.replication.entries import HostReport, IndexFingerprint
 from tests.cluster.test_metrics import REPLICA_FAMILIES
@@ -259,6 +260,14 @@ def test_a_host_that_is_gone_is_known_until_it_is_removed(hosts: Hosts) -> None:
     assert not shown(last)
     assert cluster_command(first, "status").returncode == 0
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "text"),
+    [(1, 9, "entries 1 to 9"), (7, 6, "no entries (next: 7)"), (0, None, "entries not known")],
+)
+def test_what_the_log_has_in_words(first: int, last: int | None, text: str) -> None:
+    assert entries_text(first, last) == text
 
 
 def test_a_host_alone_says_so(service: Service) -> None:
