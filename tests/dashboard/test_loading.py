@@ -80,6 +80,24 @@ def test_kinds_ids_and_facets_are_the_users_choice(
     assert "tags" in facets
 
 
+def test_decimal_commas_are_numbers_where_the_user_says_so(
+    page: Any, service: Service, expect: Any
+) -> None:
+    rows = "".join(f"M-{n};Möbel {n};1.{n:03},5;{n},0\n" for n in range(40))
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "comma.csv", f"Artikel;Name;Preis;Breite\n{rows}")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("Preis, Breite have decimal commas")).to_be_visible()
+    expect(dialog.get_by_label("Kind of Preis")).to_have_value("text")
+    dialog.get_by_label("Kind of Preis").select_option("number 1,5")
+    dialog.get_by_label("Ids come from").select_option("Artikel")
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    dialog.get_by_role("button", name="Apply").click()
+    expect(page.locator(".total")).to_have_text("40 items")
+    item = service.call("GET", "/comma/items/M-7")
+    assert (item["Preis"], item["Breite"]) == (1007.5, "7,0")
+
+
 def test_a_bad_row_refuses_the_file_unless_bad_rows_are_left_out(
     page: Any, service: Service, expect: Any
 ) -> None:

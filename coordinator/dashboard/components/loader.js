@@ -15,6 +15,7 @@ import {
   removeIndex,
 } from "../api.js";
 import { bytes, count, percent, plural } from "../format.js";
+import { COMMA_NUMBER } from "../sources/cells.js";
 import { COLUMN_KINDS } from "../sources/delimited.js";
 import { ACCEPTED, indexNameOf, makeBody, readSource } from "../sources/file.js";
 import { openDialog } from "./dialog.js";
@@ -178,6 +179,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
         !isFixed &&
           h("label", { class: "field" }, h("span", {}, "Into the index"), nameInput, nameNote),
         columns.length > 0 && columnTable(source),
+        commaNote(columns),
         table && idChoice(table),
         h(
           "label",
@@ -392,6 +394,18 @@ function columnTable({ columns, table, numRows }) {
       ),
       h("tbody", {}, rows),
     ),
+  );
+}
+
+/** What to choose for columns of numbers with decimal commas, which stay text otherwise. */
+function commaNote(columns) {
+  const names = columns.filter((column) => column.hasCommas).map(({ name }) => name);
+  if (names.length === 0) return null;
+  const [verb, them] = names.length === 1 ? ["has", "it"] : ["have", "them"];
+  return h(
+    "p",
+    { class: "small" },
+    `${names.join(", ")} ${verb} decimal commas: the kind “${COMMA_NUMBER}” reads ${them} as numbers.`,
   );
 }
 

@@ -5,13 +5,19 @@
  *     "1.5", "2e3", "7"        number
  *     "true", "False"          boolean
  *     '["a","b"]', '{"x":1}'   json        in every cell
+ *     "1,5", "1.299,00"        number 1,5  decimal commas: only where the user says so
  *     anything else            text        the kind of a column holds for all of its cells
  */
 
-export const KINDS = ["text", "integer", "number", "boolean", "json"];
+export const COMMA_NUMBER = "number 1,5";
+export const KINDS = ["text", "integer", "number", COMMA_NUMBER, "boolean", "json"];
 
 const INTEGER = /^-?(0|[1-9][0-9]{0,19})$/;
 const NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
+const COMMA_NUMBERS =
+  /^-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$/;
+/** "1,234" is more likely an integer in groups than a fraction. */
+const COMMA_GROUPS = /^-?[1-9][0-9]{0,2}(,[0-9]{3})+$/;
 const SAFE_DIGITS = 15;
 const INTEGER_MIN = -(2n ** 63n);
 const INTEGER_MAX = 2n ** 64n - 1n;
@@ -24,10 +30,17 @@ function isBetween(text, least, greatest) {
   return integer >= least && integer <= greatest;
 }
 
+/** "1.299,00" -> "1299.00". */
+function withPoint(text) {
+  return text.replaceAll(".", "").replace(",", ".");
+}
+
 /** Whether a (trimmed) cell is of a kind. */
 export const CHECKS = {
   integer: (text) => isBetween(text, INTEGER_MIN, INTEGER_MAX),
   number: (text) => NUMBER.test(text) && Number.isFinite(Number(text)),
+  [COMMA_NUMBER]: (text) =>
+    COMMA_NUMBERS.test(text) && Number.isFinite(Number(withPoint(text))),
   boolean: (text) => /^(true|false)$/i.test(text),
   json: isJson,
   text: () => true,
@@ -50,6 +63,8 @@ export class ColumnKind {
   filled = 0;
   example = "";
   canBeId = true;
+  #canHaveCommas = true;
+  #hasComma = false;
   #possible = INSPECTED;
 
   add(cell) {
@@ -60,6 +75,13 @@ export class ColumnKind {
     if (this.#possible.length > 0)
       this.#possible = this.#possible.filter((kind) => CHECKS[kind](text));
     this.canBeId &&= isBetween(text, 0n, ID_MAX);
+    this.#canHaveCommas &&= CHECKS[COMMA_NUMBER](text);
+    this.#hasComma ||= text.includes(",") && !COMMA_GROUPS.test(text);
+  }
+
+  /** Whether all cells are numbers if commas are decimal commas, and only then. */
+  get hasCommas() {
+    return this.#canHaveCommas && this.#hasComma;
   }
 
   /** The narrowest kind that fits all cells. */
@@ -73,6 +95,7 @@ export const WRITERS = {
   text: (cell) => JSON.stringify(cell),
   integer: (cell) => (cell.trim() === "-0" ? "0" : cell.trim()),
   number: (cell) => (INTEGER.test(cell.trim()) ? `${cell.trim()}.0` : cell.trim()),
+  [COMMA_NUMBER]: (cell) => WRITERS.number(withPoint(cell)),
   boolean: (cell) => cell.trim().toLowerCase(),
   json: (cell) => cell.trim().replaceAll(/[\r\n]+/g, " "),
 };

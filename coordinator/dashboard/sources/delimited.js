@@ -22,7 +22,7 @@ export const COLUMN_KINDS = [
 
 /** A file of delimited cells, inspected: its columns, and the rows that cannot become items. */
 export class Table {
-  /** {name, kind, filled, example, canBeId}: one per column; `kind` may be set by the user. */
+  /** {name, kind, filled, example, canBeId, hasCommas}: one per column; `kind` may be set by the user. */
   columns = [];
   /** Place in `columns` of the column that holds the ids, or -1; may be set by the user. */
   idColumn = -1;
@@ -57,8 +57,8 @@ export class Table {
     if (found === null)
       throw new SourceError("The file is empty; its first line must name the columns.");
     this.columns = this.columns.map(({ name }, place) => {
-      const { kind, filled, example, canBeId } = found[place];
-      return { name, kind, filled, example, canBeId };
+      const { kind, filled, example, canBeId, hasCommas } = found[place];
+      return { name, kind, filled, example, canBeId, hasCommas };
     });
     const named = this.columns.filter(({ name }) => name.toLowerCase() === "id");
     if (named.length === 1) this.idColumn = this.columns.indexOf(named[0]);
