@@ -42,6 +42,7 @@ def test_what_is_in_view_narrows_the_hits(page: Any, expect: Any, axe: str) -> N
     expect(circles.locator("title")).to_have_text(["9 items", "2 items"])
     expect(section(page).get_by_role("img")).to_have_accessible_name("Map: 11 places in view")
     assert violations(page, axe) == []
+    expect(page.locator(".item").first).to_contain_text("48.2, 16.4")
 
     circles.first.click()
     expect(page.locator(".total")).to_have_text("9 items")

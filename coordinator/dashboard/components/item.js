@@ -166,7 +166,16 @@ export function valueNodes(value, mark) {
 
 function textOf(value) {
   if (value === null || value === undefined) return "";
-  return typeof value === "object" ? toJson(value) : String(value);
+  if (typeof value !== "object") return String(value);
+  return isPoint(value) ? `${value.lat}, ${value.lng}` : toJson(value);
+}
+
+function isPoint(value) {
+  return (
+    Object.keys(value).sort().join() === "lat,lng" &&
+    typeof value.lat === "number" &&
+    typeof value.lng === "number"
+  );
 }
 
 /** Whether a highlighted value, a text or a list of texts, has a mark in it. */
