@@ -3,14 +3,17 @@
     <shard folder>/shard.json        the numbers of the indexes that this shard has made
     <shard folder>/index-<number>/   one partition each
 
-To create an index: make the folder, then enter its number in shard.json. To drop one: remove the
-number from shard.json, then the folder. So a folder without a number is a leftover of a crash and
-is removed. A number without a folder is a loss: the shard refuses to start rather than serve an
-empty index.
+The catalog alone creates an index; what a shard has of it is *made* at its first use, or in the
+background as soon as it is prepared: first the folder, then its number in shard.json. A client that
+creates an index need not wait for that, and a crash before it loses nothing: no write is
+acknowledged earlier. To drop an index: remove the number from shard.json, then the folder. So a
+folder without a number is a leftover of a crash and is removed. A number without a folder is a
+loss: the shard refuses to start rather than serve an empty index.
 
 A tenant a small index makes thousands of them, of which few are in use at a time. An open one takes
 an LMDB environment, mappings, descriptors and some hundred kilobytes. So an index is
 
+    unmade    nothing of it is on disk, only in the catalog
     resting   its manifest has been read and the length of data.mdb checked: 0.04 ms, 300 bytes
     open      it serves: 3 to 10 ms for a small one
 
@@ -87,6 +90,10 @@ FEW_INDEXES = 64
 CLOSE_SECONDS = 2.0
 """Time in which a stop writes segments in memory to files; nothing is lost if it is too short."""
 RELEASE_SECONDS = 0.001
+NEW_BYTES = 64 << 10
+"""An empty index takes about so much room."""
+MAKING_MAX = 2
+"""So many are made at a time before they are used: requests that open others wait for them."""
 GARBAGE_ATTEMPTS = 20
 """How often, and after how many attempts by other means, a closed environment is looked for."""
 
@@ -154,7 +161,10 @@ class Indexes:
         self._closing: dict[int, asyncio.Task[None]] = {}
         self._released: dict[int, threading.Event] = {}
         self._uses = itertools.count(1)
+        self._unmade: dict[int, IndexEntry] = {}
         self._known: set[int] = set()
+        self._entering: set[int] = set()
+        self._listing = threading.Lock()
         self._changes = asyncio.Lock()
         self._catalog_revision = -1
         self._named: set[int] = set()
@@ -191,7 +201,8 @@ class Indexes:
                 _log.warning("leftover of an unfinished change removed", folder=name)
                 shutil.rmtree(self._folder / name)
         for number in sorted(self._known):
-            resting = Resting.of(self._path(number), self._settings.map_bytes_max)
+            # (Of thousands, joining paths as such would take a quarter of the time.)
+            resting = Resting.of(f"{self._folder}/index-{number}", self._settings.map_bytes_max)
             self._resting[number] = resting
             self._seq_on_disk = max(self._seq_on_disk, resting.seq_max)
         self.merger.start()
@@ -256,10 +267,36 @@ class Indexes:
     def _path(self, number: int) -> Path:
         return self._folder / f"index-{number}"
 
+    def _has(self, number: int) -> bool:
+        return number in self._known or number in self._unmade
+
     def _begin_opening(self, number: int, opening: Opening) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(self._open_one(number, opening))
+        entry = self._unmade.get(number)
+        opened = self._open_one(number, opening) if entry is None else self._make_one(entry)
+        task = asyncio.ensure_future(opened)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it was logged
         self._opening[number] = task
         return task
+
+    async def _make_one(self, entry: IndexEntry) -> None:
+        """Make an index that the catalog has, or shall have.
+
+        Raises:
+            StorageFull, Unavailable: the disk refused it; the next use tries again.
+        """
+        number = entry.number
+        try:
+            partition = await self._in_thread(lambda: self._make(entry))
+        except (OSError, StorageFailure) as error:
+            _log.warning("an index cannot be made", index=number, reason=str(error))
+            if is_disk_full(error):
+                raise StorageFull("there is no room on the disk to make the index") from error
+            raise Unavailable(f"the index cannot be made now: {cause_of(error)}") from error
+        finally:
+            self._opening.pop(number, None)
+        del self._unmade[number]
+        del self._resting[number]
+        self._take_up(partition)
 
     async def _open_one(self, number: int, opening: Opening) -> None:
         try:
@@ -378,7 +415,7 @@ class Indexes:
 
     async def _serving(self, number: int) -> OpenIndex:
         """Return an index of this shard; open it first if it rests."""
-        while number in self._known:
+        while self._has(number):
             index = self._open.get(number)
             if index is not None:
                 return index
@@ -398,7 +435,7 @@ class Indexes:
         """
         while number in self._closing:
             await asyncio.wait([self._closing[number]])
-        resting = self._resting.get(number)
+        resting = None if number in self._unmade else self._resting.get(number)
         if resting is None or (horizon is not None and resting.seq_max > horizon):
             with self.using(await self._serving(number)) as index:
                 await asyncio.to_thread(copy_truth, index.partition, target, horizon)
@@ -471,7 +508,7 @@ class Indexes:
             wanted = {entry.number: entry for entry in catalog.indexes}
             former = set() if catalog.base is None else self._named - {*catalog.gone}
             self._named = former | wanted.keys()
-            for number in self._known - self._named:
+            for number in (self._known | self._unmade.keys()) - self._named:
                 try:
                     await self._drop(number)
                 except OSError as error:  # no request can name it; the next catalog retries
@@ -479,7 +516,7 @@ class Indexes:
             while self._opening and not self._has_catalog:
                 await asyncio.gather(*self._opening.values())
             for entry in wanted.values():
-                if entry.number not in self._known:
+                if not self._has(entry.number):
                     await self._create(entry)
                 elif not self._is_configured(entry):
                     with self.using(await self._serving(entry.number)) as index:
@@ -499,17 +536,22 @@ class Indexes:
         return resting is not None and resting.digest == digest_of(entry)
 
     async def _create(self, entry: IndexEntry) -> None:
-        """Make an index, empty or from a snapshot; on failure leave nothing.
+        """Note an index that is made when it is used; make it if it comes from a snapshot.
 
         Raises:
-            StorageFull, InternalError: the disk refused it, or the snapshot is damaged.
+            StorageFull, InternalError: the disk refused it, or the snapshot is damaged; nothing is
+                left of it.
         """
+        if entry.source is None:
+            self._resting[entry.number] = Resting.unmade(entry)
+            self._unmade[entry.number] = entry
+            return
         with explaining_refusal("to make the index"):
             self._take_up(await self._in_thread(lambda: self._make(entry)))
 
     def _make(self, entry: IndexEntry) -> Partition:
         path = self._path(entry.number)
-        shutil.rmtree(path, ignore_errors=True)
+        self._clear(entry.number)
         partition = None
         try:
             if entry.source is None:
@@ -517,7 +559,7 @@ class Indexes:
             else:
                 self._seq_on_disk = max(self._seq_on_disk, entry.source.seq)
                 partition = put_back(path, entry, self._shard, self._settings)
-            self._write_known(self._known | {entry.number})
+            self._enter(entry.number)
         except BaseException:
             if partition is not None:
                 partition.close()
@@ -525,6 +567,25 @@ class Indexes:
                 shutil.rmtree(path, ignore_errors=True)
             raise
         return partition
+
+    def _clear(self, number: int) -> None:
+        """Remove what a failed making has left."""
+        path = self._path(number)
+        if path.exists():
+            with self._listing:
+                if self._may_be_named(number):
+                    self._write_known(self._known - {number})
+            shutil.rmtree(path)
+
+    def _enter(self, number: int) -> None:
+        """Enter an index in shard.json; those that are made at the same time share a write."""
+        self._entering.add(number)
+        try:
+            with self._listing:
+                if number not in self._known:
+                    self._write_known(self._known | self._entering)
+        finally:
+            self._entering.discard(number)
 
     def _may_be_named(self, number: int) -> bool:
         """Whether shard.json names an index, or may: its next start will look for it then.
@@ -550,12 +611,20 @@ class Indexes:
         for tasks in (self._closing, self._opening):
             if number in tasks:
                 await asyncio.gather(tasks[number], return_exceptions=True)
+        if self._unmade.pop(number, None) is not None:
+            del self._resting[number]
+            await self._in_thread(lambda: self._clear(number))
+            return
         self._seq_on_disk = self.seq_max
-        await self._in_thread(lambda: self._write_known(self._known - {number}))
+        await self._in_thread(lambda: self._strike(number))
         index = self._open.pop(number, None)
         self._resting.pop(number, None)
         self._released.pop(number, None)
         await self._in_thread(lambda: self._remove(number, index))
+
+    def _strike(self, number: int) -> None:
+        with self._listing:
+            self._write_known(self._known - {number})
 
     def _remove(self, number: int, index: OpenIndex | None) -> None:
         self.merger.remove(number)
@@ -590,7 +659,7 @@ class Indexes:
         self.merger.notify(entry.number)
 
     async def prepare(self, entry: IndexEntry, horizon: int = 0) -> None:
-        """Make an index, or build a revision in the background; the catalog puts it in force.
+        """Note a new index, or build a revision in the background; the catalog puts it in force.
 
         Args:
             entry: the index with its revision.
@@ -601,9 +670,13 @@ class Indexes:
             StorageFull, InternalError: the disk refused it.
         """
         async with self._changes:
-            if entry.number not in self._known:
+            if not self._has(entry.number):
                 if self._has_catalog:  # else it may be on disk in an unknown state
+                    if not self._settings.leave_room(self._folder, NEW_BYTES):
+                        raise StorageFull("there is no room on the disk to make the index")
                     await self._create(entry)
+                    if entry.number in self._unmade and len(self._opening) < MAKING_MAX:
+                        self._begin_opening(entry.number, Opening())
                 return
             with self.using(await self.opened(entry.number)) as index:
                 if index.prepared is not None:
@@ -642,7 +715,7 @@ class Indexes:
             return index
         if not self._has_catalog:
             raise Unavailable("the shard is opening the index; try again soon", code="starting")
-        if number not in self._known:
+        if not self._has(number):
             raise NotFound("there is no such index", code="index_not_found")
         return None
 
@@ -679,7 +752,7 @@ class Indexes:
 
     def all_numbers(self) -> list[int]:
         """Return the numbers of all indexes."""
-        return sorted(self._known)
+        return sorted(self._known | self._unmade.keys())
 
     def _resident_bytes_max(self) -> int:
         sizes = [index.partition.file_bytes for index in self.all_open()]

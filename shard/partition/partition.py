@@ -191,7 +191,6 @@ class Partition:
             OSError, StorageFailure: no room, or the device failed; remove the folder.
         """
         folder.mkdir(mode=0o700)
-        sync_folder(folder.parent)  # before shard.json says that it is there
         environment = Environment.create(
             folder, settings.map_bytes_max, fill=lambda txn: _put_entry(txn, entry)
         )
@@ -201,6 +200,7 @@ class Partition:
             )
             partition._history = SnapshotHistory(partition.make_snapshot(0, ()))
             partition.commit_derived()
+            sync_folder(folder.parent)  # before shard.json says that it is there
         except BaseException:
             environment.close()
             raise

@@ -42,17 +42,17 @@ class Resting(Struct, frozen=True, gc=False):
     """Whether the files have all of it, so that opening it builds nothing."""
 
     @classmethod
-    def of(cls, folder: Path, map_bytes_max: int) -> Resting:
+    def of(cls, folder: Path | str, map_bytes_max: int) -> Resting:
         """Read an index's manifest, and LMDB's counters where these are newer.
 
         Raises:
             DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
             OSError: the system refused it.
         """
-        meta = read_meta_page(folder / DATA_FILE)
+        meta = read_meta_page(f"{folder}/{DATA_FILE}")
         is_large = (meta.last_page + 1) * meta.page_size >= LARGE_BYTES
         try:
-            manifest = read_manifest(folder / MANIFEST_FILE, IndexManifest)
+            manifest = read_manifest(f"{folder}/{MANIFEST_FILE}", IndexManifest)
         except (UnreadableManifest, PermissionError, IsADirectoryError):
             manifest = None
         if (
@@ -61,7 +61,7 @@ class Resting(Struct, frozen=True, gc=False):
             or manifest.settled.txn_id != meta.txn_id
             or manifest.txn_id > meta.txn_id
         ):
-            return cls._peek(folder, map_bytes_max, manifest, is_large)
+            return cls._peek(Path(folder), map_bytes_max, manifest, is_large)
         settled = manifest.settled
         return cls(
             digest_of(manifest_entry(manifest)),
@@ -73,6 +73,11 @@ class Resting(Struct, frozen=True, gc=False):
             is_large,
             True,
         )
+
+    @classmethod
+    def unmade(cls, entry: IndexEntry) -> Resting:
+        """Return the facts about an index of which nothing is on disk."""
+        return cls(digest_of(entry), 0, 0, 0, 0, 0, is_large=False, is_settled=True)
 
     @classmethod
     def _peek(

@@ -102,6 +102,9 @@ class OfIndex(Protocol):
         """Its number."""
 
 
+COPIES = 4
+"""So many indexes are copied at a time: their syncs share commits of the file system's journal."""
+
 T = TypeVar("T")
 R = TypeVar("R", bound=OfIndex)
 
@@ -368,8 +371,17 @@ class Handlers:
         folder = Path(request.directory)
         with explaining_refusal("to write the copy"):
             await asyncio.to_thread(folder.mkdir, parents=True)
-            for number in self._indexes.all_numbers():
-                if request.only in (None, number):
+            numbers = iter(
+                [one for one in self._indexes.all_numbers() if request.only in (None, one)]
+            )
+
+            async def copy_some() -> None:
+                for number in numbers:
                     horizon = request.horizons.get(number)
                     await self._indexes.copy(number, folder / f"index-{number}", horizon)
+
+            copies = [copy_some() for _ in range(COPIES)]
+            for result in await asyncio.gather(*copies, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result  # once none is still copying
             await asyncio.to_thread(self._indexes.write_manifest, folder)

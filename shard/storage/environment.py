@@ -189,7 +189,7 @@ class MetaPage:
     txn_id: int
 
 
-def read_meta_page(path: Path) -> MetaPage:
+def read_meta_page(path: Path | str) -> MetaPage:
     """Read the newer meta page of a data.mdb, without LMDB.
 
     Raises:

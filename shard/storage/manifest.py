@@ -138,29 +138,30 @@ def write_manifest(path: Path, manifest: Struct) -> None:
     write_atomically(path, checksum + b"\n" + content + b"\n")
 
 
-def read_manifest(path: Path, kind: type[T]) -> T | None:
+def read_manifest(path: Path | str, kind: type[T]) -> T | None:
     """Read a manifest of an index or a shard; None if there is none.
 
     Raises:
         UnreadableManifest: it is damaged, or of a format that this program does not know.
     """
+    name = os.path.basename(path)
     try:
         lines = _read(path).split(b"\n")
     except FileNotFoundError:
         return None
     if len(lines) != 3 or lines[2] or xxhash.xxh3_64_hexdigest(lines[1]).encode() != lines[0]:
-        raise UnreadableManifest(f"{path.name}: checksum differs")
+        raise UnreadableManifest(f"{name}: checksum differs")
     try:
         header = _decode_header(lines[1])
         if header.format != FORMAT:
-            raise UnreadableManifest(f"{path.name}: format {header.format}, not {FORMAT}")
+            raise UnreadableManifest(f"{name}: format {header.format}, not {FORMAT}")
         manifest: T = _DECODERS[kind].decode(lines[1])
         return manifest
     except msgspec.MsgspecError as error:
-        raise UnreadableManifest(f"{path.name}: {error}") from error
+        raise UnreadableManifest(f"{name}: {error}") from error
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path | str) -> bytes:
     """Return the content of a file; a start reads one for each index."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -303,6 +303,8 @@ async def start(data: Path) -> tuple[Catalog, list[Indexes]]:
         indexes.start()
         await indexes.take_catalog(catalog.message())
         assert indexes.is_ready
+        for entry in catalog.indexes.values():  # also those that no write has reached
+            await indexes.opened(entry.number)
         assert not failures
     return catalog, shards
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from common import data_directory
-from common.errors import Conflict, InternalError, NotFound
+from common.errors import Conflict, InternalError, NotFound, StorageFull, Unavailable
 from common.protocol.messages import ApplyRequest, CatalogUpdate, IndexEntry
 from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
@@ -58,8 +58,9 @@ async def test_the_next_start_finds_what_a_failed_making_left(
             patch.setattr(data_directory, "sync_folder", refuse)
         else:
             patch.setattr(indexes, "write_manifest", refuse_file)
-        with pytest.raises(InternalError, match="the disk refused"):
-            await indexes.take_catalog(CATALOG)
+        await indexes.take_catalog(CATALOG)
+        with pytest.raises(Unavailable, match="cannot be made now: the disk refused"):
+            await indexes.opened(1)
     assert (tmp_path / "index-1").exists() == fails_behind_the_rename
     await indexes.close()
 
@@ -70,12 +71,114 @@ async def test_the_next_start_finds_what_a_failed_making_left(
     await again.close()
 
 
+@pytest.mark.parametrize("fails_behind_the_rename", [False, True])
+@pytest.mark.parametrize("is_dropped", [False, True])
+async def test_an_index_that_could_not_be_made_is_made_by_the_next_use_or_dropped(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fails_behind_the_rename: bool,
+    is_dropped: bool,
+) -> None:
+    indexes = _indexes(tmp_path)
+    indexes.start()
+    await indexes.take_catalog(EMPTY)
+    sync_folder = data_directory.sync_folder
+
+    def refuse(path: Path) -> None:
+        if path == tmp_path or not fails_behind_the_rename:
+            raise OSError(errno.ENOSPC, "refused")
+        sync_folder(path)
+
+    entry = IndexEntry(1, "things", 3, {})
+    with monkeypatch.context() as patch:
+        patch.setattr(data_directory, "sync_folder", refuse)
+        await indexes.prepare(entry)  # succeeds: it is made in the background
+        await indexes.take_catalog(CatalogUpdate(3, (entry,), base=2))
+        with pytest.raises(StorageFull, match="no room"):
+            await indexes.apply(_group(1, seq=4))
+    assert [number for number, _ in indexes.all_resting()] == [1]
+    if is_dropped:
+        await indexes.take_catalog(CatalogUpdate(5, (), base=3, gone=(1,)))
+        assert indexes.all_numbers() == []
+    else:
+        await indexes.apply(_group(1, seq=4))
+    await _stopped(indexes)
+
+    again = _indexes(tmp_path)
+    again.start()
+    assert [one.num_docs for _, one in again.all_resting()] == ([] if is_dropped else [1])
+    assert (tmp_path / "index-1").exists() != is_dropped
+    await again.close()
+
+
+async def test_a_new_index_needs_nothing_on_disk_until_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill before it was made: the catalog still names it, and so it is made empty."""
+    monkeypatch.setattr(module, "MAKING_MAX", 0)
+    indexes = _indexes(tmp_path)
+    indexes.start()
+    await indexes.take_catalog(EMPTY)
+    entries = tuple(IndexEntry(n, f"index{n}", 3, {}) for n in (1, 2))
+    for entry in entries:
+        await indexes.prepare(entry)
+    await indexes.take_catalog(CatalogUpdate(3, entries, base=2))
+    assert indexes.all_numbers() == [1, 2]
+    assert [one.num_docs for _, one in indexes.all_resting()] == [0, 0]
+    assert not any(name.startswith("index-") for name in os.listdir(tmp_path))
+    await indexes.opened(1)
+    # Another configuration reaches it before it was made, and one that was only prepared.
+    changed = IndexEntry(2, "index2", 4, {"stop_words": ["the"]})
+    await indexes.take_catalog(CatalogUpdate(4, (changed,), base=3))
+    assert (await indexes.opened(2)).partition.generation.entry == changed
+    await indexes.prepare(IndexEntry(3, "index3", 5, {}))
+    await _stopped_without_files(indexes, monkeypatch)
+
+    again = _indexes(tmp_path)
+    again.start()
+    wanted = (entries[0], changed, IndexEntry(3, "index3", 6, {"stop_words": ["a"]}))
+    await again.take_catalog(CatalogUpdate(6, wanted))
+    for entry in wanted:
+        assert (await again.opened(entry.number)).partition.generation.entry == entry
+    await again.close()
+
+
+async def test_indexes_that_are_made_at_the_same_time_are_all_listed(tmp_path: Path) -> None:
+    indexes = _indexes(tmp_path)
+    indexes.start()
+    await indexes.take_catalog(EMPTY)
+    entries = tuple(IndexEntry(n, f"index{n}", 3, {}) for n in range(1, 13))
+    await indexes.take_catalog(CatalogUpdate(3, entries, base=2))
+    await asyncio.gather(*(indexes.opened(one.number) for one in entries))
+    await _stopped(indexes)
+    again = _indexes(tmp_path)
+    again.start()
+    assert again.all_numbers() == [one.number for one in entries]
+    await again.close()
+
+
+async def test_a_copy_has_indexes_that_were_not_made_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAKING_MAX", 0)
+    indexes = _indexes(tmp_path / "shard")
+    (tmp_path / "shard").mkdir()
+    indexes.start()
+    await indexes.take_catalog(CATALOG)
+    await indexes.copy(1, tmp_path / "copy", 0)
+    assert Resting.of(tmp_path / "copy", _SETTINGS.map_bytes_max).num_docs == 0
+    await indexes.close()
+
+
 async def _started(folder: Path, num_indexes: int) -> Indexes:
     """Return the indexes of a shard that was started, and made if they were not there."""
     entries = tuple(IndexEntry(n, f"index{n}", n, {}) for n in range(1, num_indexes + 1))
     indexes = _indexes(folder)
     indexes.start()
     await indexes.take_catalog(CatalogUpdate(num_indexes, entries))
+    for number, resting in indexes.all_resting():
+        if resting.num_bytes == 0:
+            await indexes.opened(number)
     return indexes
 
 

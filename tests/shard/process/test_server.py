@@ -121,6 +121,7 @@ async def test_lost_index_refuses_to_start(shard: ShardProcess) -> None:
     shard.start()
     await shard.connect()
     await shard.take_catalog(make_entry())
+    await shard.put(5, {"id": 1})
     await shard.kill()
     (shard.data / "shard-0" / "index-7" / "data.mdb").write_bytes(b"")
     shard.start()
