@@ -152,7 +152,9 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         scores=b"" if hits.scores is None else hits.scores.tobytes(),
         records=hits.records.tobytes(),
         sort_values=tuple([sort_values(snapshot, hits, key) for key in request.sort]),
-        documents=tuple(snapshot.read_documents(hits.records[: request.num_documents])),
+        documents=tuple(snapshot.read_documents(hits.records[: request.num_documents]))
+        if request.num_documents
+        else (),
         facets=facets,
         ranges=tuple(ranges),
         explanations=_explain(snapshot, request, hits) if request.wants_explanation else (),
