@@ -22,7 +22,7 @@ from common.protocol.methods import Method
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ShardHost
 from coordinator.cluster.shard_client import ShardState
 from coordinator.process import joining
-from coordinator.replication import moving, transfer
+from coordinator.replication import moving, publishing, shared_log, transfer
 from coordinator.replication.applying import Applier
 from coordinator.replication.following import Follower
 from coordinator.replication.gateway import Gateway
@@ -36,6 +36,7 @@ from tests.simulation.service import PORT
 from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import Outcome, SimulationFailed, simulate
 from tests.simulation.truncation import simulate_truncation
+from tests.simulation.workload import NOTHING_WRITTEN
 
 SEEDS = range(1, 7)
 SEEDS_LONG = range(100, 2_100)
@@ -219,6 +220,14 @@ class TestMistakesOfSeveralHostsAreFound:
 
     def test_a_log_that_does_not_know_what_is_published_again(self) -> None:
         assert self._is_found(ignores_ids=True)
+
+    def test_a_write_that_is_not_confirmed_counts_as_not_written(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(publishing, "GIVE_UP_SECONDS", 0.0)
+        monkeypatch.setattr(shared_log, "not_confirmed", lambda error: NOTHING_WRITTEN)
+
+        assert self._is_found()
 
     def test_a_host_that_answers_before_it_has_what_was_asked_for(
         self, monkeypatch: pytest.MonkeyPatch

@@ -41,6 +41,8 @@ EVERYTHING: Final[Json] = {
 READY_SECONDS: Final = 60.0
 """Of the simulated time: a write may be waited for 30 s before its connection is given up."""
 SILENCE: Final = (503, 504)
+NOTHING_WRITTEN: Final = "nothing was written"
+"""What an error says if it is known that the write has changed nothing, and never will."""
 """Nothing is known of a write that is answered so."""
 
 
@@ -241,6 +243,9 @@ class Actor:
         await self._wait_settled(reply)
         write.present = await self._found_out(write, before)
         write.returned = self._world.num_steps
+        if reply is not None and NOTHING_WRITTEN in reply.json["error"]["message"]:
+            changed = {key for key in write.present if effects[key] != before.get(key)}
+            assert not changed, (path, reply, changed)
 
     def _check_counts(self, path: str, write: Write, answer: Json) -> None:
         before = self._mine()
