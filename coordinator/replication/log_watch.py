@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, Unavailable
+from common.process.logs import Log
 from coordinator.replication.elections import Elections
 from coordinator.replication.stream import LogAway, LogStream, RaftGroup, StreamInfo
 
@@ -24,6 +25,8 @@ PAUSE_SECONDS: Final = 0.1
 AWAY_SECONDS: Final = 2.5
 """A log that has not answered for so long is away: nothing is accepted until it answers. Before,
 changes wait: a new leader may be elected meanwhile."""
+
+_log = Log("log")
 
 
 class LogWatch:
@@ -96,6 +99,8 @@ class LogWatch:
     def _take(self, info: StreamInfo, asked_at: float) -> None:
         """Take a response of the leader."""
         if self.info is not None and self.info.leader != info.leader:
+            seconds = round(asked_at - self.heard_at, 2)
+            _log.info("another server leads the log", leader=info.leader, after_seconds=seconds)
             self.elected.set_result(None)
             self.elected = asyncio.get_running_loop().create_future()
         self.info = info

@@ -210,6 +210,7 @@ def test_writes_go_on_soon_after_a_kill(tmp_path: Path) -> None:
             found.kill(kind, dice)
         logs = "".join(service.log() for service in found.hosts.services)
         assert "asked for an election" in logs
+        assert "another server leads the log" in logs
         assert max(map(max, found.pauses.values())) < PAUSE_SECONDS, found.report()
 
 
