@@ -18,7 +18,7 @@ from common.boosts import Boost
 from common.errors import InvalidRequest
 from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 11
+PROTOCOL_VERSION = 12
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""
@@ -470,6 +470,9 @@ class SearchRequest(Message, frozen=True, array_like=True):
     cube: CubeRequest | None = None
     terms: TermsRequest | None = None
     """Words to list as well, whatever the hits are: saves a message of their own."""
+    wants_total: bool = True
+    """Whether `SearchResponse.total` counts all hits. If not, it says only that there are more than
+    those sent, and a shard need not find them."""
 
     @property
     def has_scores(self) -> bool:

@@ -171,6 +171,7 @@ class Scatter:
             wants_distinct_values=self._cluster.num_shards > 1,
             assumed_absent=None if scored.assumption is None else scored.assumption.request,
             terms=terms,
+            wants_total=terms is None,
         )
         answers = []
         if wants_total or plan.requests:

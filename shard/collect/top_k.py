@@ -164,6 +164,20 @@ def _walk(
     return count if count >= k else -1
 
 
+@kernel(allocates=False)
+def _length_of_runs(is_first: BoolArray, count: int, is_backward: bool) -> int:
+    """Return how long the first, or last, runs of a permutation are that have so many documents."""
+    size = len(is_first)
+    length = count
+    if is_backward:
+        while not is_first[size - length]:
+            length += 1
+    else:
+        while length < size and not is_first[length]:
+            length += 1
+    return length
+
+
 @kernel
 def _first_of_few(
     view: int,
@@ -711,6 +725,34 @@ class _Order:
             else:
                 values.append(score if isinstance(level, _ScoreLevel) else place)
         return values
+
+
+def first_docs_by(
+    snapshot: Snapshot, view: SegmentView, key: SortKey, count: int
+) -> NDArray[np.uint32] | None:
+    """Return, ascending, the documents that a key puts first, and all that tie with the last one.
+
+    Args:
+        snapshot: that the view is of.
+        view: the segment; deleted documents are among them.
+        key: a field's.
+        count: how many, at least.
+
+    Returns:
+        None if they are not known without sorting, are not so many, or ties more than double them.
+    """
+    field = _field_of(snapshot, key)
+    column = None if field is None else column_of(snapshot, view, field, key)
+    if not isinstance(column, SortColumn) or key.is_missing_first:
+        return None
+    permutation = column.permutation()
+    if permutation is None or len(permutation.docs) <= count:
+        return None
+    length = _length_of_runs(permutation.is_first, count, key.is_descending)
+    if length > 2 * count:
+        return None
+    docs = permutation.docs
+    return np.sort(docs[-length:] if key.is_descending else docs[:length])
 
 
 def _field_of(snapshot: Snapshot, key: SortKey) -> int | None:

@@ -102,26 +102,44 @@ def match_text(
     return TextMatch(match.found, Matches(view, docs=docs[order], scores=scores[order]))
 
 
-def score_docs(
+def match_among(
     view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
-) -> NDArray[np.float64]:
-    """Return the scores of some documents (ascending) that match, reading little else.
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Return those of some documents that match, and their scores, reading little else.
 
     Args:
         view: the segment.
         prepared: the query.
-        docs: some of those that `match_text` finds.
+        docs: ascending.
     """
+    query = prepared.query
+    if query.required > len(query.clauses) or not len(docs):
+        return NO_DOCS, np.zeros(0)
     evaluation = Evaluation(view.segment, prepared)
     found, totals = _rank(evaluation, *_match(evaluation, NO_BITS, docs), None)
-    assert len(found) == len(docs), "all of them match"
-    whole = prepared.query.whole
-    if whole and len(docs):
-        among = bitset_of(docs, view.segment.num_docs)
-        have_bonus = whole_docs(view.segment, whole, evaluation.fields, among)
-        totals = totals + prepared.whole_bonus * np.isin(docs, have_bonus)
-    scores: NDArray[np.float64] = totals / SCORE_UNIT
-    return scores
+    if query.whole and len(found):
+        among = bitset_of(found, view.segment.num_docs)
+        have_bonus = whole_docs(view.segment, query.whole, evaluation.fields, among)
+        totals = totals + prepared.whole_bonus * np.isin(found, have_bonus)
+    return found, totals / SCORE_UNIT
+
+
+def num_hits_expected(view: SegmentView, prepared: PreparedQuery) -> int:
+    """Return about how many documents match, as if words were spread evenly over all texts.
+
+    0 if not all words must match.
+    """
+    if not prepared.needs_all:
+        return 0
+    evaluation = Evaluation(view.segment, prepared)
+    index = evaluation.index
+    is_searched = evaluation.fields.lists.tf_norms[:, 1] > 0
+    totals = index.field_totals
+    share_searched = totals[is_searched].sum() / max(totals.sum(), 1)
+    expected = float(index.num_docs)
+    for reading in evaluation.readings:
+        expected *= min(reading.cost * share_searched / max(index.num_docs, 1), 1.0)
+    return int(expected)
 
 
 def _match_words(

@@ -48,7 +48,7 @@ from shard.collect.facet_counts import count_facets
 from shard.collect.facet_cube import count_cube
 from shard.collect.groups import GroupCounter, select_groups
 from shard.collect.range_counts import all_ranges, count_ranges, group_of, leaves_out
-from shard.collect.top_k import Hits, hits_of, select_hits, sort_values
+from shard.collect.top_k import Hits, first_docs_by, hits_of, select_hits, sort_values
 from shard.collect.value_statistics import value_statistics
 from shard.query.bm25f import SCRATCH
 from shard.query.boosting import boosted, explain_boosts
@@ -60,14 +60,20 @@ from shard.query.near_terms import near_terms
 from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
 from shard.query.pinning import without as without_docs
 from shard.query.prepared import PreparedQuery
-from shard.query.text_search import match_text, score_docs
+from shard.query.text_search import match_among, match_text, num_hits_expected
 from shard.read.corpus_statistics import statistics
+from shard.segment.doc_sets import pick_docs
 from shard.segment.external_ids import find_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.segment.snapshot import SegmentView, Snapshot
+
+_INSPECTED_MORE: Final = 3
+"""Documents to look at for hits, times those expected to suffice."""
+_INSPECTED_COST: Final = 20
+"""Looking at one costs as much as this many entries of a posting list, times the former."""
 
 
 class _Plan(NamedTuple):
@@ -311,6 +317,11 @@ def _match_query(
     for words in groups.values():
         allowed = both(allowed, words)
     if _scores_late(request):
+        first = None
+        if not groups and _needs_few(request):
+            first = _first_by_key(snapshot, view, request, prepared, allowed)
+        if first is not None:
+            return first, first, {}, pins
         found = ranked = match_text(view, prepared, allowed, 0).found
         ranked.scorer = partial(_score, view, prepared)
     else:
@@ -348,15 +359,59 @@ def _scores_late(request: SearchRequest) -> bool:
     )
 
 
+def _needs_few(request: SearchRequest) -> bool:
+    """Return whether the best hits of a search suffice: nothing counts, or tells apart, all."""
+    counts = request.facets or request.ranges or request.value_statistics or request.cube
+    return not (request.wants_total or counts or request.distinct is not None)
+
+
+def _first_by_key(
+    snapshot: Snapshot,
+    view: SegmentView,
+    request: SearchRequest,
+    prepared: PreparedQuery,
+    allowed: NDArray[np.uint64] | None,
+) -> Matches | None:
+    """Return the matches among the documents that the first key puts first, more than are wanted.
+
+    A frequent word has hits among the first few documents. All its hits need not be found.
+
+    Returns:
+        None if so many cannot be expected there, or are not there.
+    """
+    num_wanted = request.num_hits
+    num_expected = num_hits_expected(view, prepared)
+    num_docs = view.segment.num_docs
+    if num_expected * num_expected < _INSPECTED_COST * num_wanted * num_docs:
+        return None
+    num_inspected = _INSPECTED_MORE * num_wanted * num_docs // max(num_expected, 1)
+    docs = first_docs_by(snapshot, view, request.sort[0], num_inspected)
+    if docs is None:
+        return None
+    if allowed is not None:
+        picked = np.empty(len(docs), np.uint32)
+        docs = picked[: pick_docs(docs, allowed, picked)]
+    try:
+        docs, scores = match_among(view, prepared, docs)
+    except BaseException:
+        SCRATCH.counts = np.zeros(0, np.uint16)  # as in `_match`
+        raise
+    if len(docs) <= num_wanted:
+        return None
+    return Matches(view, docs=docs, scores=scores)
+
+
 def _score(
     view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
 ) -> NDArray[np.float64]:
     """Return the scores of some matches of a segment, ascending."""
     try:
-        return score_docs(view, prepared, docs)
+        found, scores = match_among(view, prepared, docs)
     except BaseException:
         SCRATCH.counts = np.zeros(0, np.uint16)  # as in `_match`
         raise
+    assert len(found) == len(docs), "all of them match"
+    return scores
 
 
 def _at_least(matches: Matches, min_score: float) -> Matches:

@@ -25,7 +25,7 @@ from shard.query.explanation import explain_score
 from shard.query.prepared import PreparedQuery, proximity_pairs, tier_step, tiers_of
 from shard.query.proximity import CHAIN_MAX, WINDOW
 from shard.query.statistics import doc_freqs, field_statistics
-from shard.query.text_search import match_text, score_docs
+from shard.query.text_search import match_among, match_text
 from shard.segment import bitset_postings as dense_lists
 from shard.segment import prefix_lists
 from shard.segment.doc_sets import full_bitset
@@ -489,19 +489,20 @@ def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
 
 
 @given(ITEMS, queries(), LISTS, st.integers(0, 2**10))
-def test_some_hits_score_what_they_score_among_all(
+def test_among_some_documents_are_the_hits_of_all_with_the_same_scores(
     items: list[dict[str, Any]], shape: dict[str, Any], lists: Lists, mask: int
 ) -> None:
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry, lists))
     prepared = PreparedQuery(make_query(shape, [view], [registry], len(items)), registry, ENGLISH)
     everything = match_text(view, prepared, None, None)
-    is_picked = np.array([mask >> doc & 1 for doc in everything.found.docs.tolist()], np.bool_)
+    scores = dict(zip(everything.found.docs.tolist(), scores_of(everything), strict=True))
+    some = np.array([doc for doc in range(len(items)) if mask >> doc & 1], np.uint32)
 
-    scores = score_docs(view, prepared, everything.ranked.docs[is_picked])
+    docs, own = match_among(view, prepared, some)
 
-    assert everything.ranked.scores is not None
-    assert scores.tolist() == everything.ranked.scores[is_picked].tolist()
+    assert docs.tolist() == [doc for doc in some.tolist() if doc in scores]
+    assert own.tolist() == [scores[doc] for doc in docs.tolist()]
 
 
 @given(ITEMS, queries(), LISTS, st.integers(0, 4), st.integers(0, 2**10))

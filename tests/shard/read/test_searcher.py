@@ -460,12 +460,38 @@ def test_a_sorted_search_gives_the_same_hits_whether_it_scores_few_or_all(
             with monkeypatch.context() as patch:
                 patch.setattr(searcher, "_scores_late", lambda _: False)
                 early = searcher.search(world.snapshot, asked)
+            uncounted = searcher.search(world.snapshot, structs.replace(asked, wants_total=False))
+            assert (uncounted.places, uncounted.scores) == (late.places, late.scores)
+            assert uncounted.distinct == late.distinct
+            assert uncounted.total == late.total or uncounted.total > len(late.places) // 8
             assert late.places == early.places
             assert late.scores == early.scores
             assert (late.total, late.distinct) == (early.total, early.distinct)
             assert len(late.places) // 8 == min(
                 num_hits, late.total if late.distinct is None else late.distinct.total
             )
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_the_first_of_many_hits_are_found_without_all_if_no_total_is_wanted(
+    is_descending: bool,
+) -> None:
+    world = _world_of_texts()
+    clause = ScoredClause(Word("sea"), ((1.0,) * NUM_MATCH_KINDS,))
+    query = TextQuery((clause,), 1, False, (), (FieldWeight("text", 1.0, 3.0),), 0.9, 0.6, 0.0)
+    asked = request((SortKey("price", is_descending),), query=query, num_hits=3)
+    for _ in range(3):
+        all_hits = searcher.search(world.snapshot, asked)
+        BACKGROUND_TASKS.run_all()  # permutations
+
+    few = searcher.search(world.snapshot, structs.replace(asked, wants_total=False))
+    filters = (FilterClause(AnyOf("category", ("c1",))),)
+    filtered = structs.replace(asked, filters=filters)
+    few_filtered = searcher.search(world.snapshot, structs.replace(filtered, wants_total=False))
+
+    assert (few.places, few.scores) == (all_hits.places, all_hits.scores)
+    assert 3 < few.total < 200 < all_hits.total
+    assert few_filtered.places == searcher.search(world.snapshot, filtered).places
 
 
 def test_a_search_sorted_by_prices_scores_few_of_its_hits(monkeypatch: pytest.MonkeyPatch) -> None:
