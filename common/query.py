@@ -214,7 +214,7 @@ class NumElements(Struct, frozen=True, tag="elements", array_like=True):
 
 
 class GeoRadius(Struct, frozen=True, tag="radius", array_like=True):
-    """A point of the field is at most so far from a given one."""
+    """Some point of the field is within a distance of a given one."""
 
     field: str
     lat: float

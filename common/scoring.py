@@ -45,7 +45,7 @@ beyond that, a few letters are no word yet, and scoring all would take long."""
 WHOLE_FIELD_FACTOR: Final = 0.5
 """Bonus for a field that is the query, relative to the greatest score of its words."""
 WHOLE_FIELDS_MAX: Final = 1_000
-"""It is given if at most so many documents have such a field: a colour names nothing."""
+"""It is given if at most this many documents have such a field: a colour names nothing."""
 CORRECTIONS_MAX: Final = 3
 """Corrections of a mistyped word whose other forms match as well: the most frequent ones."""
 CORRECTIONS_KNOWN_MAX: Final = 32

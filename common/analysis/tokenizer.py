@@ -128,7 +128,7 @@ class TokenBuffers(NamedTuple):
 
 @kernel
 def token_buffers(num_words: int) -> TokenBuffers:
-    """Return buffers for at most so many words at a time; outside of kernels a plain tuple."""
+    """Return buffers for at most this many words at a time; outside of kernels a plain tuple."""
     return TokenBuffers(
         np.empty(num_words * 16 + _MARGIN_BYTES, np.uint8),
         np.empty(num_words, np.int64),

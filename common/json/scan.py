@@ -313,7 +313,7 @@ def _is_id_key(buffer: U8Array, start: int, end: int, scratch: U8Array) -> bool:
 
 @kernel(inline=True, allocates=False)
 def _is_longer(buffer: U8Array, start: int, end: int, num_bytes: int) -> bool:
-    """Return whether the text of a scanned string has more than so many bytes."""
+    """Return whether the text of a scanned string has more than this many bytes."""
     return end - start > num_bytes and text_length(buffer, start, end) > num_bytes
 
 
@@ -852,7 +852,7 @@ def _bounds(limits: Limits, fields: Iterable[str]) -> _Bounds:
 
 
 def _new_rows(num_bytes: int) -> _Rows:
-    """Return rows for the items of so many bytes; if they run out, the scan goes on later."""
+    """Return rows for the items of this many bytes; if they run out, the scan goes on later."""
     num_rows = (num_bytes + 63) // 64
     return _Rows(np.empty((num_rows, _NUM_COLUMNS), np.int64), np.empty(num_rows, np.uint64))
 

@@ -657,7 +657,7 @@ class FetchRequest(Message, frozen=True, array_like=True):
     sort: tuple[SortKey, ...] = ()
     """Fields whose values are wanted instead of the documents."""
     bytes_max: int = 0
-    """Not 0: send the first ones, up to the one with which they have so many bytes, and None for a
+    """Not 0: send the first ones, up to the one with which they reach this size, and None for a
     damaged one. 0: send all; a damaged one fails the call."""
     wants_ids: bool = False
     """With `bytes_max`: send the ids, not the items."""

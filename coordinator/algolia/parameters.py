@@ -39,7 +39,7 @@ from coordinator.algolia.filters import (
     parse_filters,
     tag_filters,
 )
-from coordinator.algolia.places import read_around, read_boxes, read_polygons, read_radius
+from coordinator.algolia.geo import read_around, read_boxes, read_polygons, read_radius
 from coordinator.parameters.filter_objects import scalar_fields_of
 from coordinator.parameters.kinds import Mistake, integer, json_of_text, text
 from coordinator.parameters.parse import (

@@ -29,7 +29,7 @@ _MARKS: Final = {"pre": HIGHLIGHT_MARKS[0], "post": HIGHLIGHT_MARKS[1]}
 @click.option("--fields", metavar="FIELDS", help="Show only these fields, separated by commas.")
 @click.option("--page", type=int, default=1, show_default=True, help="Show this page.")
 @click.option(
-    "--per-page", type=int, default=10, show_default=True, help="Show so many items on a page."
+    "--per-page", type=int, default=10, show_default=True, help="Show this many items on a page."
 )
 @click.option("--no-facets", is_flag=True, help="Leave the facets out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")

@@ -369,7 +369,7 @@ class PlacedShards:
                     await self._next_change()
 
     def applied_by(self, num_hosts: int) -> int:
-        """Return the entry up to which so many hosts have applied everything, of every shard."""
+        """Return the entry up to which this many hosts have applied everything, of every shard."""
         found = []
         for shard in range(len(self.shards)):
             applied = [one.applied for one in self.hosts if one.kept_from(shard) is not None]

@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from common.configuration import FacetConfiguration, IndexConfiguration
 from common.limits import Limits
 from common.option_forms import parse_facet_sort
+from coordinator.parameters.geo import read_metres, read_point
 from coordinator.parameters.kinds import (
     Mistake,
     check_bounds,
@@ -31,7 +32,6 @@ from coordinator.parameters.kinds import (
     optional_integer,
     read_collation,
 )
-from coordinator.parameters.places import read_metres, read_point
 from coordinator.parameters.typed import CubeSpec, FacetSummary
 
 FACET_OPTIONS: Final = (

@@ -6,7 +6,7 @@
 {"exists": true}                         the field exists; members of one object are ANDed
 {"count": {"gte": 2}}                    number of a facet's values or a nested field's elements
 {"same": {"size": ["M"], …}}             conditions that a single nested element meets, by field
-{"radius": …} {"box": …} {"polygon": …}  the area that a point of the field lies in (`places`)
+{"radius": …} {"box": …} {"polygon": …}  the area that a point of the field lies in (`geo`)
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from common.query import (
     StartsWith,
 )
 from common.values import facet_key
+from coordinator.parameters.geo import AREA_MEMBERS, read_area
 from coordinator.parameters.kinds import Mistake, check_bounds, check_value_size, object_of
-from coordinator.parameters.places import AREA_MEMBERS, read_area
 
 OBJECT_KEYS: Final = frozenset(("count", "same", *AREA_MEMBERS))
 """Members about points and elements, rather than values of the field itself."""

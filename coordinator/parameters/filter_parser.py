@@ -53,8 +53,8 @@ from common.query import (
 )
 from common.values import INTEGER_MAX, INTEGER_MIN, facet_key
 from coordinator.parameters.filter_objects import count_condition
+from coordinator.parameters.geo import read_box, read_polygon, read_radius
 from coordinator.parameters.kinds import Mistake
-from coordinator.parameters.places import read_box, read_polygon, read_radius
 
 _TOKEN = re.compile(
     r"""\s*(?:

@@ -42,7 +42,6 @@ from coordinator.parameters.facet_options import (
     read_facet_options,
     read_facet_ranges,
 )
-from coordinator.parameters.foreign import FOREIGN, MISPLACED
 from coordinator.parameters.kinds import (
     DIGITS,
     Mistake,
@@ -58,6 +57,7 @@ from coordinator.parameters.kinds import (
     text,
 )
 from coordinator.parameters.marks import highlight_request, read_highlight, read_snippet
+from coordinator.parameters.other_engines import FOREIGN, MISPLACED
 from coordinator.parameters.raw import QueryText, RawParameters
 from coordinator.parameters.sort_keys import read_sort_keys
 from coordinator.parameters.typed import (

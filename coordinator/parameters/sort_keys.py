@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from common.configuration import GEO_FIELD, IndexConfiguration
 from common.limits import Limits
 from common.protocol.messages import SortKey
+from coordinator.parameters.geo import read_point
 from coordinator.parameters.kinds import (
     Mistake,
     check_field,
@@ -22,7 +23,6 @@ from coordinator.parameters.kinds import (
     json_of_text,
     read_collation,
 )
-from coordinator.parameters.places import read_point
 from coordinator.parameters.raw import QueryText
 
 _COMMA: Final = re.compile(r",(?![^(]*\))")

@@ -16,8 +16,8 @@ from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
 from common.rules import NAME_CHARS_MAX
 from coordinator.parameters.facet_options import CALENDARS, SPAN
 from coordinator.parameters.filter_objects import COUNT_MAX
+from coordinator.parameters.geo import METRES_MAX
 from coordinator.parameters.kinds import DIGITS
-from coordinator.parameters.places import METRES_MAX
 from coordinator.parameters.reader import (
     MIN_SCORE_MAX,
     NUMBER,

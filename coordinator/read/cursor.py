@@ -27,6 +27,7 @@ import msgspec
 
 from common.errors import InvalidRequest
 from coordinator.parameters.typed import SearchParameters
+from coordinator.read.text_scoring import query_key
 
 _VERSION: Final = 3
 START: Final = "*"
@@ -176,15 +177,7 @@ def search_hash(index: int, parameters: SearchParameters) -> bytes:
         index: number of the index.
         parameters: the search as requested.
     """
-    text = (
-        parameters.query,
-        parameters.match,
-        parameters.prefix,
-        parameters.typo,
-        parameters.typo_lengths,
-        parameters.infix,
-        parameters.search_fields,
-    )
+    text = query_key(parameters)
     encode = msgspec.msgpack.encode
     packed = encode(
         (

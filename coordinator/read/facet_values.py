@@ -355,7 +355,7 @@ class Alive:
         return number < len(self.mask) and bool(self.mask[number])
 
     def of_first(self, num_values: int) -> NDArray[np.bool_]:
-        """Return the mask of the first so many values; the numbering may have grown."""
+        """Return the mask of the first `num_values` values; the numbering may have grown."""
         mask = self.mask[:num_values]
         return mask if len(mask) == num_values else np.pad(mask, (0, num_values - len(mask)))
 

@@ -26,7 +26,7 @@ from coordinator.read.query_parser import typed_words
 from coordinator.read.results import RunSearch
 
 MANY_TIMES: Final = 10
-"""Another spelling of a word that the index has is meant if it has so many times more hits."""
+"""Another spelling of a word that the index has is meant if it has this many times more hits."""
 WORDS_MAX: Final = 8
 """Longer queries are not corrected."""
 CANDIDATES: Final = 8
@@ -40,7 +40,7 @@ class Respelling(NamedTuple):
 
     words: list[str]
     num_hits_min: int
-    """Worth proposing if a search for it has so many hits."""
+    """Worth proposing if a search for it has this many hits."""
 
 
 class Spelling:

@@ -373,7 +373,7 @@ async def score_query(
     Blank text and bare punctuation restrict nothing. A long text takes its turns of the event loop;
     `parse` begins to parse it (`parse_query`).
     """
-    key = _key(parameters)
+    key = query_key(parameters)
     scored = memory.known_query(key, horizon)
     if scored is not None:
         return scored
@@ -425,16 +425,17 @@ async def score_again(
     memory.add_up(statistics, assumption.keys, parts)
     if not any(part.has_any for part in parts):
         scored.assumption = None
-        memory.remember_query(_key(parameters), statistics, scored)
+        memory.remember_query(query_key(parameters), statistics, scored)
         return scored
     weighing = _weigh(index, assumption.parsed, parameters, statistics)
     is_long = is_long_text(parameters.query)
     scored = await turns.run(index.number, weighing) if is_long else completed(weighing)
-    memory.remember_query(_key(parameters), statistics, scored)
+    memory.remember_query(query_key(parameters), statistics, scored)
     return scored
 
 
-def _key(parameters: SearchParameters) -> QueryKey:
+def query_key(parameters: SearchParameters) -> QueryKey:
+    """Return the parameters that decide what a text query means."""
     return (
         parameters.query,
         parameters.match,
@@ -535,7 +536,7 @@ def _replaced(freqs: tuple[int, ...], kind: MatchKind, freq: int) -> tuple[int, 
 
 
 def _weights(freqs: tuple[int, ...], num_docs: int, count: int) -> tuple[float, ...]:
-    """Return the weights of a word that was typed so many times."""
+    """Return the weights of a word that was typed this many times."""
     weights = clause_weights(freqs, num_docs)
     return weights if count == 1 else tuple([count * weight for weight in weights])
 

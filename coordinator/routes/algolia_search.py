@@ -28,7 +28,7 @@ from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_search
 from coordinator.parameters.typed import FacetParameters
 from coordinator.read.cursor import START
-from coordinator.read.many import CostSum, in_turn
+from coordinator.read.multi_search import CostSum, in_turn
 from coordinator.read.results import SearchResult
 from coordinator.routes.algolia_requests import algolia_route, find_index
 from coordinator.routes.search import narrowed, note_search

@@ -37,7 +37,7 @@ from coordinator.parameters.raw import decode_search, query_parameters
 from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.parameters.typed import MergedPage, NamedSearch, without_zeros
 from coordinator.read.federated import Member, check_orders, merged_result, whole
-from coordinator.read.many import CostSum, in_turn
+from coordinator.read.multi_search import CostSum, in_turn
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
 from coordinator.read.searched_state import now

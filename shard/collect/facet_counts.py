@@ -30,7 +30,7 @@ from common.deadline import check_call
 from common.protocol.messages import FacetCounts, FacetRequest, elements_of
 from common.protocol.packed_counts import pack_counts, pack_touched, room_for
 from shard.caches.derived import derived_by_key
-from shard.collect.elements import WithinCounter, count_without
+from shard.collect.nested_elements import WithinCounter, count_without
 from shard.segment.facet_columns import FacetColumn, count_codes, count_codes_noting, facet_column
 
 if TYPE_CHECKING:

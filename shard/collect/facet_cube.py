@@ -95,7 +95,7 @@ _NO_WORDS: Final = np.zeros(0, np.uint64)
 _CELLS_FAST_MAX: Final = 1 << 16
 """Up to this many counts, those that turn out to be 0 cost less than finding them first."""
 _LISTED_PER_CODE: Final = 1.5
-"""Listing a document of a stored set and counting it takes so many times as long as a code."""
+"""Listing a document of a stored set and counting it takes this many times as long as a code."""
 _EXACT_END: Final = 2.0**53
 
 

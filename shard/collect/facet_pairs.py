@@ -13,7 +13,7 @@ import numpy as np
 from common.protocol.messages import FacetRequest
 from common.values import number_text
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.collect.elements import list_passing
+from shard.collect.nested_elements import list_passing
 from shard.query.filters import element_view
 from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.number_columns import number_column

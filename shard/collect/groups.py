@@ -25,8 +25,8 @@ from common.protocol.messages import (
 )
 from common.values import NO_TOKEN
 from shard.collect.distinct import MatchValues, select_best, values_of
-from shard.collect.elements import docs_without
 from shard.collect.facet_pairs import facet_pairs
+from shard.collect.nested_elements import docs_without
 from shard.query.matches import Matches
 
 if TYPE_CHECKING:

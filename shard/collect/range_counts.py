@@ -29,8 +29,8 @@ from common.query import And, Exists, Filter, Not, Range, Same
 from shard.caches.derived import derived
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.calendars import bucket_of
-from shard.collect.elements import list_passing
 from shard.collect.facet_pairs import are_among, field_values
+from shard.collect.nested_elements import list_passing
 from shard.collect.trees import count_nodes
 from shard.query.filters import element_view, resolve
 from shard.query.matches import Matches

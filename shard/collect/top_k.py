@@ -43,7 +43,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.caches.derived import derived
-from shard.collect.elements import element_order
+from shard.collect.nested_elements import element_order
 from shard.collect.random_order import NUMBER_BITS, random_numbers
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches

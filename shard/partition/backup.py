@@ -36,7 +36,7 @@ from shard.storage.environment import (
     read_meta_page,
 )
 from shard.storage.group_log import read_groups, read_state, write_state
-from shard.storage.positions import roll_back_positions
+from shard.storage.source_positions import roll_back_positions
 
 COPY_BYTES = 1 << 20
 GROWTH_FACTOR = 2

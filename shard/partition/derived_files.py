@@ -22,7 +22,7 @@ from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from shard.segment.facet_dictionary import FacetDictionary
-from shard.segment.room import Room
+from shard.segment.merge_arrays import Room
 from shard.segment.segment import DamagedSegment, Segment
 from shard.segment.segment_builder import merge_to_file
 from shard.storage.group_log import State

@@ -86,7 +86,7 @@ from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
 _log = Log("shard")
 
 FEW_INDEXES = 64
-"""Up to so many are opened at start, whatever their size."""
+"""Up to this many are opened at start, whatever their size."""
 CLOSE_SECONDS = 2.0
 """Time in which a stop writes segments in memory to files; nothing is lost if it is too short."""
 RELEASE_SECONDS = 0.001

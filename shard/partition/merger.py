@@ -34,7 +34,7 @@ from shard.caches.lru_cache import BOUNDS_CACHE, COLUMN_CACHE, FILTER_CACHE, PAI
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room
-from shard.segment.room import MEMORY, Room
+from shard.segment.merge_arrays import MEMORY, Room
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import make_doc_maps, merge_segments
 from shard.segment.snapshot import SegmentView
@@ -43,11 +43,11 @@ RETRY_SECONDS = 10.0
 """Pause after a full disk."""
 
 NEW_SEGMENTS_MIN = 2
-"""While writing, visit an index again once it has so many more segments than at the last visit."""
+"""While writing, an index is visited again once it has gained this many segments."""
 
 ROOM_FACTOR = 3
 """What a merge needs on the disk, in bytes for each of its parts: the result, which may have more
-prefix lists than they, and `room` for it and for temporary arrays."""
+prefix lists than they, and room for it and for temporary arrays."""
 
 PURGEABLE_MAX = 20_000
 """From this many on, dead records are purged between write groups too, not only when idle."""
@@ -364,7 +364,7 @@ def _merge(
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], num_docs: int) -> bool:
-    """Whether the merger of segments, with so many documents, goes to a file."""
+    """Whether the merger of segments, with this many documents, goes to a file."""
     settings = partition.settings
     return (
         any(part.path is not None for part in parts)

@@ -57,10 +57,10 @@ from shard.storage.group_log import (
     purge_records,
     write_state,
 )
-from shard.storage.positions import write_positions
+from shard.storage.source_positions import write_positions
 
 WAITING_FACTOR = 2
-"""The writer itself writes files while segments of so many times `flush_bytes` are in memory."""
+"""The writer itself writes files while segments of this many times `flush_bytes` are in memory."""
 OPEN_SEGMENT_DOCS_MAX = 32
 OPEN_SEGMENT_BYTES_MAX = 256 << 10
 """Bound of the open segment: rebuilding it takes 0.25 ms."""
@@ -600,5 +600,5 @@ def _fits_open_segment(open_segment: Additions, additions: Additions) -> bool:
 
 
 def has_room(partition: Partition, num_bytes: int) -> bool:
-    """Whether so many bytes fit on the disk without touching the reserve."""
+    """Whether this many bytes fit on the disk beside the reserve."""
     return partition.settings.leave_room(partition.folder, num_bytes)

@@ -91,7 +91,7 @@ from shard.query.near_terms import is_slow_to_list, near_terms
 from shard.read import corpus_statistics, fetch, search_cost, searcher
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import explaining_refusal
-from shard.storage.positions import read_positions
+from shard.storage.source_positions import read_positions
 
 
 class OfIndex(Protocol):

@@ -59,7 +59,7 @@ from shard.query.proximity import (
     rank_front,
     rank_others,
 )
-from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
+from shard.query.score_selection import GREATEST, best_of, kth_greatest, pick
 from shard.query.term_lists import (
     DenseTerms,
     Matched,

@@ -51,7 +51,7 @@ from shard.query.expansion import Expansion, expand_word
 from shard.query.phrase import phrase_terms, search_phrase
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.query.proximity import Proximity, make_proximity, proximity_scores, rank_by_proximity
-from shard.query.ranking import best_of
+from shard.query.score_selection import best_of
 from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.doc_sets import (
     add_docs,

@@ -71,10 +71,10 @@ from shard.segment.doc_sets import (
     list_docs,
     set_bit,
 )
-from shard.segment.elements import ElementSegment, element_segment
 from shard.segment.external_ids import find_live, is_item_of
 from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.geo_columns import geo_column
+from shard.segment.nested_elements import ElementSegment, element_segment
 from shard.segment.number_columns import NumberColumn, number_column
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.snapshot import SegmentView

@@ -55,7 +55,7 @@ _SCANNED_US: Final = 0.006
 _COUNTED_US: Final = 0.002
 """Cost of counting a word among listed documents, for each document that has it,"""
 _COUNTED_DOCS_MAX: Final = 2_500
-"""up to so many: longer lists have bitsets, or their words are few."""
+"""up to this many: longer lists have bitsets, or their words are few."""
 _LISTED_US: Final = 0.002
 """Cost per document of listing those that pass filters, or have the other words."""
 

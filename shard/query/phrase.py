@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 Numbers = TypeVar("Numbers", U16Array, U32Array, I64Array)
 
 _OFTEN_SHARE: Final = 16
-"""A list is decoded block by block where at least one in so many entries is wanted."""
+"""A list is decoded block by block where at least one in this many entries is wanted."""
 
 NO_ENTRIES: Final = Entries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
 

@@ -46,7 +46,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.query.bm25f import ScoredLists
-from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
+from shard.query.score_selection import GREATEST, best_of, kth_greatest, pick
 from shard.segment.positions import POSITION_GAP, Positions, decode_varint
 from shard.segment.postings import PostingLists, decode_entry
 from shard.segment.postings_cursor import (

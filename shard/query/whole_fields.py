@@ -68,7 +68,7 @@ def _mark_length(lengths: FieldLengths, code: U8, num_docs: int) -> U64Array:
 
 @derived_by_key
 def _docs_of_length(segment: Segment, num_words: int) -> NDArray[np.uint64] | None:
-    """Return the bitset of the documents with a field of so many words; None if there is none.
+    """Return the bitset of the documents that have a field of this many words; None if none has.
 
     A bit a document for each number of words that queries have: `WHOLE_WORDS_MAX` at most.
     """

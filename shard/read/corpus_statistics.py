@@ -20,7 +20,12 @@ from shard.caches.derived import derived
 from shard.query.languages import languages_of
 from shard.query.spacings import cut_freqs, cut_freqs_among, spacing_freq, spacing_freq_among
 from shard.query.statistics import doc_freqs, field_statistics, freqs_of_near_words
-from shard.query.visible import Visible, visible_doc_freqs, visible_docs, visible_field_statistics
+from shard.query.visible_docs import (
+    Visible,
+    visible_doc_freqs,
+    visible_docs,
+    visible_field_statistics,
+)
 from shard.query.whole_fields import whole_freq, whole_freq_among
 from shard.segment.presence import Aspect, presence_of
 

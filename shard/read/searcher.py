@@ -43,10 +43,10 @@ from common.protocol.messages import (
 )
 from common.query import Filter
 from shard.collect.distinct import select_distinct
-from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
 from shard.collect.facet_cube import count_cube
 from shard.collect.groups import GroupCounter, select_groups
+from shard.collect.nested_elements import matching_elements
 from shard.collect.range_counts import all_ranges, count_ranges, group_of, leaves_out
 from shard.collect.top_k import Hits, first_docs_by, hits_of, select_hits, sort_values
 from shard.collect.value_statistics import value_statistics

@@ -50,9 +50,9 @@ from common.kernels.types import (
     uint64,
 )
 from shard.segment.doc_sets import num_words, set_bit
+from shard.segment.merge_arrays import MEMORY, Room
 from shard.segment.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.postings_cursor import decode_docs, next_block, open_postings
-from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

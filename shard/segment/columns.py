@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from shard.segment.external_ids import build_ids, merge_ids
 from shard.segment.facet_columns import build_facets, merge_facets
+from shard.segment.merge_arrays import MEMORY, Room
 from shard.segment.number_columns import build_numbers, merge_numbers
 from shard.segment.presence import build_presence, merge_presence
-from shard.segment.room import MEMORY, Room
 
 if TYPE_CHECKING:
     import numpy as np

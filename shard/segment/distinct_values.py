@@ -32,10 +32,10 @@ import numpy as np
 
 from common.values import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.column_values import TEXT_KINDS
 from shard.segment.facet_columns import facet_column
 from shard.segment.number_columns import number_column
 from shard.segment.presence import Aspect, presence_of
-from shard.segment.selection import TEXT_KINDS
 from shard.segment.sort_columns import (
     EMPTY_TEXT_KEY,
     FALSE_KEY,

@@ -50,7 +50,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from shard.segment.room import MEMORY, Room
+from shard.segment.merge_arrays import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -30,7 +30,7 @@ from common.kernels.decorator import kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64
 from common.placement import canonical_id, xxh64
 from shard.segment.doc_sets import has_bit
-from shard.segment.room import MEMORY, Room
+from shard.segment.merge_arrays import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -46,6 +46,7 @@ from common.kernels.types import (
     uint32,
 )
 from shard.caches.derived import derived_by_key
+from shard.segment.column_values import KEY_KINDS, group_values
 from shard.segment.doc_sets import (
     LISTED_AHEAD,
     StoredSets,
@@ -57,8 +58,7 @@ from shard.segment.doc_sets import (
     write_sets,
 )
 from shard.segment.extraction import canonical_keys
-from shard.segment.room import MEMORY, Room
-from shard.segment.selection import KEY_KINDS, group_values
+from shard.segment.merge_arrays import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -31,11 +31,11 @@ from common.kernels.decorator import kernel
 from common.kernels.types import F64Array, U32Array, U64Array, uint64
 from common.query import Area, GeoBox, GeoPolygon, GeoRadius
 from shard.caches.derived import derived_by_key
+from shard.segment.column_values import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import count_docs, list_docs
-from shard.segment.elements import Elements
 from shard.segment.extraction import parse_numbers
-from shard.segment.room import MEMORY, Growing, Room
-from shard.segment.selection import NUMBER_KINDS, group_values
+from shard.segment.merge_arrays import MEMORY, Growing, Room
+from shard.segment.nested_elements import Elements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -52,10 +52,10 @@ from common.kernels.types import (
 )
 from common.values import ValueKind
 from shard.caches.derived import derived_by_key
+from shard.segment.column_values import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import add_docs
 from shard.segment.extraction import Extraction, parse_numbers
-from shard.segment.room import MEMORY, Room
-from shard.segment.selection import NUMBER_KINDS, group_values
+from shard.segment.merge_arrays import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""The columns of fields that hold objects: points (`geo_columns`), nested objects (`elements`).
+"""The columns of fields that hold objects: points (`geo_columns`), nested ones (`nested_elements`).
 
 An index with neither has none of their arrays, and extracts its values without recording objects.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shard.segment.elements import build_elements, elements_of, inner_fields, merge_elements
 from shard.segment.geo_columns import build_points, merge_points
-from shard.segment.room import MEMORY, Room
+from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.nested_elements import build_elements, elements_of, inner_fields, merge_elements
 
 if TYPE_CHECKING:
     import numpy as np

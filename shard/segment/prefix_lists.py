@@ -41,6 +41,7 @@ from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
 from shard.segment.doc_sets import set_bit
+from shard.segment.merge_arrays import MEMORY, Growing, Room
 from shard.segment.postings import (
     BLOCK_ENTRIES,
     BLOCK_HEADER_BYTES,
@@ -52,7 +53,6 @@ from shard.segment.postings import (
     decode_block,
     new_block,
 )
-from shard.segment.room import MEMORY, Growing, Room
 from shard.segment.vocabulary import Terms, num_spellings
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 ENTRIES_MIN: Final = 16_384
 """Terms with fewer entries together are read one by one, in 150 µs."""
 DOCS_PER_ENTRY_MAX: Final = 8
-"""In larger segments a prefix needs an entry in so many documents, as lists are half of the text's
-disk: three quarters of their bytes were in lists of fewer entries,"""
+"""In larger segments a prefix needs one entry in this many documents: lists are half of the text's
+disk; three quarters of their bytes were in lists of fewer entries,"""
 ENTRIES_MAX: Final = 65_536
 """but never more than these, which are read one by one in 0.6 ms."""
 

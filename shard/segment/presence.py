@@ -51,7 +51,7 @@ from common.values import Shape, ValueKind
 from shard.caches.derived import derived
 from shard.segment.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
 from shard.segment.extraction import Extraction
-from shard.segment.room import MEMORY, Room
+from shard.segment.merge_arrays import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ names, types and bytes.
     number.<field number>.*     number_columns
     presence.*                  presence
     geo.<field number>.*        geo_columns
-    nested.<field number>.*     elements
+    nested.<field number>.*     nested_elements
 
 A segment lives in memory only (a batch that was just written) or in a file. The file:
 

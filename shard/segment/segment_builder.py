@@ -28,8 +28,8 @@ from shard.segment.doc_sets import StoredSets
 from shard.segment.extraction import Extraction, extract
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.merge_arrays import MEMORY, Room, count_kept, move_kept
 from shard.segment.object_fields import ObjectFields, merge_object_fields
-from shard.segment.room import MEMORY, Room, count_kept, move_kept
 from shard.segment.segment import Segment, SegmentWriter
 from shard.segment.text_builder import build_text
 from shard.segment.text_merge import merge_text
@@ -125,7 +125,7 @@ def merge_to_file(
 ) -> None:
     """Merge segments into one in a file, in memory that does not grow with them.
 
-    Each structure is written as soon as it is merged; see `room` for what it needs until then.
+    Each structure is written as soon as it is merged; `merge_arrays` says what it needs until then.
 
     Args:
         parts: in the order of their records.

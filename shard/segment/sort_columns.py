@@ -61,13 +61,13 @@ from common.values import ValueKind
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.derived import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.column_values import KEY_KINDS, TEXT_KINDS, group_values
 from shard.segment.doc_sets import complement, empty_bitset
 from shard.segment.extraction import canonical_keys, extract
 from shard.segment.facet_columns import FacetColumn, build_column, facet_column
 from shard.segment.facet_dictionary import FacetDictionary, join_keys
 from shard.segment.number_columns import number_column, split_number
 from shard.segment.presence import Aspect, presence_of
-from shard.segment.selection import KEY_KINDS, TEXT_KINDS, group_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

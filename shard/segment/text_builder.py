@@ -27,6 +27,7 @@ from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, Rows, U8Array, U32Array, int64, uint64
 from shard.segment.extraction import Extraction
 from shard.segment.field_lengths import DECODED_LENGTHS, arrange_lengths
+from shard.segment.merge_arrays import MEMORY, Growing
 from shard.segment.positions import POSITION_BYTES_MAX, Positions, encode_varint
 from shard.segment.postings import (
     BLOCK_ENTRIES,
@@ -39,7 +40,6 @@ from shard.segment.postings import (
     new_block,
     trim_lists,
 )
-from shard.segment.room import MEMORY, Growing
 from shard.segment.term_numbering import COUNT, END, KEY, START, FieldInstances, number_words
 from shard.segment.text_index import text_arrays
 from shard.segment.vocabulary import TERM_PADDING, sort_ties

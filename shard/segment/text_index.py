@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from shard.caches.derived import derived
 from shard.segment.bitset_postings import DenseLists, make_dense_lists
 from shard.segment.field_lengths import FieldLengths
+from shard.segment.merge_arrays import Growing, Room
 from shard.segment.positions import Positions
 from shard.segment.postings import PostingLists
 from shard.segment.prefix_lists import PrefixRanges, add_prefix_lists
-from shard.segment.room import Growing, Room
 from shard.segment.segment import Segment, name_group
 from shard.segment.vocabulary import Terms, Vocabulary, finish_vocabulary
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, Rows, int64, uint64
 from shard.segment.field_lengths import merge_lengths
+from shard.segment.merge_arrays import MEMORY, Growing, Room
 from shard.segment.positions import Positions, skip_varints
 from shard.segment.postings import (
     BLOCK_ENTRIES,
@@ -29,7 +30,6 @@ from shard.segment.postings import (
     decode_block,
     new_block,
 )
-from shard.segment.room import MEMORY, Growing, Room
 from shard.segment.segment import Segment
 from shard.segment.text_index import text_arrays
 from shard.segment.vocabulary import TERM_PADDING, Terms, Vocabulary, compare_terms
@@ -434,7 +434,7 @@ class _TextMerge:
 
 
 def _count_within(part: Segment, begin: int, num_bytes: int) -> int:
-    """Return the end of the terms from one on whose postings and positions have so many bytes.
+    """Return the end of the terms from one on whose postings and positions have this many bytes.
 
     It is one term at least, and as many as are left if that is less.
     """

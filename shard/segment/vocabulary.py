@@ -64,7 +64,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from shard.segment.room import MEMORY, Room
+from shard.segment.merge_arrays import MEMORY, Room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -569,7 +569,7 @@ def find_similar(
                 distance = _distance(word, length, term_bytes, begin, after, edits, is_prefix, band)
             if distance > edits:
                 continue
-            # Negative: the first bytes of the term, so many, are too far already.
+            # Negative: the first bytes of the term, this many, are too far already.
             if distance < 0:
                 if distance >= -8:
                     far_bits = ~uint64(0) << uint64(64 + 8 * distance)

@@ -69,15 +69,15 @@ DICTIONARY_BYTES = 32 * 1024
 TRAINING_ITEMS_MIN = 1_000
 """Fewer items are too few to train on, and too few to matter on disk."""
 TRAINING_ITEMS_MAX = 16_384
-"""Words are learnt from so many; zstd's dictionary from the first `ZSTD_ITEMS_MAX` of them."""
+"""Words are learnt from this many; zstd's dictionary from the first `ZSTD_ITEMS_MAX` of them."""
 ZSTD_ITEMS_MAX = 1_500
 TRAINING_ITEM_BYTES_MAX = 8 * 1024
 """Only the beginning of a long item is used for training."""
 TRAINING_BYTES_MAX = 16 << 20
 RETRAINING_FACTOR = 4
-"""Words are learnt again from a group of so many times the items."""
+"""Words are learnt again from a group of this many times the items."""
 TEST_SHARE = 8
-"""One in so many items is held out of training: these show which way is better."""
+"""One in this many items is held out of training: these show which way is better."""
 RATIO_MIN = 1.15
 """A dictionary that shrinks its own training items by less is not worth its time."""
 BATCH_ITEMS_MIN = 8
@@ -293,7 +293,7 @@ class DocumentStore:
             self._current = self._words[max(self._words)]
 
     def wants_training(self, num_items: int) -> bool:
-        """Whether a group of so many items is one to learn from."""
+        """Whether a group of this many items is one to learn from."""
         known = self._tried_items
         if self._current is not None:
             known = max(known, min(self._current.num_items, TRAINING_ITEMS_MAX))

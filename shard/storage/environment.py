@@ -67,7 +67,7 @@ MAP_BYTES_MIN = 16 << 20
 MAP_GROWTH = 16
 """Factor from each size of the map to the next; the last one is `map_bytes_max`."""
 MAP_ROOM_FACTOR = 4
-"""A copy begins with a map that holds so many times the file: the map cannot grow meanwhile."""
+"""A copy begins with a map that holds this many times the file: the map cannot grow meanwhile."""
 
 ROOM_BYTES = 1 << 20
 """Written ahead at most, after the last page, by `reserve`; as much as there is, if that is
@@ -502,7 +502,7 @@ class Environment:
         """Map the file anew, larger, once no transaction is open.
 
         Raises:
-            StorageFull: there is not so much address space; the map is as it was.
+            StorageFull: there is not enough address space; the map is as it was.
             StorageFailure: LMDB could not map it; the process must end.
         """
         try:  # LMDB unmaps first, and would be left without a map
@@ -690,7 +690,7 @@ class Environment:
 
 
 def _map_bytes_for(num_bytes: int, map_bytes_max: int) -> int:
-    """Return the smallest size of a map that holds a file of so many bytes."""
+    """Return the smallest size of a map that holds a file of this many bytes."""
     map_bytes = MAP_BYTES_MIN
     while map_bytes < num_bytes:
         map_bytes *= MAP_GROWTH

@@ -43,7 +43,7 @@ _STATM = Path("/proc/self/statm")
 _SLACK_SHARE = 8
 """The sum may shrink by this share of the budget before that means something: it is inexact."""
 _ALL_EVERY = 16
-"""Every so many releases, segments are released too, not only stored items."""
+"""Every this many releases, segments are released too, not only stored items."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 

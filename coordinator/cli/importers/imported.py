@@ -15,9 +15,9 @@ import orjson
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.option_forms import parse_typo_lengths
 from coordinator.cli.sources.opening import Opened
+from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import SourceError
 
-PIECE_BYTES: Final = 256 * 1024
 FACET_SIZE_MAX: Final = 1_000
 URL_SECONDS: Final = 120.0
 
@@ -130,15 +130,7 @@ class Imported:
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the items as JSON, one per line."""
-        piece = bytearray()
-        for item in self.items():
-            piece += orjson.dumps(item)
-            piece += b"\n"
-            if len(piece) >= PIECE_BYTES:
-                yield bytes(piece)
-                piece.clear()
-        if piece:
-            yield bytes(piece)
+        return pieces_of(self.items())
 
     def note_rest(self, settings: Mapping[str, Any], known: Iterable[str]) -> None:
         """Note every setting that has a value and was not converted."""

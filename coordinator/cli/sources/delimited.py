@@ -18,8 +18,6 @@ from array import array
 from collections.abc import Iterator
 from typing import Final
 
-import orjson
-
 from coordinator.cli.sources.cells import (
     KINDS,
     ColumnKind,
@@ -29,12 +27,12 @@ from coordinator.cli.sources.cells import (
 )
 from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, Opened
+from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 CELL_CHARS_MAX: Final = 16 * 1024 * 1024
 """Length limit of one cell: that of an item."""
-PIECE_BYTES: Final = 256 * 1024
 _SEPARATOR: Final = re.compile(r'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
 _WORKBOOKS: Final = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 """How .xlsx, .ods and other ZIP files begin, and .xls."""
@@ -127,6 +125,9 @@ class _Table:
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the items, one per line."""
+        return pieces_of(self._items())
+
+    def _items(self) -> Iterator[dict[str, object]]:
         rows = self._rows()
         next(rows)
         makers = []
@@ -136,11 +137,10 @@ class _Table:
             is_id = i == self._id_column
             names = ["id", *([name] if name.lower() != "id" else [])] if is_id else [name]
             makers.append((i, names, converters.get(kind), separator))
-        piece = bytearray()
         for number, (_, row) in enumerate(rows):
             if number in self._bad:
                 continue
-            item = {}
+            item: dict[str, object] = {}
             for i, names, convert, separator in makers:
                 cell = row[i]
                 if not cell or cell.isspace():
@@ -152,13 +152,7 @@ class _Table:
                     value = convert(cell)
                 for name in names:
                     item[name] = value
-            piece += orjson.dumps(item)
-            piece += b"\n"
-            if len(piece) >= PIECE_BYTES:
-                yield bytes(piece)
-                piece.clear()
-        if piece:
-            yield bytes(piece)
+            yield item
 
     def _place_of(self, number: int) -> str:
         """Return the line of the file that the n-th item (from 1) came from."""

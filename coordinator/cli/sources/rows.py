@@ -13,8 +13,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
+from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import SourceError
 
 _KINDS: Final = {
@@ -25,7 +24,6 @@ _KINDS: Final = {
     list: "list",
     dict: "json",
 }
-PIECE_BYTES: Final = 256 * 1024
 
 
 def plain(value: Any) -> Any:
@@ -84,19 +82,16 @@ def id_name(names: Sequence[str], wanted: str | None, what: str) -> str | None:
 
 def to_items(rows: Iterable[Mapping[str, Any]], id_column: str | None) -> Iterator[bytes]:
     """Yield rows as items, one per line, in pieces."""
-    piece = bytearray()
-    for row in rows:
-        item = plain(row)
-        if id_column is not None and id_column in item:
-            value = item[id_column]
-            is_id = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-            item["id"] = value if is_id or isinstance(value, str) else str(value)
-            if id_column.lower() == "id" and id_column != "id":
-                del item[id_column]
-        piece += orjson.dumps(item)
-        piece += b"\n"
-        if len(piece) >= PIECE_BYTES:
-            yield bytes(piece)
-            piece.clear()
-    if piece:
-        yield bytes(piece)
+    return pieces_of(_item(row, id_column) for row in rows)
+
+
+def _item(row: Mapping[str, Any], id_column: str | None) -> dict[str, Any]:
+    """Return a row as an item, with its id."""
+    item: dict[str, Any] = plain(row)
+    if id_column is not None and id_column in item:
+        value = item[id_column]
+        is_id = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+        item["id"] = value if is_id or isinstance(value, str) else str(value)
+        if id_column.lower() == "id" and id_column != "id":
+            del item[id_column]
+    return item

@@ -17,7 +17,7 @@ from common.limits import DEFAULT_LIMITS
 from common.option_forms import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
-from coordinator.parameters.foreign import FOREIGN
+from coordinator.parameters.other_engines import FOREIGN
 from coordinator.parameters.parse import (
     FacetParameters,
     SearchParameters,

@@ -18,7 +18,7 @@ from shard.query.bm25f import NO_BITS, FieldTfNorms
 from shard.query.bounds import find_bounds
 from shard.query.evaluation import Evaluation, as_terms
 from shard.query.prepared import PreparedQuery
-from shard.query.ranking import kth_greatest, pick
+from shard.query.score_selection import kth_greatest, pick
 from shard.query.strategy import Ranking, choose_strategy
 from shard.query.text_search import best_hits, match_text
 from shard.segment.field_registry import FieldRegistry

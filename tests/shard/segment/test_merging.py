@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from common.process.memory import trim
 from shard.partition.derived_files import DerivedFiles
-from shard.segment import room as room_module
-from shard.segment.room import MEMORY, Growing, Room
+from shard.segment import merge_arrays as room_module
+from shard.segment.merge_arrays import MEMORY, Growing, Room
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import make_doc_maps, merge_segments, merge_to_file
 from tests.shard.segment.test_object_fields import Builder

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from common.configuration import IndexConfiguration
 from common.configuration_parser import parse_configuration
 from common.query import GeoBox, GeoPolygon, GeoRadius
-from shard.segment.elements import element_segment
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.geo_columns import geo_column
+from shard.segment.nested_elements import element_segment
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import SegmentBuilder, make_doc_maps, merge_segments
 from tests.cluster.test_shapes_against_oracle import places, variants

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from common.limits import Limits
 from common.query import Filter, GeoBox, Or
+from coordinator.parameters.geo import Point, polygon_of, read_metres, read_point
 from coordinator.parameters.kinds import Mistake, json_of_text
-from coordinator.parameters.places import Point, polygon_of, read_metres, read_point
 
 _BOX_NUMBERS: Final = 4
 _POLYGON_NUMBERS_MIN: Final = 6

@@ -35,9 +35,9 @@ from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import add_docs, empty_bitset
 from shard.segment.extraction import NO_FIELD
 from shard.segment.facet_columns import build_facets, merge_facets
+from shard.segment.merge_arrays import MEMORY, Growing, Room
 from shard.segment.number_columns import build_numbers, merge_numbers
 from shard.segment.presence import build_presence, merge_presence
-from shard.segment.room import MEMORY, Growing, Room
 from shard.segment.segment import Segment
 
 if TYPE_CHECKING:

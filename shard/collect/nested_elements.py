@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from shard.collect.top_k import Hits
     from shard.query.filters import ElementView
     from shard.query.matches import Matches
-    from shard.segment.elements import ElementSegment
+    from shard.segment.nested_elements import ElementSegment
     from shard.segment.snapshot import SegmentView, Snapshot
 
 Codes = TypeVar("Codes", U8Array, U16Array, U32Array)

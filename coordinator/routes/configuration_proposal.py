@@ -12,7 +12,7 @@ from coordinator.http.routing import Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.raw import query_parameters
-from coordinator.read.proposal import propose, spread_pages
+from coordinator.read.configuration_proposal import propose, spread_pages
 from coordinator.routes.items import refuse_unknown
 
 if TYPE_CHECKING:

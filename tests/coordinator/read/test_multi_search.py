@@ -12,7 +12,7 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, NotFound
 from common.limits import Limits
 from coordinator.parameters.parse import parse_search
-from coordinator.read.many import SEARCHES_AT_ONCE, CostSum, in_turn
+from coordinator.read.multi_search import SEARCHES_AT_ONCE, CostSum, in_turn
 
 CONFIGURATION = parse_configuration({"aggregations": {"a": {"size": 60}, "b": {"size": 40}}})[0]
 

@@ -34,7 +34,7 @@ LARGE_BYTES: Final = 1 << 20
 `common.process.memory`), and so many of the smaller ones are never in use at once."""
 
 ASIDE_BYTES: Final = 32 << 20
-"""An array is set aside each time that a merge has written so much more of it."""
+"""An array is set aside each time that a merge has written this much more of it."""
 
 
 class Room:
@@ -66,7 +66,7 @@ class Room:
         self._large_bytes = large_bytes
 
     def is_file(self, num_bytes: int) -> bool:
-        """Whether an array of so many bytes is a file."""
+        """Whether an array of this many bytes is a file."""
         return self.folder is not None and num_bytes >= max(1, self._large_bytes)
 
     def pieces(self, length: int) -> Iterator[slice]:
@@ -131,7 +131,7 @@ class Growing(Generic[S]):
         self._num_aside = 0
 
     def reserve(self, num_more: int) -> NDArray[S]:
-        """Return the array, with at least so many elements of room after those written.
+        """Return the array, with at least this many elements of room after those written.
 
         It is the array until the next call.
 
@@ -194,7 +194,7 @@ class Growing(Generic[S]):
 
 
 def _map(file: int, num_bytes: int) -> mmap.mmap:
-    """Map a file of at least so many bytes."""
+    """Map a file of at least this many bytes."""
     os.posix_fallocate(file, 0, num_bytes)
     return mmap.mmap(file, num_bytes)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from common.configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.parameters.parse import parse_search
-from coordinator.read.proposal import propose, spread_pages
+from coordinator.read.configuration_proposal import propose, spread_pages
 
 GENRES = ["Drama", "Comedy", "Crime"]
 

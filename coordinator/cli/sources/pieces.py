@@ -1,0 +1,23 @@
+"""Items as JSON, one per line, in pieces: what a load sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+PIECE_BYTES: Final = 256 * 1024
+
+
+def pieces_of(items: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield items, one per line, in pieces of about `PIECE_BYTES`."""
+    piece = bytearray()
+    for item in items:
+        piece += orjson.dumps(item)
+        piece += b"\n"
+        if len(piece) >= PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)
