@@ -15,7 +15,7 @@ same letter: case, compatibility forms, digits, joiners, Turkish i with or witho
 lower case makes of either), Persian keyboards' yeh and kaf.
 
 Codes stand in pages of 256 (`common.analysis.page_table`), read from a file so that they are the
-same under every version of Python; equal pages are one, most are empty. To write it anew after a
+same under every version of Python; equal pages are one, most are empty. To regenerate it after a
 change of a rule:
 
     python -m common.analysis.accents

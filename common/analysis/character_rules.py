@@ -2,7 +2,7 @@
 
 `common.analysis.characters` reads the tables from a file that this module writes: computing them
 takes longer than starting all the rest, and they must not depend on the Python that runs, whose
-Unicode data differ by version. To write the file anew after a change of a rule, with the newest
+Unicode data differ by version. To regenerate the file after a change of a rule, with the newest
 Python at hand (only this module, numpy and zstandard are needed):
 
     python -m common.analysis.character_rules

@@ -6,7 +6,7 @@ lock, so that a search does not wait for a bulk load. Where its machine code com
 module is imported, says FACETD_KERNELS:
 
     (nothing)   the extension that was built with the package (`common.kernels.build`); numba is
-                not even imported. A checkout whose kernels changed builds it anew first.
+                not even imported. A checkout whose kernels changed rebuilds it first.
     checked     the same, built with checks: an index past an array's end, or a broken contract,
                 raises instead of reading out of bounds
     numba       numba compiles, or loads from its own cache (`common.kernels.jit_cache`); also

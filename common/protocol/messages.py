@@ -495,7 +495,7 @@ class FacetCounts(Message, frozen=True, array_like=True):
 
     field: str
     epoch: int
-    """Changes when the numbering starts anew (a rebuild)."""
+    """Changes when the numbering starts over (a rebuild)."""
     num_values: int
     """Length of the shard's dictionary as of this snapshot."""
     alive: bytes | None

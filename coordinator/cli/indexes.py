@@ -169,7 +169,7 @@ def delete(service: ServiceOptions, index: str, yes: bool) -> None:
         found = client.request("GET", f"{index_path(index)}/stats")
         if not sys.stdin.isatty():
             raise ClientError(
-                f"{index!r} has {found['items']:,} items; say --yes to delete it without a terminal"
+                f"{index!r} has {found['items']:,} items; without a terminal, pass --yes"
             )
         click.confirm(f"Delete {index!r} with its {found['items']:,} items?", abort=True, err=True)
     client.request("DELETE", index_path(index))

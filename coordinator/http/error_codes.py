@@ -34,7 +34,7 @@ _ROWS: Final = (
     ("unknown_facet", 400, "a filter names a field that is no facet and has no values"),
     ("unknown_sort_field", 400, "no item has a value to sort by in that field"),
     ("missing_name", 400, "the facet page needs a `name`"),
-    ("cursor_expired", 400, "the state that the cursor belongs to is gone; begin anew"),
+    ("cursor_expired", 400, "the state that the cursor belongs to is gone; start again"),
     ("invalid_explanation", 400, "the search has too many filters and words to be explained"),
     ("invalid_searches", 400, "the list of searches is wrong"),
     ("invalid_merge", 400, "searches cannot be merged, or not like this"),

@@ -384,7 +384,7 @@ def check_address(settings: Settings, catalog: Catalog) -> None:
     raise UnsafeAddress(
         f"listening on {settings.host} lets everybody on the network read and change everything; "
         f"create an API key first (facetd keys create --action admin {how}), listen on 127.0.0.1, "
-        "or say --insecure"
+        "or pass --insecure"
     )
 
 

@@ -5,7 +5,7 @@
                         ├─ statistics of all items, and per filter of an API key
                         └─ dictionaries and totals of facets
 
-A memory belongs to one revision of the configuration; the first search after a change starts anew.
+A memory belongs to one revision of the configuration; a change starts a new one.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ INITIALS_MAX: Final = 4
 WHOLE_SHARE: Final = 10
 """A word is split unless the index has it more than this many times as often as its parts."""
 COMMON_SHARE: Final = 8
-"""Words that more than one in this many documents have are function words, or as good as: a bout,
+"""Words that more than one in this many documents have are function words or similar: a bout,
 in to, be long. They are not joined with another word, unless no space was typed between them."""
 COMMON_DOCS_MIN: Final = 1_000
 """In fewer documents, shares say little about words."""

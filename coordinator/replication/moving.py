@@ -155,7 +155,7 @@ class Mover:
                     await self._join(shard, client)
                 await asyncio.sleep(PAUSE_SECONDS)
         except LogBroken:
-            await self._forget(shard)  # it was away for too long: take it anew
+            await self._forget(shard)  # it was away for too long: take it again
             raise
         finally:
             following.cancel()

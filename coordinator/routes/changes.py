@@ -217,10 +217,10 @@ class _Changes:
                 async for part in parts:
                     conflicts += await self._change_part(part, found)
                     while len(conflicts) >= PAGE_ITEMS:
-                        await self._decide_anew(conflicts[:PAGE_ITEMS])
+                        await self._decide_again(conflicts[:PAGE_ITEMS])
                         del conflicts[:PAGE_ITEMS]
             if conflicts:
-                await self._decide_anew(conflicts)
+                await self._decide_again(conflicts)
         except ServiceError as error:
             if self._has_written:
                 done = {"updated": self._result.updated, "deleted": self._result.deleted}
@@ -242,7 +242,7 @@ class _Changes:
             is_projected=False,
         )
 
-    async def _decide_anew(self, ids: Sequence[bytes]) -> None:
+    async def _decide_again(self, ids: Sequence[bytes]) -> None:
         """Select again the items that changed since their selection, and change them."""
         for _ in range(CONFLICT_ROUNDS_MAX):
             conflicts: list[bytes] = []

@@ -302,7 +302,7 @@ async def index_status(services: Services, request: Request) -> Response:
     Route(
         "GET",
         "/{index}",
-        "An index in short: items, facets, fields, aliases.",
+        "Summary of an index: items, facets, fields, aliases.",
         Action.SEARCH,
         needs_index=True,
         tag="indexes",

@@ -28,7 +28,7 @@ from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
 from shard.query.bm25f import SCORE_UNIT, ScoredLists, bm25_tf
 from shard.query.bounds import kept_bounds, make_block_bounds
 from shard.query.proximity import join
-from shard.query.ranking import GREATEST, kth_greatest, pick
+from shard.query.score_selection import GREATEST, kth_greatest, pick
 from shard.query.term_lists import (
     DenseTerms,
     QueryTerms,

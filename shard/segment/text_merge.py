@@ -2,7 +2,7 @@
 
 The sorted vocabularies are walked in parallel, one range of terms after the other. The entries of a
 term are those of its parts in turn, since the new ordinals of a part follow those of the parts
-before. Entries are decoded and packed anew, positions are copied as bytes. No text is read.
+before. Entries are decoded and packed again, positions are copied as bytes. No text is read.
 
 Costs: 1.5 µs for an item of 50 words; in memory, some times the `piece_bytes` of the room.
 """

@@ -207,7 +207,7 @@ class Words:
 def train_dictionary(
     number: int, samples: Sequence[bytes], *, words_number: int
 ) -> Dictionary | Words | None:
-    """Learn from items what makes others of their kind smaller, or return None if it would not pay.
+    """Train a dictionary on items; return None if it would not pay.
 
     Args:
         number: of a zstd dictionary.

@@ -18,7 +18,7 @@ database.
 The map begins with `MAP_BYTES_MIN` and grows by `MAP_GROWTH` when a change finds it full: a service
 may have hundreds of environments open, and a system may limit address space. LMDB moves the map
 then, so no transaction may be open: the change is undone, waits until no reader is inside
-(`_reading`), lets LMDB map the file anew, and is made again. It is rare: three times up to 64 GiB.
+(`_reading`), lets LMDB remap the file, and is made again. It is rare: three times up to 64 GiB.
 New readers wait meanwhile, so they must be short. Only `copy` takes longer: it makes room before,
 and only a writer that needs even more waits for it.
 
@@ -499,7 +499,7 @@ class Environment:
             self._leave()
 
     def _grow(self, map_bytes: int) -> None:
-        """Map the file anew, larger, once no transaction is open.
+        """Remap the file, larger, once no transaction is open.
 
         Raises:
             StorageFull: there is not enough address space; the map is as it was.
