@@ -59,6 +59,7 @@ _ROWS: Final = (
         "an item has too many values in one facet, or the body of searches altogether",
     ),
     ("invalid_if_match", 400, "If-Match is no ETag of this service"),
+    ("unsupported_condition", 400, "a change does not take that condition, only If-Match"),
     ("invalid_on_error", 400, "on_error is fail or skip"),
     ("invalid_effective", 400, "effective is true or false"),
     ("invalid_days", 400, "for how many days of analytics is wrong"),

@@ -31,6 +31,7 @@ from coordinator.routes.items import (
     PAGE_ITEMS,
     RESTRICTING,
     matching_hits,
+    refuse_conditions,
     refuse_query,
     refuse_unknown,
     write_response,
@@ -120,6 +121,7 @@ def _change_of_many(path: str, summary: str, body: str) -> Route:
 async def delete_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/delete`: by ids, or all that match."""
     refuse_query(request)
+    refuse_conditions(request)
     raw = decode_object(request.body, services.settings.limits)
     refuse_unknown(raw, ("ids", *sorted(RESTRICTING)))
     ids = _named_ids(services, request, raw)
@@ -140,6 +142,7 @@ async def delete_items(services: Services, request: Request) -> Response:
 async def update_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
     refuse_query(request)
+    refuse_conditions(request)
     raw = decode_object(request.body, services.settings.limits)
     refuse_unknown(raw, ("ids", "fields", *sorted(RESTRICTING)))
     fields = raw.pop("fields", None)

@@ -28,7 +28,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.raw import query_parameters
-from coordinator.routes.items import refuse_query, refuse_unknown, write_response
+from coordinator.routes.items import refuse_conditions, refuse_query, refuse_unknown, write_response
 
 if TYPE_CHECKING:
     from common.limits import Limits
@@ -63,6 +63,7 @@ ROUTES: Final = RouteTable()
 async def change_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/changes`: all of it in one write, or nothing."""
     refuse_query(request)
+    refuse_conditions(request)
     limits = services.settings.limits
     try:
         body = _decode_body(request.body)

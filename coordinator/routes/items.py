@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 PAGE_ITEMS: Final = 500
 """Hits per page of an export, or of a change by filter."""
 NDJSON: Final = b"application/x-ndjson"
+CONDITIONS: Final = (hdrs.IF_MATCH, hdrs.IF_NONE_MATCH, hdrs.IF_UNMODIFIED_SINCE)
 
 RESTRICTING: Final = frozenset(
     name for parameter in RESTRICTING_PARAMETERS for name in (parameter.name, *parameter.aliases)
@@ -102,12 +103,30 @@ def entity_tag(document: bytes) -> str:
     return f'"{xxhash.xxh64_hexdigest(document)}"'
 
 
+def refuse_conditions(request: Request, names: Sequence[str] = CONDITIONS) -> None:
+    """Refuse conditions that a change would not be subject to.
+
+    Raises:
+        InvalidRequest: code unsupported_condition.
+    """
+    for name in names:
+        if name in request.headers:
+            raise InvalidRequest(
+                f"{name} does not apply to this change; If-Match does, with the ETag of GET, to "
+                "changes of one item",
+                code="unsupported_condition",
+                param=name,
+            )
+
+
 def wanted_version(request: Request) -> bytes | None:
     """Return the hash that `If-Match` requires of the stored item.
 
     Raises:
-        InvalidRequest: code invalid_if_match; it is not one of our ETags.
+        InvalidRequest: code invalid_if_match; it is not one of our ETags. Or code
+            unsupported_condition; there is another condition.
     """
+    refuse_conditions(request, CONDITIONS[1:])
     tag = request.headers.get(hdrs.IF_MATCH)
     if tag is None or tag.strip() == "*":
         return None
@@ -192,6 +211,7 @@ async def put_item(services: Services, request: Request) -> Response:
     refuse_query(request)
     if request.headers.get(hdrs.IF_MATCH) is not None:
         return await update_item(services, request)
+    refuse_conditions(request)
     result = await services.ingest.put_item(
         request.index, item_id(request), request.body, _deadline(services)
     )
@@ -260,6 +280,7 @@ async def delete_item(services: Services, request: Request) -> Response:
 async def put_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items`: a JSON array, all or nothing; or a single item."""
     refuse_query(request)
+    refuse_conditions(request)
     result = await services.ingest.put_items(request.index, request.body, _deadline(services))
     return write_response("indexed", result)
 
@@ -280,6 +301,7 @@ async def put_items(services: Services, request: Request) -> Response:
 )
 async def load(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/index`: a body of any size, array or newline-delimited JSON."""
+    refuse_conditions(request)
     raw = query_parameters(request.query_string)
     on_error = raw.pop("on_error", "fail")
     if on_error not in ("fail", "skip"):

@@ -110,6 +110,33 @@ async def test_if_match_reaches_the_shard(web: Web) -> None:
     assert [version.hex() for version in versions] == [tag.strip('"')]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "condition"),
+    [
+        ("PUT", "/films/items/1", "If-None-Match: *"),
+        ("PUT", "/films/items/1", "If-Unmodified-Since: Sat, 01 Jan 2000 00:00:00 GMT"),
+        ("PATCH", "/films/items/1", 'If-None-Match: "0123456789abcdef"'),
+        ("POST", "/films/items/1/update", "If-None-Match: *"),
+        ("DELETE", "/films/items/1", "If-None-Match: *"),
+        ("POST", "/films/items", "If-None-Match: *"),
+        ("POST", "/films/items", 'If-Match: "0123456789abcdef"'),
+        ("POST", "/films/index", "If-None-Match: *"),
+        ("POST", "/films/items/delete", 'If-Match: "0123456789abcdef"'),
+        ("POST", "/films/items/update", 'If-Match: "0123456789abcdef"'),
+    ],
+)
+async def test_a_condition_is_kept_or_refused(
+    web: Web, method: str, path: str, condition: str
+) -> None:
+    before = (await web.get("/films/items/1")).body
+    is_by_ids = path.endswith(("/delete", "items/update"))
+    body = None if method == "DELETE" else b'{"ids":[1]}' if is_by_ids else b'{"id":1}'
+    answer = await web.send(request(method, path, body, condition))
+
+    assert (answer.status, answer.json["error"]["code"]) == (400, "unsupported_condition")
+    assert (await web.get("/films/items/1")).body == before
+
+
 async def test_items_by_ids_and_by_filter(web: Web) -> None:
     await web.post("/films/items", [{"id": i} for i in range(40, 45)])
     by_ids = await web.post("/films/items/delete", {"ids": [40, "41", "nope"]})
