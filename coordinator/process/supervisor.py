@@ -60,8 +60,9 @@ FAILED_STARTS_MAX: Final = 5
 SHARD_STOP_SECONDS: Final = 3.0
 """From SIGTERM to SIGKILL, for shards; killing them loses nothing."""
 
-PORT_TAKEN_SECONDS: Final = 1.0
-"""How long a start waits for a port that a previous process is about to release."""
+PORT_TAKEN_SECONDS: Final = data_directory.LOCK_WAIT_SECONDS
+"""How long a start waits for a port that a previous process is about to release: a reader of a
+killed service may take as long to end as its owner, which has the lock."""
 
 PORT_WAIT_SECONDS: Final = 5.0
 """How long a coordinator waits for its port: the doorman, or a killed coordinator, releases it."""

@@ -311,3 +311,20 @@ def test_port_that_is_taken_ends_the_service(tmp_path: Path) -> None:
         assert service.process is not None
         assert service.process.wait(30) == 1
         assert f"cannot listen on 127.0.0.1:{port}" in service.log()
+
+
+def test_start_waits_for_a_port_that_a_killed_reader_still_has(tmp_path: Path) -> None:
+    with socket.socket() as reader:
+        reader.bind(("127.0.0.1", 0))
+        reader.listen()
+        port = reader.getsockname()[1]
+        release = threading.Timer(1.5, reader.close)
+        service = Service(tmp_path / "data", 1, port=port, arguments=("--coordinators", "2"))
+        try:
+            service.start(wait=False)
+            wait_until((tmp_path / "data" / "lock").exists)
+            release.start()
+            service.wait_ready()
+        finally:
+            release.cancel()
+            service.kill_all()
