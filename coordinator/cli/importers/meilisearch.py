@@ -46,6 +46,11 @@ def read(name: str) -> list[Imported]:
             for place, member in sorted(members.items()):
                 if place.name != "documents.jsonl" or place.parent.parent.name != "indexes":
                     continue
+                if place.parent / "metadata.json" not in members:
+                    raise SourceError(
+                        f"{name} has {member.name} without its metadata.json, as dumps before V6 "
+                        "do: import it into a newer Meilisearch, and make the dump there"
+                    )
                 metadata = _object(archive, members, place.parent / "metadata.json")
                 settings = _object(archive, members, place.parent / "settings.json")
                 uid = str(metadata.get("uid") or place.parent.name)

@@ -116,6 +116,16 @@ class TestMeilisearch:
         with pytest.raises(SourceError, match=r"no indexes/…/documents\.jsonl"):
             meilisearch.read(dump(tmp_path / "b", {}))
 
+    def test_a_dump_of_an_older_form_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "old.dump"
+        with tarfile.open(path, "w:gz") as archive:
+            for name in ("meta.json", "documents.jsonl"):
+                member = tarfile.TarInfo(f"indexes/22c269d8/{name}")
+                member.size = 2
+                archive.addfile(member, io.BytesIO(b"{}"))
+        with pytest.raises(SourceError, match=r"without its metadata\.json, as dumps before V6"):
+            meilisearch.read(str(path))
+
 
 SCHEMA = {
     "name": "books",
