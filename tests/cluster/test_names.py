@@ -103,6 +103,13 @@ def cities(services: Services) -> Iterator[Index]:
     yield from load(services, "geonames-cities", configuration)
 
 
+@pytest.fixture(scope="module")
+def films(services: Services) -> Iterator[Index]:
+    yield from load(
+        services, "wikipedia-movies", {"searchable_fields": ["title", "extract", "cast"]}
+    )
+
+
 def values(name: str) -> list[dict[str, Any]]:
     with gzip.open(DATA / name / "items.ndjson.gz") as file:
         return [json.loads(line) for line in file]
@@ -120,6 +127,24 @@ def test_exact_package_names_are_first(debian: Index) -> None:
 @pytest.mark.parametrize("name", ["git", "redis", "vim"])
 def test_well_known_packages(debian: Index, name: str) -> None:
     assert debian.search(query=name)["data"]["items"][0]["name"] == name
+
+
+def test_symbols_are_no_open_prefix(debian: Index) -> None:
+    letter = debian.search(query="c", prefix="none")["pagination"]["total"]
+    for query in ("c++", "c#"):
+        assert 0 < debian.search(query=query)["pagination"]["total"] < letter
+
+
+@pytest.mark.parametrize("query", ["star war", "star wars"])
+def test_a_half_typed_name_that_is_a_word_finds_the_name(films: Index, query: str) -> None:
+    items = films.search(query=query, per_page=5)["data"]["items"]
+    assert all("Star Wars" in item["title"] for item in items)
+
+
+@pytest.mark.parametrize("query", ["tom hank", "tom hanks"])
+def test_a_half_typed_actor_is_found(films: Index, query: str) -> None:
+    items = films.search(query=query, per_page=5)["data"]["items"]
+    assert all("Tom Hanks" in item["cast"] for item in items)
 
 
 def test_the_largest_cities_are_first(cities: Index) -> None:
