@@ -25,6 +25,9 @@ REQUEST_BYTES_MAX: Final = 64 * 1024
 READ_SECONDS: Final = 5.0
 CONNECTIONS_MAX: Final = 256
 """The process that listens also starts the others: connections must not take its descriptors."""
+BACKLOG: Final = 128
+PAUSE_SECONDS: Final = 0.2
+"""After an accept that failed, as without a free descriptor."""
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="1">
@@ -44,8 +47,10 @@ class Doorman:
     def __init__(self) -> None:
         self.doing = "processes are being started"
         self._started = time.monotonic()
-        self._servers: list[asyncio.Server] = []
         self._num_connections = 0
+        self._listeners: list[socket.socket] = []
+        self._are_own = True
+        self._answering: set[asyncio.Task[None]] = set()
         self._bell, self.bell_end = os.pipe()
 
     async def begin(
@@ -61,33 +66,64 @@ class Doorman:
         Raises:
             OSError: nothing can listen there.
         """
-        if listeners is not None:
-            for one in listeners:
-                self._servers.append(
-                    await asyncio.start_server(self._answer, sock=one, limit=REQUEST_BYTES_MAX)
-                )
-            asyncio.get_running_loop().add_reader(self._bell, self.end)
+        if listeners is None and port == 0:
             return
-        if port == 0:
-            return
-        self._servers.append(
-            await asyncio.start_server(
-                self._answer, host, port, limit=REQUEST_BYTES_MAX, reuse_address=True
-            )
-        )
-        asyncio.get_running_loop().add_reader(self._bell, self.end)
+        self._are_own = listeners is None
+        self._listeners += await _listen(host, port) if listeners is None else listeners
+        loop = asyncio.get_running_loop()
+        for one in self._listeners:
+            one.setblocking(False)
+            loop.add_reader(one, self._accept, one)
+        loop.add_reader(self._bell, self.end)
 
     def end(self) -> None:
         """Stop listening; requests already received still get their response."""
         if self._bell < 0:
             return
-        asyncio.get_running_loop().remove_reader(self._bell)
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._bell)
+        for one in self._listeners:
+            loop.remove_reader(one)
+            if self._are_own:  # or else the coordinator takes those that wait
+                self._accept(one)
+            one.close()
+        self._listeners.clear()
         os.close(self._bell)
         os.close(self.bell_end)
         self._bell = self.bell_end = -1
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Respond on the connections that wait.
+
+        `asyncio.start_server` will not do: a connection that it has accepted, but not yet prepared
+        when it is closed, is neither answered nor closed.
+        """
+        for _ in range(BACKLOG):
+            try:
+                connection, _address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listener)
+                loop.call_later(PAUSE_SECONDS, self._go_on, listener)
+                return
+            task = asyncio.create_task(self._serve(connection))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+
+    def _go_on(self, listener: socket.socket) -> None:
+        if listener in self._listeners:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        try:
+            streams = await asyncio.open_connection(sock=connection, limit=REQUEST_BYTES_MAX)
+        except OSError:
+            connection.close()
+            return
+        await self._answer(*streams)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Respond to one request, whatever it is."""
@@ -137,6 +173,26 @@ class Doorman:
         )
         head_only = head.startswith(b"HEAD ")
         return "\r\n".join((*lines, "", "")).encode() + (b"" if head_only else body)
+
+
+async def _listen(host: str, port: int) -> list[socket.socket]:
+    """Return a listening socket for each address of a host.
+
+    Raises:
+        OSError: nothing can listen there.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    listeners: list[socket.socket] = []
+    try:
+        for family, _kind, _protocol, _name, address in dict.fromkeys(found):
+            listeners.append(socket.create_server(address, family=family, backlog=BACKLOG))
+    except OSError:
+        for one in listeners:
+            one.close()
+        raise
+    return listeners
 
 
 def ring(bell_end: int) -> None:

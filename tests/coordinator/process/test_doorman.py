@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import socket
 import time
 from pathlib import Path
 
@@ -50,6 +51,19 @@ async def test_every_request_is_answered_until_the_bell_rings() -> None:
         await _ask(port, b"GET / HTTP/1.1\r\n\r\n")
     assert doorman.bell_end == -1
     doorman.end()
+
+
+async def test_who_is_accepted_when_the_bell_rings_is_answered() -> None:
+    loop = asyncio.get_running_loop()
+    doorman, port = Doorman(), free_port()
+    await doorman.begin("127.0.0.1", port)
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"GET /_ready HTTP/1.1\r\n\r\n")
+        ring(os.dup(doorman.bell_end))  # the loop sees both at once
+        client.setblocking(False)
+        async with asyncio.timeout(20):
+            assert (await loop.sock_recv(client, 1_000)).startswith(b"HTTP/1.1 503 ")
+    assert doorman.bell_end == -1
 
 
 async def test_connections_that_say_nothing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
