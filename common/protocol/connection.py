@@ -230,7 +230,7 @@ class RpcServer:
             name = handler.method.name
             self.table[name] = (handler.method.decode_params, handler.function)
             self.attachers[name] = handler.attach
-        self.connections: set[ServerConnection] = set()
+        self.connections: dict[ServerConnection, None] = {}  # in the order of their arrival
         self._strangers: dict[ServerConnection, asyncio.TimerHandle] = {}  # oldest first
         self.num_in_flight = 0
         self.num_owned = 0
@@ -291,7 +291,7 @@ class RpcServer:
         self._strangers[connection] = loop.call_later(
             HANDSHAKE_SECONDS, connection.abort, "no hello in time", context=Context()
         )
-        self.connections.add(connection)
+        self.connections[connection] = None
 
     def acknowledge(self, connection: ServerConnection) -> None:
         """Note that a connection has sent an acceptable `hello`."""
@@ -302,7 +302,7 @@ class RpcServer:
     def let_go(self, connection: ServerConnection) -> None:
         """Forget a connection that has ended, or is about to."""
         self.acknowledge(connection)
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
 
     def end_others(self, current: ServerConnection) -> None:
         """End all connections of owners that were accepted before."""

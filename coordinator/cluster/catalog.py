@@ -96,7 +96,7 @@ class Catalog:
         self._active: tuple[StoredIndex, ...] = ()
         self.aliases: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}  # in the order of their arrival
         self.propose: Propose | None = None
         self.on_stored: Callable[[], None] | None = None
         self.activate()
@@ -221,11 +221,11 @@ class Catalog:
     async def next_change(self, seconds: float) -> None:
         """Return once requests see other indexes or configurations, or after some time."""
         waiting = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiting)
+        self._waiting[waiting] = None
         try:
             await asyncio.wait((waiting,), timeout=seconds)
         finally:
-            self._waiting.discard(waiting)
+            self._waiting.pop(waiting, None)
 
     def _activate_names(self) -> None:
         """Make aliases and sections visible to requests."""

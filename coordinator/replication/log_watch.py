@@ -71,9 +71,15 @@ class LogWatch:
 
     async def run(self) -> None:
         """Poll the leader for the end of the log."""
-        async with asyncio.TaskGroup() as notes:
-            if self._elections is not None:
-                notes.create_task(self._elections.run())
+        # (A task group would cancel in the order of addresses, which no seed repeats.)
+        polling = (
+            [self._poll()] if self._elections is None else [self._poll(), self._elections.run()]
+        )
+        await asyncio.gather(*polling)
+
+    async def _poll(self) -> None:
+        noting: list[asyncio.Task[None]] = []
+        try:
             while True:
                 self._doubted.clear()
                 asked_at = time.monotonic()
@@ -87,7 +93,9 @@ class LogWatch:
                 else:
                     self._take(info, asked_at)
                     if self._log.shown_seq < info.last_seq:
-                        notes.create_task(self._note_caught_up(info.last_seq, asked_at))
+                        noting = [one for one in noting if not one.done()]
+                        note = self._note_caught_up(info.last_seq, asked_at)
+                        noting.append(asyncio.create_task(note))
                     if self._elections is not None:
                         self._group = await self._stream.group(info)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -95,6 +103,10 @@ class LogWatch:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(ASK_SECONDS - PAUSE_SECONDS):
                             await self._doubted.wait()
+        finally:
+            for one in noting:
+                one.cancel()
+            await asyncio.gather(*noting, return_exceptions=True)
 
     def _take(self, info: StreamInfo, asked_at: float) -> None:
         """Take a response of the leader."""
