@@ -491,10 +491,9 @@ class Indexes:
 
     @property
     def seq_max(self) -> int:
-        """The highest write sequence on disk, over all indexes."""
-        return max(
-            [self._seq_on_disk, *(one.partition.state.seq_max for one in self._open.values())]
-        )
+        """The highest write sequence on disk, over all indexes; any thread may ask."""
+        open_ones = list(self._open.values())
+        return max([self._seq_on_disk, *(one.partition.state.seq_max for one in open_ones)])
 
     async def take_catalog(self, catalog: CatalogUpdate) -> None:
         """Create, drop and re-configure until the indexes are those of the catalog."""

@@ -20,6 +20,7 @@ from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import indexes as module
 from shard.partition.indexes import Indexes, OpenIndex
+from shard.partition.partition import Partition
 from shard.partition.resting import Resting
 from shard.storage import environment
 from shard.storage.environment import DamagedEnvironment
@@ -155,6 +156,26 @@ async def test_indexes_that_are_made_at_the_same_time_are_all_listed(tmp_path: P
     again.start()
     assert again.all_numbers() == [one.number for one in entries]
     await again.close()
+
+
+async def test_a_thread_that_lists_the_indexes_may_meet_one_that_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexes = _indexes(tmp_path)
+    indexes.start()
+    await indexes.take_catalog(CATALOG)
+    index = await indexes.opened(1)
+    state = index.partition.state
+
+    def opens_another(_: Partition) -> Any:
+        indexes._open[2] = index  # as the event loop may at this moment
+        return state
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Partition, "state", property(opens_another))
+        indexes.write_manifest(tmp_path)
+    del indexes._open[2]
+    await indexes.close()
 
 
 async def test_a_copy_has_indexes_that_were_not_made_yet(
