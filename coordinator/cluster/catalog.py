@@ -78,6 +78,11 @@ class Index:
 class Catalog:
     """The catalog of one data directory.
 
+    Args:
+        file: has the state, or is never written.
+        num_shards: number of shards that the data is spread over.
+        state: as it is stored.
+
     Attributes:
         state: the durable state, as sent to the shards.
         indexes: as requests see them, by name.
@@ -87,8 +92,8 @@ class Catalog:
         on_stored: called after every change of the durable state or of what requests see.
     """
 
-    def __init__(self, data: Path, num_shards: int, state: CatalogState) -> None:
-        self._stored = CatalogFile(data_directory.catalog_path(data))
+    def __init__(self, file: CatalogFile, num_shards: int, state: CatalogState) -> None:
+        self._stored = file
         self._lock = asyncio.Lock()
         self.num_shards = num_shards
         self.state = state
@@ -125,9 +130,7 @@ class Catalog:
             # Written last, so that a directory with a manifest is complete. In one of an older
             # format this program writes what older ones cannot read, so they must refuse it.
             data_directory.write_manifest(data, num_shards, f"facetd {program_version()}")
-        catalog = cls(data, num_shards, state)
-        catalog._stored = file
-        return catalog
+        return cls(file, num_shards, state)
 
     def index(self, name: str) -> Index:
         """Return the index with a name or alias.

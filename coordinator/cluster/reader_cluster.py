@@ -16,7 +16,7 @@ from common import data_directory
 from common.protocol.messages import Welcome
 from common.protocol.methods import OPENING
 from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_file import read_state
+from coordinator.cluster.catalog_file import CatalogFile, read_state
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster, Reading, StatesInUse
 from coordinator.cluster.leases import Leases
@@ -127,8 +127,8 @@ class ReaderCatalog(Catalog):
 
     def __init__(self, settings: Settings, shared: SharedState) -> None:
         num_shards = len(settings.shard_addresses) or settings.shards
-        super().__init__(settings.data_dir, num_shards, CatalogState())
         self._file = data_directory.catalog_path(settings.data_dir)
+        super().__init__(CatalogFile(self._file), num_shards, CatalogState())
         self._shared = shared
         self._seen = 0
         self._is_whole = False

@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
+from coordinator.process.seats import addresses
+
 REQUEST_BYTES_MAX: Final = 64 * 1024
 READ_SECONDS: Final = 5.0
 CONNECTIONS_MAX: Final = 256
@@ -53,9 +55,7 @@ class Doorman:
         self._answering: set[asyncio.Task[None]] = set()
         self._bell, self.bell_end = os.pipe()
 
-    async def begin(
-        self, host: str, port: int, listeners: Sequence[socket.socket] | None = None
-    ) -> None:
+    def begin(self, host: str, port: int, listeners: Sequence[socket.socket] | None = None) -> None:
         """Start to listen.
 
         Args:
@@ -69,7 +69,7 @@ class Doorman:
         if listeners is None and port == 0:
             return
         self._are_own = listeners is None
-        self._listeners += await _listen(host, port) if listeners is None else listeners
+        self._listeners += _listen(host, port) if listeners is None else listeners
         loop = asyncio.get_running_loop()
         for one in self._listeners:
             one.setblocking(False)
@@ -175,23 +175,18 @@ class Doorman:
         return "\r\n".join((*lines, "", "")).encode() + (b"" if head_only else body)
 
 
-async def _listen(host: str, port: int) -> list[socket.socket]:
+def _listen(host: str, port: int) -> list[socket.socket]:
     """Return a listening socket for each address of a host.
 
     Raises:
         OSError: nothing can listen there.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
-    listeners: list[socket.socket] = []
-    try:
-        for family, _kind, _protocol, _name, address in dict.fromkeys(found):
-            listeners.append(socket.create_server(address, family=family, backlog=BACKLOG))
-    except OSError:
-        for one in listeners:
-            one.close()
-        raise
+    with contextlib.ExitStack() as undo:
+        listeners = [
+            undo.enter_context(socket.create_server(address, family=family, backlog=BACKLOG))
+            for family, address in addresses(host, port)
+        ]
+        undo.pop_all()
     return listeners
 
 

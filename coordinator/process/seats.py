@@ -73,7 +73,7 @@ class Seats:
         self._listeners: list[list[socket.socket]] = [[] for _ in range(number)]
         with contextlib.ExitStack() as undo:
             undo.callback(self._close_listeners)
-            for family, address in _addresses(host, port):
+            for family, address in addresses(host, port):
                 first = self._bound(family, address, is_first=True)
                 port = first.getsockname()[1]
                 self._listeners[0].append(first)
@@ -129,11 +129,15 @@ class Seats:
                 one.close()
 
 
-def _addresses(host: str, port: int) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Yield family and address of everything that a host name means, each once."""
+def addresses(host: str, port: int) -> Iterator[tuple[int, tuple[object, ...]]]:
+    """Yield family and address of everything that a host name means, each once.
+
+    Raises:
+        OSError: the name is unknown.
+    """
     seen = set()
     for family, _, _, _, address in socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     ):
         if (family, address) not in seen:
             seen.add((family, address))

@@ -413,7 +413,7 @@ class Supervisor:
                 if settings.coordinators > 1:
                     self._seats = Seats(settings.host, settings.port, settings.coordinators)
                 listeners = None if self._seats is None else self._seats.first_listeners()
-                await doorman.begin(settings.host, settings.port, listeners)
+                doorman.begin(settings.host, settings.port, listeners)
                 return True
             except OSError as error:
                 if self._is_stopping or clock() >= give_up_at:
@@ -605,7 +605,7 @@ def start_reader(pipe: int, seat: Seat) -> subprocess.Popen[bytes]:
 
 def port_taken(settings: Settings, error: OSError) -> str:
     """Describe why nothing can listen on the address."""
-    # asyncio's own text repeats the address; an unknown name has a negative number.
+    # The error's own text repeats the address; an unknown name has a negative number.
     number = error.errno or 0
     reason = os.strerror(number) if number > 0 else error.strerror or error
     return (

@@ -49,6 +49,14 @@ _SEARCH: Final[dict[str, Any]] = {
 ROUTES: Final = RouteTable()
 
 
+def _asked_parameters(services: Services, request: Request) -> dict[str, Any]:
+    """Merge query string and body; the body wins."""
+    params = query_string_parameters(request.query_string)
+    if request.body:
+        params |= flattened(_search_body(services, request))
+    return params
+
+
 def _search_body(services: Services, request: Request) -> dict[str, Any]:
     return decode_search(request.body, services.settings.limits)
 
@@ -120,9 +128,7 @@ async def _answer(
 )
 async def query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/query`, and `GET /1/indexes/{index}`."""
-    params = query_string_parameters(request.query_string)
-    if request.body:
-        params |= flattened(_search_body(services, request))
+    params = _asked_parameters(services, request)
     index, asked = _read(services, request, Asked(request.arguments[0], params))
     answer, _ = await _answer(services, request, index, asked)
     return json_response(answer)
@@ -143,9 +149,7 @@ async def query(services: Services, request: Request) -> Response:
 )
 async def browse(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/browse`: all hits, page by page, on one state of the index."""
-    params = query_string_parameters(request.query_string)
-    if request.body:
-        params |= flattened(_search_body(services, request))
+    params = _asked_parameters(services, request)
     page = {"cursor": START, "hitsPerPage": BROWSED, **params}
     asked_for = Asked(request.arguments[0], page)
     index, asked = _read(services, request, asked_for, is_browsing=True)

@@ -166,7 +166,7 @@ def _walk(
 
 @kernel(allocates=False)
 def _length_of_runs(is_first: BoolArray, count: int, is_backward: bool) -> int:
-    """Return how long the first, or last, runs of a permutation are that have so many documents."""
+    """Return the length of the first, or last, whole runs that have at least `count` documents."""
     size = len(is_first)
     length = count
     if is_backward:
@@ -739,7 +739,7 @@ def first_docs_by(
         count: how many, at least.
 
     Returns:
-        None if they are not known without sorting, are not so many, or ties more than double them.
+        None if they are not known without sorting, are fewer, or ties more than double them.
     """
     field = _field_of(snapshot, key)
     column = None if field is None else column_of(snapshot, view, field, key)

@@ -91,9 +91,9 @@ CLOSE_SECONDS = 2.0
 """Time in which a stop writes segments in memory to files; nothing is lost if it is too short."""
 RELEASE_SECONDS = 0.001
 NEW_BYTES = 64 << 10
-"""An empty index takes about so much room."""
+"""About what an empty index takes on the disk."""
 MAKING_MAX = 2
-"""So many are made at a time before they are used: requests that open others wait for them."""
+"""Indexes made at the same time before they are used: requests that open others wait for them."""
 GARBAGE_ATTEMPTS = 20
 """How often, and after how many attempts by other means, a closed environment is looked for."""
 

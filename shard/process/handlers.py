@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from common.deadline import check_call
 from common.errors import Switched
@@ -102,8 +102,8 @@ class OfIndex(Protocol):
         """Its number."""
 
 
-COPIES = 4
-"""So many indexes are copied at a time: their syncs share commits of the file system's journal."""
+COPIES: Final = 4
+"""Indexes copied at the same time: their syncs share commits of the file system's journal."""
 
 T = TypeVar("T")
 R = TypeVar("R", bound=OfIndex)

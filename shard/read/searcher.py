@@ -377,7 +377,7 @@ def _first_by_key(
     A frequent word has hits among the first few documents. All its hits need not be found.
 
     Returns:
-        None if so many cannot be expected there, or are not there.
+        None if too few can be expected there, or too few are there.
     """
     num_wanted = request.num_hits
     num_expected = num_hits_expected(view, prepared)

@@ -26,7 +26,7 @@ async def _ask(port: int, request: bytes) -> bytes:
 
 async def test_every_request_is_answered_until_the_bell_rings() -> None:
     doorman, port = Doorman(), free_port()
-    await doorman.begin("127.0.0.1", port)
+    doorman.begin("127.0.0.1", port)
     head, _, body = (await _ask(port, b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")
     assert b"Retry-After: 1" in head
@@ -56,7 +56,7 @@ async def test_every_request_is_answered_until_the_bell_rings() -> None:
 async def test_who_is_accepted_when_the_bell_rings_is_answered() -> None:
     loop = asyncio.get_running_loop()
     doorman, port = Doorman(), free_port()
-    await doorman.begin("127.0.0.1", port)
+    doorman.begin("127.0.0.1", port)
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(b"GET /_ready HTTP/1.1\r\n\r\n")
         ring(os.dup(doorman.bell_end))  # the loop sees both at once
@@ -69,7 +69,7 @@ async def test_who_is_accepted_when_the_bell_rings_is_answered() -> None:
 async def test_connections_that_say_nothing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.process.doorman.READ_SECONDS", 600.0)
     doorman, port = Doorman(), free_port()
-    await doorman.begin("127.0.0.1", port)
+    doorman.begin("127.0.0.1", port)
     held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS_MAX)]
     try:
         async with asyncio.timeout(20):
@@ -86,7 +86,7 @@ async def test_connections_that_say_nothing_are_bounded(monkeypatch: pytest.Monk
 async def test_an_address_that_cannot_be_had_is_an_error() -> None:
     doorman = Doorman()
     with pytest.raises(OSError, match=r"203\.0\.113\.1"):
-        await doorman.begin("203.0.113.1", 1)
+        doorman.begin("203.0.113.1", 1)
     doorman.end()
     doorman.end()
 
