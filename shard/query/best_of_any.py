@@ -48,8 +48,12 @@ from shard.segment.postings_cursor import Wanted, at_block, count_blocks, decode
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TERMS_MAX: Final = 8
+_TERMS_MAX: Final = 8
 """Terms of a query that is evaluated like this: there are 2^terms strata."""
+_TERMS_WITH_BONUS_MAX: Final = 4
+"""The same where words that stand close together score more: then few strata can be skipped."""
+_WORDS_PER_ENTRY: Final = 30
+"""Words of bitsets that are combined in the time that scoring one entry of a list takes."""
 _FIRST_BLOCKS: Final = 16
 """Blocks of a stratum that are scored before its others are compared with the score to reach."""
 
@@ -192,6 +196,20 @@ def _best_of_any(
     return found, docs, scores
 
 
+def pays_off(num_docs: int, num_terms: int, num_entries: int, bonus_max: int) -> bool:
+    """Return whether `best_of_any` takes less time than scoring all documents would.
+
+    Args:
+        num_docs: of the segment.
+        num_terms: of the query.
+        num_entries: of the terms' posting lists together.
+        bonus_max: the most that proximity can add to a score.
+    """
+    if num_terms > (_TERMS_WITH_BONUS_MAX if bonus_max else _TERMS_MAX):
+        return False
+    return (num_terms << num_terms) * num_words(num_docs) <= _WORDS_PER_ENTRY * num_entries
+
+
 def best_of_any(
     lists: TermLists,
     words: QueryTerms,
@@ -203,7 +221,7 @@ def best_of_any(
 
     Args:
         lists: of the segment.
-        words: the terms, at most `TERMS_MAX`.
+        words: the terms, few (`pays_off`).
         allowed: bitset of documents; empty: all.
         bonus_max: the most that proximity can add to a score, in units of 2^-32.
         k: at least 1.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from shard.query.best_of_any import TERMS_MAX
+from shard.query.best_of_any import pays_off
 from shard.query.best_terms import Pruning, choose_pruning
 from shard.query.evaluation import Evaluation
 
@@ -76,6 +76,10 @@ def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
         return Ranking.SCORE_ALL
     if num_ranked == 0:
         return Ranking.NOTHING
-    singles = [one.single for one in evaluation.readings if one.single is not None]
-    is_simple = len(singles) == len(evaluation.readings) <= TERMS_MAX
-    return Ranking.ANY_TERM if is_simple else Ranking.SCORE_ALL
+    readings = evaluation.readings
+    if any(one.single is None for one in readings):
+        return Ranking.SCORE_ALL
+    num_entries = sum([one.cost for one in readings])
+    bonus_max = evaluation.prepared.bonus_max
+    is_faster = pays_off(evaluation.index.num_docs, len(readings), num_entries, bonus_max)
+    return Ranking.ANY_TERM if is_faster else Ranking.SCORE_ALL

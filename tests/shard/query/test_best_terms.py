@@ -12,7 +12,7 @@ from common.analysis.languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Phrase, Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.query.best_of_any import best_of_any
+from shard.query.best_of_any import best_of_any, pays_off
 from shard.query.best_terms import DEEP_HITS_MIN, best_of_term, choose_pruning
 from shard.query.bm25f import NO_BITS, FieldTfNorms
 from shard.query.bounds import find_bounds
@@ -204,6 +204,22 @@ def test_few_documents_with_any_of_some_terms_are_scored(
     singles = [one.single for one in evaluation.readings if one.single is not None]
     words, docs, _ = best_of_any(evaluation.lists, as_terms(singles), NO_BITS, 0, 3)
     assert len(docs) < np.bitwise_count(words).sum() / 20
+
+
+@pytest.mark.parametrize(
+    ("num_terms", "num_entries", "bonus_max", "expected"),
+    [
+        (3, 100_000, 1, True),
+        (3, 1_000, 1, False),  # short lists are scored sooner than bitsets of all are combined
+        (6, 1_000_000, 1, False),
+        (6, 1_000_000, 0, True),
+        (9, 10_000_000, 0, False),
+    ],
+)
+def test_bitsets_are_combined_where_that_is_less_than_scoring_all(
+    num_terms: int, num_entries: int, bonus_max: int, expected: bool
+) -> None:
+    assert pays_off(1_000_000, num_terms, num_entries, bonus_max) is expected
 
 
 @pytest.mark.parametrize(
