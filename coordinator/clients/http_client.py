@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import facetd
@@ -217,6 +217,18 @@ def find_url(url: str | None, data: Path | None, host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+_ADVICE: Final = {
+    "index_not_found": "facetd status lists the indexes, and facetd load FILE --index NAME makes "
+    "one",
+    "snapshot_not_found": "facetd snapshots lists those that are",
+    "alias_not_found": "facetd alias lists those that are",
+    "key_not_found": "facetd keys lists those that are",
+    "unauthorized": "name a valid one with --key or FACETD_KEY",
+    "not_found": "check the URL, and the path if a proxy serves facetd under one",
+}
+"""By error code: what to do on the command line, instead of the message's advice about requests."""
+
+
 def error_of(status: int, answer: Any) -> ClientError:
     """Format an error response: one line, plus one per further mistake.
 
@@ -226,8 +238,10 @@ def error_of(status: int, answer: Any) -> ClientError:
     if not isinstance(error, dict):
         return ClientError(f"the service answered {status}", status=status)
     code = str(error.get("code", ""))
-    hint = "; name a key with --key or FACETD_KEY" if status == 401 else ""
-    lines = [f"{error.get('message', '')}{hint} ({status} {code})"]
+    message = str(error.get("message", ""))
+    if code in _ADVICE:
+        message = f"{message.partition('; ')[0]}; {_ADVICE[code]}"
+    lines = [f"{message} ({status} {code})"]
     for item in (error.get("errors") or [])[1:]:
         message = str(item.get("message", ""))
         param = item.get("param", "")

@@ -215,8 +215,7 @@ def _begin(folder: Path, name: str, partial: Path, limits: Limits) -> None:
     entries = list(folder.iterdir())
     if len(entries) >= limits.snapshots_max:
         raise InvalidRequest(
-            f"there may be {limits.shown('snapshots_max')} snapshots; "
-            "DELETE /_snapshots/{name} removes one",
+            f"there may be {limits.shown('snapshots_max')} snapshots; delete one first",
             code="invalid_snapshot",
         )
     for entry in entries:

@@ -252,7 +252,7 @@ class Guard:
             return
         if caller is NOBODY:
             raise Unauthorized(
-                "an API key is needed: send Authorization: Bearer <key>, or X-API-Key"
+                "an API key is needed; send Authorization: Bearer <key>, or X-API-Key"
             )
         allowed = ", ".join(sorted(caller.actions)) or "nothing"
         raise Forbidden(f"the API key does not allow {action.value}; it allows {allowed}")

@@ -41,6 +41,12 @@ def _number(raw: dict[str, Any], name: str, default: int, most: int, *, code: st
     return int(text)
 
 
+def _index_name(services: Services, raw: dict[str, Any]) -> str | None:
+    """Return the name that an index is counted under: its own, even if it is asked by an alias."""
+    name = raw.get("index")
+    return None if name is None else services.catalog.aliases.get(str(name), str(name))
+
+
 @ROUTES.add(
     Route(
         "GET",
@@ -66,10 +72,11 @@ async def report(services: Services, request: Request) -> Response:
     refuse_unknown(raw, ("index", "days", "size"))
     days = _number(raw, "days", DAYS_DEFAULT, 10_000, code="invalid_days")
     size = _number(raw, "size", SIZE_DEFAULT, SIZE_MAX, code="invalid_size")
-    index = raw.get("index")
-    return json_response(
-        await services.analytics.report(None if index is None else str(index), days, size)
-    )
+    name = _index_name(services, raw)
+    found = await services.analytics.report(name, days, size)
+    if name is not None and not found["searches"]:
+        services.catalog.index(name)  # a deleted index may have been searched; others must be there
+    return json_response(found)
 
 
 @ROUTES.add(
@@ -89,8 +96,7 @@ async def forget(services: Services, request: Request) -> Response:
     _check_on(services)
     raw = query_parameters(request.query_string)
     refuse_unknown(raw, ("index",))
-    index = raw.get("index")
-    await services.analytics.forget(None if index is None else str(index))
+    await services.analytics.forget(_index_name(services, raw))
     return json_response({"status": "deleted"})
 
 

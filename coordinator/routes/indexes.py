@@ -195,7 +195,7 @@ async def delete_index(services: Services, request: Request) -> Response:
     if request.arguments[0] != index.name:
         raise InvalidRequest(
             f"{request.arguments[0]!r} is an alias of {index.name!r}; delete that index, or "
-            "remove the alias with POST /_aliases",
+            "remove the alias",
             code="invalid_index_name",
             param="index",
         )

@@ -27,7 +27,13 @@ def test_searches_and_clicks_are_counted_and_kept(tmp_path: Path) -> None:
         assert {row["query"] for row in found["without_hits"]} == {"nothing", "bird"}
         assert found["clicked"] == [{"index": "films", "id": "7", "clicks": 1, "position": 1.0}]
         assert found["searches"] == 4
+        client.post("/_aliases", {"aliases": {"cinema": "films"}})
+        assert (
+            client.get("/_analytics?index=cinema").json
+            == client.get("/_analytics?index=films").json
+        )
         for path, code in (
+            ("/_analytics?index=none", "index_not_found"),
             ("/_analytics?days=0", "invalid_days"),
             ("/_analytics?size=x", "invalid_size"),
             ("/_analytics?sizes=3", "unknown_parameter"),

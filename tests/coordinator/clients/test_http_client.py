@@ -110,6 +110,31 @@ def test_each_mistake_is_told_once() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "message", "shown"),
+    [
+        (404, "index_not_found", "there is no index 'x'; POST a configuration", "facetd load FILE"),
+        (
+            404,
+            "snapshot_not_found",
+            "there is no snapshot 'x'; GET /_snapshots",
+            "facetd snapshots",
+        ),
+        (404, "alias_not_found", "there is no alias 'x'", "facetd alias lists"),
+        (404, "key_not_found", "there is no key 'x'", "facetd keys lists"),
+        (404, "not_found", "there is no such page; GET /_docs describes them", "check the URL"),
+        (401, "unauthorized", "an API key is needed; send Authorization: Bearer", "--key"),
+    ],
+)
+def test_errors_advise_in_terms_of_the_command_line(
+    status: int, code: str, message: str, shown: str
+) -> None:
+    line = str(error_of(status, {"error": {"code": code, "message": message}}))
+    assert line.startswith(message.partition(";")[0])
+    assert shown in line
+    assert not {"POST", "GET", "Authorization:"} & set(line.split())
+
+
 def test_a_request_waits_for_a_service_that_is_starting() -> None:
     starting = (503, {"error": {"code": "starting", "message": "soon", "status": 503}})
     told: list[str] = []
