@@ -18,7 +18,8 @@ import orjson
 import uvloop
 from aiohttp import web
 
-from common.protocol.connection import Handler, RpcClient, RpcServer, authenticator
+from common.protocol.client import RpcClient
+from common.protocol.handshake import Authenticator
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     FacetCounts,
@@ -31,6 +32,7 @@ from common.protocol.messages import (
     Welcome,
 )
 from common.protocol.methods import GET, SEARCH
+from common.protocol.server import Handler, RpcServer
 
 SECRET = "floor"
 FACETS = ("brand", "category", "country", "tags")
@@ -71,8 +73,8 @@ async def serve_shard(port: int) -> None:
         Handler(SEARCH, search),
         Handler(GET, lambda _: GetResponse(_DOCUMENT)),
     )
-    authenticate = authenticator(
-        secret=SECRET, shard=0, num_shards=1, welcome=lambda: Welcome(pid=0, seq_max=0)
+    authenticate = Authenticator(
+        secret=SECRET, shard=0, num_shards=1, make_welcome=lambda: Welcome(pid=0, seq_max=0)
     )
     await RpcServer(handlers, authenticate).listen("127.0.0.1", port)
     await asyncio.Event().wait()

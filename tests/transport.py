@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from common.protocol.connection import RpcClient, RpcServer, ServerConnection
+from common.protocol.client import RpcClient
 from common.protocol.messages import Hello
+from common.protocol.server import RpcServer, ServerConnection
 
 
 class _HalfTransport(asyncio.Transport):

@@ -36,7 +36,7 @@ class Hello(Message, frozen=True, array_like=True):
 
     protocol_version: int
     secret: str
-    """Never the secret itself: a proof of knowing it (`common.protocol.connection`)."""
+    """Never the secret itself: a proof of knowing it (`common.protocol.handshake`)."""
     shard: int
     num_shards: int
     is_reader: bool = False

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import xxhash
 
 from common.errors import ReplicaLost, ServiceError, Unavailable
-from common.protocol.connection import DEFAULT_TIMEOUT_MS
+from common.protocol.client import DEFAULT_TIMEOUT_MS
 from common.protocol.framing import Attachment
 from common.protocol.methods import PING, Method
 from coordinator.cluster.shard_client import ShardState

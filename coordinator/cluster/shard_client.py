@@ -32,7 +32,7 @@ from common import data_directory
 from common.data_directory import Endpoint
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.process.logs import Log
-from common.protocol.connection import DEFAULT_TIMEOUT_MS, RpcClient
+from common.protocol.client import DEFAULT_TIMEOUT_MS, RpcClient
 from common.protocol.framing import Attachment
 from common.protocol.messages import PROTOCOL_VERSION, Hello, Welcome
 from common.protocol.methods import PING, Method

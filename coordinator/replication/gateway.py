@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import CALL_DEADLINE, NEVER, Deadline
 from common.errors import Switched, Unavailable
-from common.protocol.connection import DEFAULT_TIMEOUT_MS, Handler, RpcServer, authenticator
+from common.protocol.client import DEFAULT_TIMEOUT_MS
+from common.protocol.handshake import Authenticator
 from common.protocol.messages import (
     ApplyResponse,
     GroupOutcomesRequest,
@@ -41,6 +42,7 @@ from common.protocol.methods import (
     TERMS,
     Method,
 )
+from common.protocol.server import Handler, RpcServer
 
 if TYPE_CHECKING:
     from coordinator.cluster.catalog import Catalog
@@ -128,11 +130,11 @@ class Gateway:
         ]
         self._server = RpcServer(
             handlers,
-            authenticator(
+            Authenticator(
                 secret=secret,
                 shard=GATEWAY,
                 num_shards=cluster.num_shards,
-                welcome=lambda: Welcome(pid=os.getpid(), seq_max=self._log.position.seq),
+                make_welcome=lambda: Welcome(pid=os.getpid(), seq_max=self._log.position.seq),
             ),
         )
         return await self._server.listen(host, port, tls)

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
-from common.protocol.connection import RpcClient
+from common.protocol.client import RpcClient
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     ApplyResponse,

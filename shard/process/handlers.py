@@ -27,7 +27,6 @@ from common.process.memory import allocated, resident_bytes
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
 from common.process.turns import Turns
-from common.protocol.connection import Handler
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
@@ -79,6 +78,7 @@ from common.protocol.methods import (
     STATISTICS,
     TERMS,
 )
+from common.protocol.server import Handler
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE, COLUMN_CACHE, FILTER_CACHE, PAIRS_CACHE
 from shard.caches.query_cache import QUERY_CACHE_BUDGET

@@ -27,8 +27,9 @@ from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_sign
 from common.process.logs import Log
 from common.process.memory import configure_allocator, keep_small
 from common.process.turns import Turns
-from common.protocol.connection import RpcServer, authenticator
+from common.protocol.handshake import Authenticator
 from common.protocol.messages import Welcome
+from common.protocol.server import RpcServer
 from common.shard_settings import ShardSettings
 from shard.partition.indexes import Indexes
 from shard.process.handlers import Handlers
@@ -135,11 +136,11 @@ def _make_server(identity: Identity, indexes: Indexes, slow_ms: int) -> RpcServe
     handlers = Handlers(indexes, lambda: server.num_in_flight, turns)
     server = RpcServer(
         handlers.table(),
-        authenticator(
+        Authenticator(
             secret=data_directory.read_or_create_secret(identity.data_dir),
             shard=identity.shard,
             num_shards=identity.num_shards,
-            welcome=lambda: Welcome(pid=os.getpid(), seq_max=indexes.seq_max),
+            make_welcome=lambda: Welcome(pid=os.getpid(), seq_max=indexes.seq_max),
         ),
         slow_ms,
         turns,

@@ -17,7 +17,7 @@ import numpy as np
 from common.data_directory import Endpoint, shard_folder, write_endpoint
 from common.errors import ServiceError, StorageFull
 from common.json.scan import canonical_id
-from common.protocol.connection import Handler, RpcServer, authenticator
+from common.protocol.handshake import Authenticator
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
@@ -43,6 +43,7 @@ from common.protocol.methods import (
     PREPARE,
 )
 from common.protocol.operations import Operation, Outcome
+from common.protocol.server import Handler, RpcServer
 
 SECRET = "secret"
 
@@ -98,11 +99,11 @@ class ModelShard:
                 Handler(GET, self._get),
                 Handler(OUTCOMES, self._outcomes),
             ),
-            authenticator(
+            Authenticator(
                 secret=SECRET,
                 shard=self.shard,
                 num_shards=self.num_shards,
-                welcome=lambda: Welcome(os.getpid(), self.seq_max),
+                make_welcome=lambda: Welcome(os.getpid(), self.seq_max),
             ),
         )
         self.port = await self.server.listen("127.0.0.1")

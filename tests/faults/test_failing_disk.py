@@ -31,7 +31,7 @@ import pytest
 
 from common import data_directory
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
-from common.protocol.connection import RpcClient
+from common.protocol.client import RpcClient
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     ApplyRequest,

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from common import data_directory
-from common.protocol.connection import RpcClient
+from common.protocol.client import RpcClient
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     ApplyRequest,

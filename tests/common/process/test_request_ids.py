@@ -14,9 +14,10 @@ from common.errors import InternalError, Unavailable
 from common.process import logs
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS, carried
-from common.protocol.connection import Handler, RpcServer, authenticator
+from common.protocol.handshake import Authenticator
 from common.protocol.messages import PROTOCOL_VERSION, GetRequest, GetResponse, Hello, Welcome
 from common.protocol.methods import Method
+from common.protocol.server import Handler, RpcServer
 from tests.transport import connect
 
 _log = Log("x")
@@ -86,7 +87,7 @@ class _Shard:
                 Handler(method("fail"), self.fail),
                 Handler(method("refuse"), self.refuse),
             ),
-            authenticator(secret="s", shard=0, num_shards=1, welcome=lambda: Welcome(1, 0)),
+            Authenticator(secret="s", shard=0, num_shards=1, make_welcome=lambda: Welcome(1, 0)),
             slow_ms,
         )
 
