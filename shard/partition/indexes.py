@@ -92,6 +92,8 @@ CLOSE_SECONDS = 2.0
 RELEASE_SECONDS = 0.001
 NEW_BYTES = 64 << 10
 """About what an empty index takes on the disk."""
+CLOSING_MAX = 32
+"""So many indexes may be closing while another opens: each holds threads and mappings."""
 MAKING_MAX = 2
 """Indexes made at the same time before they are used: requests that open others wait for them."""
 GARBAGE_ATTEMPTS = 20
@@ -286,6 +288,7 @@ class Indexes:
         """
         number = entry.number
         try:
+            await self._wait_for_closing()
             partition = await self._in_thread(lambda: self._make(entry))
         except (OSError, StorageFailure) as error:
             _log.warning("an index cannot be made", index=number, reason=str(error))
@@ -300,6 +303,7 @@ class Indexes:
 
     async def _open_one(self, number: int, opening: Opening) -> None:
         try:
+            await self._wait_for_closing()
             await self._wait_released(number)
             partition = await self._in_thread(
                 lambda: Partition.open(self._path(number), number, self._settings, opening=opening)
@@ -317,6 +321,11 @@ class Indexes:
         self._take_up(partition)
         self._read_ahead.add(partition.environment.data_path, partition.environment.file_bytes())
         opening.add_open()
+
+    async def _wait_for_closing(self) -> None:
+        """Wait while many indexes are being closed: writes to ever new ones would outrun that."""
+        while len(self._closing) >= CLOSING_MAX:
+            await asyncio.wait(list(self._closing.values()), return_when=asyncio.FIRST_COMPLETED)
 
     async def _wait_released(self, number: int) -> None:
         """Wait until the environment of an index has closed: a process may open it only once."""

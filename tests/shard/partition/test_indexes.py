@@ -348,6 +348,35 @@ async def test_an_index_that_is_being_closed_is_listed(
     await indexes.close()
 
 
+async def test_openings_wait_while_many_indexes_are_being_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of closed but not yet released indexes had held 8,000 threads and all mappings."""
+    may_close = threading.Semaphore(0)
+    close = module._close
+
+    def close_when_told(index: OpenIndex) -> None:
+        assert may_close.acquire(timeout=10)
+        close(index)
+
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    monkeypatch.setattr(module, "CLOSING_MAX", 2)
+    monkeypatch.setattr(f"{__name__}._SETTINGS", ShardSettings(open_indexes_max=1))
+    indexes = await _restarted(tmp_path, 4)
+    monkeypatch.setattr(module, "_close", close_when_told)
+    for number in (1, 2, 3):
+        await indexes.opened(number)
+    waiting = asyncio.ensure_future(indexes.opened(4))
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert not waiting.done()
+    may_close.release()
+    async with asyncio.timeout(10):
+        assert (await waiting).partition.number == 4
+    may_close.release(10)
+    await indexes.close()
+
+
 async def test_an_environment_that_takes_long_to_close_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
