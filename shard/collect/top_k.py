@@ -546,7 +546,6 @@ class _Order:
     def __init__(
         self, snapshot: Snapshot, request: SearchRequest, matches: Sequence[Matches]
     ) -> None:
-        self._snapshot = snapshot
         self._request = request
         self._has_scores = request.has_scores
         self._columns: dict[tuple[int, int], SortColumn] = {}
@@ -561,8 +560,14 @@ class _Order:
             )
             field = _field_of(snapshot, key)
             for i, part in enumerate(matches):
-                if field is not None and part.count:
-                    column = column_of(snapshot, snapshot.views[i], field, key)
+                if key.field is not None and part.count:
+                    view = snapshot.views[i]
+                    # A field that only other shards know: the hit of a cursor may have a value.
+                    column = (
+                        SortColumn(view.segment.num_docs)
+                        if field is None
+                        else column_of(snapshot, view, field, key)
+                    )
                     self._columns[k, i] = column
                     has_minors |= column.minor_keys is not None
             self._has_minors.append(has_minors)
@@ -598,7 +603,7 @@ class _Order:
                 levels.append(
                     _ScoreLevel(matches, is_descending=key.is_descending, bucket_height=height)
                 )
-            elif (k, ordinal) in self._columns:
+            else:
                 column = self._columns[k, ordinal]
                 levels.append(_FieldLevel(column, docs, key))
                 if self._has_minors[k]:
@@ -715,7 +720,7 @@ class _Order:
         fields = iter(
             value
             for value, key in zip(after, self._request.sort, strict=False)
-            if key.seed is not None or _field_of(self._snapshot, key) is not None
+            if key.seed is not None or key.field is not None
         )
         for level in levels:
             if isinstance(level, _FieldLevel | _RandomLevel):

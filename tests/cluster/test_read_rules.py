@@ -77,6 +77,22 @@ class TestCursors:
 
         assert error["code"] == "invalid_cursor"
 
+    @pytest.mark.parametrize(
+        "sort", ["rare", "rare:desc", "rare:missing=first", ["rare:desc:missing=first", "year"],
+                 ["year", "rare"], "_place(48,16):asc"]
+    )  # fmt: skip
+    def test_goes_on_with_items_of_shards_that_do_not_know_the_field(
+        self, index: Index, sort: Any
+    ) -> None:
+        index.configure({"geo_fields": ["_place"]})
+        rare = {"id": 20, "rare": 5, "year": 1992, "_place": {"lat": 1, "lng": 1}}
+        assert index.put([rare]).status == 200
+        whole = index.ids(sort=sort, per_page=100)
+
+        assert len(whole) == 21
+        for per_page in (1, 2):
+            assert pages(index, sort=sort, per_page=per_page) == whole
+
     @pytest.mark.parametrize("query", ["", "the"])
     @pytest.mark.parametrize("sort", ["long", "long:desc", ["long", "year:desc"], ["year", "long"]])
     def test_is_short_however_long_the_values_are(
