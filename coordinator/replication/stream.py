@@ -630,8 +630,9 @@ class LogStream:
     ) -> AsyncIterator[StreamMessage]:
         """Yield messages of one consumer until it falls silent or misses one.
 
-        While the consumer is silent, entries are fetched one by one: its server may be dead, and a
-        new consumer takes a while, since it needs a leader of its own besides the stream's.
+        Until the consumer sends, entries are fetched one by one: its server may be dead, and a new
+        consumer takes a while, since it needs a leader of its own besides the stream's. From its
+        first message on it sends many times as fast.
 
         Args:
             position: after which to begin.
@@ -661,7 +662,7 @@ class LogStream:
                 except TimeoutError:
                     is_silent = True
                     try:
-                        while found := await self._next_entry(order):
+                        while arrived.empty() and (found := await self._next_entry(order)):
                             if order.takes(found):
                                 yield found
                     except LogAway:
@@ -676,7 +677,6 @@ class LogStream:
                     continue
                 heard_at = time.monotonic()
                 is_silent = False
-                consumer = await making
                 status = (message.headers or {}).get("Status")
                 if status is not None:
                     # Flow control waits until we have taken all earlier messages.
@@ -691,10 +691,7 @@ class LogStream:
                     continue
                 # $JS.ACK.[domain.account.]stream.consumer.times.seq.delivered.time.pending[.token]
                 words = message.reply.split(".")
-                words = words[3 if len(words) == 9 else 5 :]
-                if words[0] != consumer:
-                    continue
-                seq, delivered, stored_at = map(int, words[2:5])
+                seq, delivered, stored_at = map(int, words[5 if len(words) == 9 else 7 :][:3])
                 num_delivered += 1
                 if delivered != num_delivered:
                     raise LogAway("a message was lost on the way")
@@ -707,13 +704,13 @@ class LogStream:
             with contextlib.suppress(Exception):
                 await subscription.unsubscribe()
 
-    async def _make_consumer(self, inbox: str, seq: int, seconds: float) -> str:
-        """Have the log send everything from an entry on; return the consumer's name.
+    async def _make_consumer(self, inbox: str, seq: int, seconds: float) -> None:
+        """Have the log send everything from an entry on.
 
         Raises:
             LogAway: it was not made in time.
         """
-        made = await self._api(
+        await self._api(
             f"CONSUMER.CREATE.{self.name}",
             {
                 "stream_name": self.name,
@@ -732,7 +729,6 @@ class LogStream:
             },
             seconds,
         )
-        return str(made["name"])
 
     async def _next_entry(self, order: _Order) -> StreamMessage | None:
         """Return the entry after the last one; None if there is none yet.

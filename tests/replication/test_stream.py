@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,6 +18,8 @@ from coordinator.replication.safety import metadata_of
 from coordinator.replication.stream import LogAway, LogBroken, LogStream, Position, StreamMessage
 from tests.replication.several_hosts import Hosts, SharedLogServers
 from tests.waiting import wait_until
+
+NUM_BACKLOG = 50
 
 
 @pytest.fixture
@@ -51,6 +55,35 @@ async def test_a_repeated_message_is_one(stream: LogStream) -> None:
     (second,) = await first(stream, Position(41, messages[0].stored_at), 1)
     assert second == messages[1]
     assert await stream.get(42) == b"two"
+
+
+async def test_a_backlog_is_not_fetched_one_by_one_once_the_consumer_sends(
+    stream: LogStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(NUM_BACKLOG):
+        await stream.publish(str(number), b"x")
+    make, fetch = LogStream._make_consumer, LogStream._entry
+    num_fetched = 0
+    wanted = asyncio.Event()
+
+    async def make_when_fetching(stream: LogStream, *arguments: Any) -> None:
+        await wanted.wait()
+        await make(stream, *arguments)
+
+    async def fetch_when_sent(stream: LogStream, *arguments: Any) -> StreamMessage | None:
+        nonlocal num_fetched
+        num_fetched += 1
+        wanted.set()
+        while stream.client().stats["in_msgs"] < before + NUM_BACKLOG:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return await fetch(stream, *arguments)
+
+    monkeypatch.setattr(LogStream, "_make_consumer", make_when_fetching)
+    monkeypatch.setattr(LogStream, "_entry", fetch_when_sent)
+    before = stream.client().stats["in_msgs"]
+    messages = await first(stream, Position(40, 0), NUM_BACKLOG)
+    assert [one.seq for one in messages] == list(range(41, 41 + NUM_BACKLOG))
+    assert num_fetched == 1
 
 
 async def test_a_log_that_was_replaced_is_noticed(stream: LogStream) -> None:
