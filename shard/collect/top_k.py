@@ -1,8 +1,7 @@
 """Top k: the best hits of a snapshot, in exact order, however many match and however deep.
 
-An order is a list of *levels*: the sort keys, then the score, then the insertion number ("place"),
-which is unique and so breaks every tie. Each level gives one uint64 per document; smaller comes
-first.
+An order is a list of levels (`shard.collect.sort_levels`), each of which gives one uint64 per match;
+the last is unique and so breaks every tie.
 
 Within a segment, level by level:
 
@@ -26,7 +25,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +43,15 @@ from common.kernels.types import (
 )
 from shard.caches.derived import derived
 from shard.collect.nested_elements import element_order
-from shard.collect.random_order import NUMBER_BITS, random_numbers
+from shard.collect.random_order import random_numbers
+from shard.collect.sort_levels import (
+    FieldLevel,
+    Level,
+    MinorLevel,
+    PlaceLevel,
+    RandomLevel,
+    ScoreLevel,
+)
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches
 from shard.segment.distance_columns import DistanceColumn
@@ -54,7 +61,6 @@ from shard.segment.sort_columns import (
     MISSING_KEY,
     Permutation,
     SortColumn,
-    ordered_keys,
     rank_texts,
     sort_column,
 )
@@ -63,7 +69,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.protocol.messages import SearchRequest, SortKey
-    from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _HEAP_MAX = 128
@@ -81,7 +86,6 @@ _INSERTION_MAX = 64
 _LEXSORT_MAX = 256
 """Up to this many rows are sorted by one call of `lexsort`."""
 _ALL_ONES = uint64(MISSING_KEY)
-_MINOR_OFFSET = 1 << 15
 _TOP_BIT = uint64(1 << 63)
 _LEAST = np.iinfo(np.int64).min
 
@@ -216,140 +220,6 @@ def _first_of_few(
         records[i] = all_records[best_docs[i]]
         best_scores[i] = scores[order[i]]
     return views, best_docs, places, records, best_scores
-
-
-class Level(Protocol):
-    """One criterion of the order, over the matches of one segment."""
-
-    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
-        """Return the keys of some matches (all if None); smaller comes first."""
-        ...
-
-    def bounds(self, value: Any) -> tuple[int, int]:
-        """Return (least key equal to a value, least key after all equal to it), in this order."""
-        ...
-
-
-class _FieldLevel:
-    """A field's values."""
-
-    def __init__(self, column: SortColumn, docs: NDArray[np.uint32], key: SortKey) -> None:
-        self.column = column
-        self.sort_key = key
-        self._docs = docs
-
-    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
-        docs = self._docs if positions is None else self._docs[positions]
-        return self.column.keys(
-            docs,
-            is_descending=self.sort_key.is_descending,
-            is_missing_first=self.sort_key.is_missing_first,
-        )
-
-    def bounds(self, value: Any) -> tuple[int, int]:
-        low, high, _ = self.column.key_bounds(value)
-        if value is None:
-            return (0, 1) if self.sort_key.is_missing_first else (low, high)
-        return _flipped(low, high) if self.sort_key.is_descending else (low, high)
-
-
-class _MinorLevel:
-    """By how much integers beyond 2^53 exceed their doubles; follows the level of their field."""
-
-    def __init__(self, column: SortColumn, docs: NDArray[np.uint32], key: SortKey) -> None:
-        self._column = column
-        self._docs = docs
-        self._flip = np.uint64(MISSING_KEY if key.is_descending else 0)
-
-    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
-        docs = self._docs if positions is None else self._docs[positions]
-        minors = self._column.minor_keys
-        if minors is None:
-            return np.full(len(docs), np.uint64(_MINOR_OFFSET) ^ self._flip)
-        return (minors[docs].astype(np.int64) + _MINOR_OFFSET).astype(np.uint64) ^ self._flip
-
-    def bounds(self, value: Any) -> tuple[int, int]:
-        low = self._column.key_bounds(value)[2] + _MINOR_OFFSET
-        return _flipped(low, low + 1) if int(self._flip) else (low, low + 1)
-
-
-class _ScoreLevel:
-    """The score, or the step it is in; constant if there are no scores."""
-
-    def __init__(
-        self, matches: Matches, *, is_descending: bool, bucket_height: float = 0.0
-    ) -> None:
-        self._matches = matches
-        self._is_descending = is_descending
-        self._bucket_height = bucket_height
-
-    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
-        scores = self._matches.scores
-        if scores is None:
-            return np.zeros(self._matches.count if positions is None else len(positions), np.uint64)
-        chosen = scores if positions is None else scores[positions]
-        if self._bucket_height:
-            chosen = score_buckets(chosen, self._bucket_height)
-        return ordered_keys(chosen, is_descending=self._is_descending)
-
-    def bounds(self, value: Any) -> tuple[int, int]:
-        if value is None or self._matches.scores is None:
-            return 0, 1
-        scores = np.array([float(value)])
-        if self._bucket_height:
-            scores = score_buckets(scores, self._bucket_height)
-        key = int(ordered_keys(scores, is_descending=self._is_descending)[0])
-        return key, key + 1
-
-
-class _RandomLevel:
-    """A random order, determined by the seed."""
-
-    def __init__(self, segment: Segment, docs: NDArray[np.uint32], key: SortKey) -> None:
-        assert key.seed is not None, "a random order without a seed"
-        self._segment = segment
-        self._docs = docs
-        self._seed = key.seed
-        self._flip = np.uint64(MISSING_KEY if key.is_descending else 0)
-
-    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
-        docs = self._docs if positions is None else self._docs[positions]
-        return random_numbers(self._segment, docs, self._seed) ^ self._flip
-
-    def bounds(self, value: Any) -> tuple[int, int]:
-        number = value if type(value) is int and 0 <= value >> NUMBER_BITS == 0 else 0
-        key = number ^ int(self._flip)
-        return key, key + 1
-
-
-class _PlaceLevel:
-    """The insertion number."""
-
-    def __init__(
-        self, places: NDArray[np.uint64], docs: NDArray[np.uint32], *, is_descending: bool
-    ) -> None:
-        self._places = places
-        self._docs = docs
-        self._flip = np.uint64(MISSING_KEY if is_descending else 0)
-
-    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
-        docs = self._docs if positions is None else self._docs[positions]
-        return self._places[docs] ^ self._flip
-
-    def bounds(self, value: Any) -> tuple[int, int]:
-        key = value ^ int(self._flip)
-        return key, key + 1
-
-
-def score_buckets(scores: NDArray[np.float64], height: float) -> NDArray[np.float64]:
-    """Return the step of each score, counted from 0."""
-    buckets: NDArray[np.float64] = np.floor(scores / height)
-    return buckets
-
-
-def _flipped(low: int, high: int) -> tuple[int, int]:
-    """Return the bounds of the inverted keys of [low, high); low == high is a gap between keys."""
-    return MISSING_KEY - (high - 1), MISSING_KEY - low + 1
 
 
 class Hits(NamedTuple):
@@ -586,7 +456,7 @@ class _Order:
         levels = self._levels(ordinal, matches)
         positions = None
         if request.after is not None:
-            positions = self._behind(levels, request.after, matches.count)
+            positions = self._positions_after(levels, request.after, matches.count)
         chosen = _choose(levels, matches.count, positions, k)
         return _Best(matches, chosen, levels, is_in_order)
 
@@ -597,21 +467,21 @@ class _Order:
         levels: list[Level] = []
         for k, key in enumerate(request.sort):
             if key.seed is not None:
-                levels.append(_RandomLevel(matches.view.segment, docs, key))
+                levels.append(RandomLevel(matches.view.segment, docs, key))
             elif key.field is None:
                 height = key.bucket_height
                 levels.append(
-                    _ScoreLevel(matches, is_descending=key.is_descending, bucket_height=height)
+                    ScoreLevel(matches, is_descending=key.is_descending, bucket_height=height)
                 )
             else:
                 column = self._columns[k, ordinal]
-                levels.append(_FieldLevel(column, docs, key))
+                levels.append(FieldLevel(column, docs, key))
                 if self._has_minors[k]:
-                    levels.append(_MinorLevel(column, docs, key))
+                    levels.append(MinorLevel(column, docs, key))
         if self._has_scores:
-            levels.append(_ScoreLevel(matches, is_descending=True))
+            levels.append(ScoreLevel(matches, is_descending=True))
         is_descending = self._is_place_descending
-        levels.append(_PlaceLevel(places, docs, is_descending=is_descending))
+        levels.append(PlaceLevel(places, docs, is_descending=is_descending))
         return levels
 
     @property
@@ -639,7 +509,7 @@ class _Order:
             first, _ = self._first_by_walk(ordinal, matches, k)
         docs = first.docs
         if column is not None and first is matches and matches.count > k:
-            keys = _FieldLevel(column, docs, self._request.sort[0]).keys(None)
+            keys = FieldLevel(column, docs, self._request.sort[0]).keys(None)
             docs = docs[keys <= _kth_smallest(keys, k)]
         return Matches(matches.view, docs=docs, scores=matches.scorer(docs))
 
@@ -696,7 +566,7 @@ class _Order:
             return Matches(matches.view, docs=found), True
         return Matches(matches.view, docs=np.sort(found)), False
 
-    def _behind(
+    def _positions_after(
         self, levels: Sequence[Level], after: tuple[Any, ...], count: int
     ) -> NDArray[np.int64]:
         """Return the positions of the matches that come after the hit that a cursor names.
@@ -723,12 +593,12 @@ class _Order:
             if key.seed is not None or key.field is not None
         )
         for level in levels:
-            if isinstance(level, _FieldLevel | _RandomLevel):
+            if isinstance(level, FieldLevel | RandomLevel):
                 values.append(next(fields))
-            elif isinstance(level, _MinorLevel):
+            elif isinstance(level, MinorLevel):
                 values.append(values[-1])
             else:
-                values.append(score if isinstance(level, _ScoreLevel) else place)
+                values.append(score if isinstance(level, ScoreLevel) else place)
         return values
 
 
@@ -819,7 +689,7 @@ def _merge(parts: Sequence[_Best]) -> NDArray[np.int64]:
     for at in range(len(parts[0].levels)):
         keys = [best.levels[at].keys(best.positions) for best in parts]
         first = parts[0].levels[at]
-        if isinstance(first, _FieldLevel) and len(parts) > 1:
+        if isinstance(first, FieldLevel) and len(parts) > 1:
             keys = _comparable([best.levels[at] for best in parts], parts, keys)
         columns.append(keys[0] if len(keys) == 1 else np.concatenate(keys))
     return _sort_rows(columns)
@@ -858,7 +728,7 @@ def _comparable(
     levels: Sequence[Level], parts: Sequence[_Best], keys: list[NDArray[np.uint64]]
 ) -> list[NDArray[np.uint64]]:
     """Return a field's keys in a form that compares across segments."""
-    fields = [level for level in levels if isinstance(level, _FieldLevel)]
+    fields = [level for level in levels if isinstance(level, FieldLevel)]
     if all(field.column.are_keys_global for field in fields):
         return keys
     key = fields[0].sort_key
