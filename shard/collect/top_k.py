@@ -1,7 +1,7 @@
 """Top k: the best hits of a snapshot, in exact order, however many match and however deep.
 
-An order is a list of levels (`shard.collect.sort_levels`), each of which gives one uint64 per match;
-the last is unique and so breaks every tie.
+An order is a list of levels (`shard.collect.sort_levels`), each of which gives one uint64 per
+match; the last is unique and so breaks every tie.
 
 Within a segment, level by level:
 

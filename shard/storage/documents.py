@@ -62,7 +62,8 @@ from shard.storage.codecs import (
     number_key,
 )
 from shard.storage.environment import Environment, SubDatabase, Transaction
-from shard.storage.word_codes import DamagedDictionary, WordCodes, train_words
+from shard.storage.word_codes import DamagedDictionary, WordCodes
+from shard.storage.word_training import train_words
 
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024

@@ -1,11 +1,10 @@
 """Items of one index as words: which bytes stand for this item, and which item for these bytes?
 
-Items repeat words, but seldom sentences. So an index learns its words
-from its first items, and an item becomes a sequence of their codes, short ones for frequent words
-(a canonical Huffman code over words; words with one space between them need no code for the space:
-Moura, Navarro, Ziviani, Baeza-Yates: Fast and flexible word searching on compressed text, ACM TOIS
-18 (2), 2000). An item is read without its neighbours, as with a zstd dictionary, in half to nine
-tenths of the bytes.
+Items repeat words, but seldom sentences. So an index learns its words from its first items, and an
+item becomes a sequence of their codes, short ones for frequent words (a canonical Huffman code over
+words; words with one space between them need no code for the space: Moura, Navarro, Ziviani,
+Baeza-Yates: Fast and flexible word searching on compressed text, ACM TOIS 18 (2), 2000). An item is
+read without its neighbours, as with a zstd dictionary, in half to nine tenths of the bytes.
 
     {"id":7,"title":"deep blue sea","tags":["sea"]}
     ───┬── ┬ ────┬───── ─┬── ─┬── ┬ ─────┬──── ┬ ┬
@@ -28,7 +27,7 @@ Between two words is one space, unless a separator says otherwise (an empty one,
 Tokens are in the order of their codes, so that the codes follow from the lengths. The dictionary is
 a zstd frame on disk; in memory it takes some 15 bytes a token for reading, 20 more for writing.
 
-Costs: 25 ns a token to encode, 10 ns to decode; training on 16,384 items of 500 bytes 0.3 s.
+Costs: 25 ns a token to encode, 10 ns to decode. `shard.storage.word_training` learns the words.
 
 Worked example: tokens {"id": (1 bit), 7 (2 bits), } (2 bits): codes 0, 10, 11; the item {"id":7} is
 08 | 0 10 11 000: bytes 08 58.
@@ -48,7 +47,6 @@ from common.kernels.types import (
     I64Array,
     Rows,
     U8Array,
-    U64Array,
     int64,
     uint64,
 )
@@ -60,14 +58,12 @@ if TYPE_CHECKING:
 
 TOKEN_BYTES_MAX: Final = 63
 TOKENS_MAX: Final = 1 << 16
-DISTINCT_MAX: Final = 1 << 18
-"""Distinct tokens that training counts; further ones are left to escapes."""
 DICTIONARY_BYTES_MAX: Final = 8 << 20
 """Far above what `TOKENS_MAX` tokens take; bounds what a damaged dictionary may claim."""
 
 CODE_BITS_MAX: Final = 24
 _LOOKUP_BITS: Final = 12
-_BYTE_BITS_MAX: Final = 12
+BYTE_BITS_MAX: Final = 12
 _LENGTH_BITS: Final = 6
 
 _WORD: Final = 1
@@ -90,8 +86,8 @@ _LOW32: Final = uint64(0xFFFFFFFF)
 _K1: Final = uint64(0x9E3779B97F4A7C15)
 _K2: Final = uint64(0xD6E8FEB86659FD93)
 
-_HEAD_NUMBERS: Final = 4
-_FIXED_BYTES: Final = 4 * (_HEAD_NUMBERS + CODE_BITS_MAX + 1) + 256
+HEAD_NUMBERS: Final = 4
+_FIXED_BYTES: Final = 4 * (HEAD_NUMBERS + CODE_BITS_MAX + 1) + 256
 
 
 class DamagedDictionary(Exception):
@@ -149,11 +145,11 @@ def _make_classes() -> NDArray[np.uint8]:
     return classes
 
 
-_CLASSES: Final = _make_classes()
+BYTE_CLASSES: Final = _make_classes()
 
 
 @kernel(allocates=False)
-def _end_of_token(text: U8Array, start: int, end: int, classes: U8Array) -> tuple[int, bool]:
+def end_of_token(text: U8Array, start: int, end: int, classes: U8Array) -> tuple[int, bool]:
     """Return where the token at `start` ends, and whether it is a word."""
     limit = min(end, start + TOKEN_BYTES_MAX)
     at = start
@@ -182,7 +178,7 @@ def _end_of_token(text: U8Array, start: int, end: int, classes: U8Array) -> tupl
 
 
 @kernel(inline=True, allocates=False)
-def _load(text: U8Array, start: int, end: int) -> U64:
+def first_bytes(text: U8Array, start: int, end: int) -> U64:
     """Return up to eight bytes as a word, zeros after them."""
     size = end - start
     if start + 8 <= len(text):
@@ -195,12 +191,12 @@ def _load(text: U8Array, start: int, end: int) -> U64:
 
 
 @kernel(inline=True, allocates=False)
-def _hash(first: U64, text: U8Array, start: int, end: int, is_word: bool) -> U64:
+def token_hash(first: U64, text: U8Array, start: int, end: int, is_word: bool) -> U64:
     """Return a hash of a token in the upper 32 bits; the rest is zero."""
     digest = (first ^ uint64(end - start) << uint64(1) ^ uint64(is_word)) * _K1
     at = start + 8
     while at < end:
-        digest = (digest ^ digest >> _S32 ^ _load(text, at, end)) * _K2
+        digest = (digest ^ digest >> _S32 ^ first_bytes(text, at, end)) * _K2
         at += 8
     digest ^= digest >> _S32
     digest *= _K2
@@ -208,7 +204,8 @@ def _hash(first: U64, text: U8Array, start: int, end: int, is_word: bool) -> U64
 
 
 @kernel(inline=True, allocates=False)
-def _are_equal(left: U8Array, left_start: int, right: U8Array, right_start: int, size: int) -> bool:
+def are_equal(left: U8Array, left_start: int, right: U8Array, right_start: int, size: int) -> bool:
+    """Return whether two spans of `size` bytes are equal; at most `TOKEN_BYTES_MAX`."""
     for i in range(size):  # noqa: SIM110 - a kernel has no generators
         if left[left_start + i] != right[right_start + i]:
             return False
@@ -216,7 +213,7 @@ def _are_equal(left: U8Array, left_start: int, right: U8Array, right_start: int,
 
 
 @kernel(inline=True, allocates=False)
-def _is_implied(
+def is_implied(
     text: U8Array, start: int, stop: int, end: int, classes: U8Array, is_after_word: bool
 ) -> bool:
     """Return whether a token is the one space between two words."""
@@ -230,121 +227,6 @@ def _is_implied(
 
 
 @kernel(allocates=False)
-def _count_tokens(
-    text: U8Array,
-    starts: I64Array,
-    sizes: I64Array,
-    classes: U8Array,
-    slots: U64Array,
-    counts: I64Array,
-    begins: I64Array,
-    ends: I64Array,
-) -> tuple[int, int]:
-    """Count the distinct tokens of items.
-
-    Args:
-        text: all items.
-        starts: where each begins.
-        sizes: bytes of each.
-        classes: by byte.
-        slots: an empty hash table.
-        counts: output, by token in the order of appearance: how often.
-        begins: output: where one of them begins << 1 | is a word.
-        ends: output: where it ends.
-
-    Returns:
-        How many there are, and how many tokens found no room.
-    """
-    mask = uint64(len(slots) - 1)
-    num_distinct: Any = int64(0)
-    num_left_out = 0
-    for item in range(len(starts)):
-        at = starts[item]
-        end = at + sizes[item]
-        is_after_word = False
-        while at < end:
-            stop, is_word = _end_of_token(text, at, end, classes)
-            start = at
-            at = stop
-            if _is_implied(text, start, stop, end, classes, is_after_word):
-                continue
-            # Two words that touch, because the first was too long, have an empty separator between
-            # them; that is rare, and left to the escape.
-            is_after_word = is_word
-            tag = _hash(_load(text, start, stop), text, start, stop, is_word)
-            slot = tag >> _S32 & mask
-            number: Any = int64(-1)
-            while slots[slot] != 0:
-                entry = slots[slot]
-                if entry & ~_LOW32 == tag:
-                    other = int64(entry & _LOW32) - 1
-                    begin = begins[other] >> 1
-                    if (
-                        begins[other] & 1 == int64(is_word)
-                        and ends[other] - begin == stop - start
-                        and _are_equal(text, begin, text, start, stop - start)
-                    ):
-                        number = other
-                        break
-                slot = (slot + _ONE) & mask
-            if number < 0:
-                if num_distinct == len(counts):
-                    num_left_out += 1
-                    continue
-                number = num_distinct
-                slots[slot] = tag | uint64(number + 1)
-                counts[number] = 0
-                begins[number] = start << 1 | int64(is_word)
-                ends[number] = stop
-                num_distinct += 1
-            counts[number] += 1
-    return num_distinct, num_left_out
-
-
-@kernel
-def _code_lengths(counts: I64Array, bits_max: int) -> I64Array:
-    """Return the bits of a Huffman code for counts that descend, all above 0; `bits_max` at most.
-
-    Two queues: leaves in order, and sums in the order in which they are made.
-    """
-    count = len(counts)
-    lengths = np.ones(count, np.int64)
-    if count < 2:
-        return lengths
-    weights = counts.copy()
-    sums = np.empty(count, np.int64)
-    leaf_parents = np.empty(count, np.int64)
-    parents = np.empty(count, np.int64)
-    depths = np.empty(count, np.int64)
-    while True:
-        leaf = count - 1
-        head = 0
-        for made in range(count - 1):
-            total = int64(0)
-            for _ in range(2):
-                if leaf >= 0 and (head >= made or weights[leaf] <= sums[head]):
-                    total += weights[leaf]
-                    leaf_parents[leaf] = made
-                    leaf -= 1
-                else:
-                    total += sums[head]
-                    parents[head] = made
-                    head += 1
-            sums[made] = total
-        depths[count - 2] = 0
-        for node in range(count - 3, -1, -1):
-            depths[node] = depths[parents[node]] + 1
-        most = int64(0)
-        for i in range(count):
-            lengths[i] = depths[leaf_parents[i]] + 1
-            most = max(most, lengths[i])
-        if most <= bits_max:
-            return lengths
-        for i in range(count):  # flatter
-            weights[i] = (weights[i] + 1) >> 1
-
-
-@kernel(allocates=False)
 def _fill_slots(encoding: Encoding) -> None:
     """Put all tokens but the escapes into the hash table, and their first bytes into their rows."""
     token_bytes, slots, rows, _, _ = encoding
@@ -355,9 +237,9 @@ def _fill_slots(encoding: Encoding) -> None:
             continue
         start = token >> 8
         end = start + (token >> 2 & TOKEN_BYTES_MAX)
-        first = _load(token_bytes, start, end)
+        first = first_bytes(token_bytes, start, end)
         rows[number, 0] = first
-        tag = _hash(first, token_bytes, start, end, token & _WORD != 0)
+        tag = token_hash(first, token_bytes, start, end, token & _WORD != 0)
         slot = tag >> _S32 & mask
         while slots[slot] != 0:
             slot = (slot + _ONE) & mask
@@ -369,8 +251,8 @@ def _find_code(encoding: Encoding, text: U8Array, start: int, end: int, is_word:
     """Return the code of a token << 8 | its bits; 0: it has none."""
     token_bytes, slots, rows, _, _ = encoding
     mask = uint64(len(slots) - 1)
-    first = _load(text, start, end)
-    tag = _hash(first, text, start, end, is_word)
+    first = first_bytes(text, start, end)
+    tag = token_hash(first, text, start, end, is_word)
     slot = tag >> _S32 & mask
     wanted = (end - start) << 2 | int64(is_word)
     entry = slots[slot]
@@ -380,7 +262,7 @@ def _find_code(encoding: Encoding, text: U8Array, start: int, end: int, is_word:
             row = int64(rows[number, 1])
             if rows[number, 0] == first and row & 255 == wanted:
                 other = row >> 8 & 0xFFFFFF
-                if _are_equal(token_bytes, other + 8, text, start + 8, end - start - 8):
+                if are_equal(token_bytes, other + 8, text, start + 8, end - start - 8):
                     return (row >> 32 & 0xFFFFFF) << 8 | row >> 56
         slot = (slot + _ONE) & mask
         entry = slots[slot]
@@ -425,14 +307,14 @@ def _encode_item(
     end = start + size
     is_after_word = False
     while at < end:
-        stop, is_word = _end_of_token(text, at, end, classes)
+        stop, is_word = end_of_token(text, at, end, classes)
         token_start = at
         at = stop
         if is_word and is_after_word and text[token_start - 1] != _SPACE:
             at = token_start  # an empty separator between two words that touch
             stop = token_start
             is_word = False
-        elif _is_implied(text, token_start, stop, end, classes, is_after_word):
+        elif is_implied(text, token_start, stop, end, classes, is_after_word):
             continue
         is_after_word = is_word
         code: Any = _find_code(encoding, text, token_start, stop, is_word)
@@ -586,7 +468,7 @@ def _decode_item(
         for _ in range(length):
             if bit > bits_end:
                 return False
-            entry = int64(byte_lookup[_window(frames, bit) >> uint64(64 - _BYTE_BITS_MAX)])
+            entry = int64(byte_lookup[_window(frames, bit) >> uint64(64 - BYTE_BITS_MAX)])
             if entry == 0:
                 return False
             bit += entry & 255
@@ -616,7 +498,7 @@ class WordCodes:
     """The words of an index with their codes.
 
     Args:
-        content: as returned by `train_words`.
+        content: as returned by `word_training.train_words`.
 
     Raises:
         DamagedDictionary: it is not.
@@ -644,7 +526,7 @@ class WordCodes:
             self._encoding = _make_encoding(self._tables)
         frame_sizes = np.empty(len(starts), np.int64)
         out = np.empty(int(sizes.sum()), np.uint8)
-        end = _encode_all(payload, starts, sizes, _CLASSES, self._encoding, out, frame_sizes)
+        end = _encode_all(payload, starts, sizes, BYTE_CLASSES, self._encoding, out, frame_sizes)
         return out[:end], frame_sizes
 
     def decode(self, frames: Sequence[bytes]) -> list[bytes | None]:
@@ -699,62 +581,6 @@ class _Tables(NamedTuple):
     escapes: NDArray[np.int64]
 
 
-def train_words(
-    payload: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> bytes | None:
-    """Learn the words of items.
-
-    Args:
-        payload: memory that holds all items.
-        starts: where each begins in `payload`.
-        sizes: bytes of each.
-
-    Returns:
-        A dictionary, or None if the items have nothing in common.
-    """
-    slots = np.zeros(2 * DISTINCT_MAX, np.uint64)
-    counts, begins, ends = (np.empty(DISTINCT_MAX, np.int64) for _ in range(3))
-    num_distinct, num_left_out = _count_tokens(
-        payload, starts, sizes, _CLASSES, slots, counts, begins, ends
-    )
-    counts, begins, ends = counts[:num_distinct], begins[:num_distinct], ends[:num_distinct]
-    order = np.argsort(-counts, kind="stable")
-    num_kept = min(int(np.count_nonzero(counts >= 2)), TOKENS_MAX - 2)
-    if not num_kept:
-        return None
-    kept, rare = order[:num_kept], order[num_kept:]
-    # What escapes will say: as many tokens as occurred once, and their bytes.
-    is_word = begins[rare] & 1
-    escaped = np.bincount(is_word, weights=counts[rare], minlength=2).astype(np.int64)
-    escaped[1] += num_left_out
-    spans = zip((begins[rare] >> 1).tolist(), ends[rare].tolist(), strict=True)
-    rare_bytes = b"".join([payload[a:b].tobytes() for a, b in spans])
-    byte_counts = 8 * np.bincount(np.frombuffer(rare_bytes, np.uint8), minlength=256) + 1
-    # Escapes take their place among the tokens, which descend by count.
-    all_counts = np.concatenate((counts[kept], np.maximum(escaped, 1)))
-    symbols = np.concatenate((kept, [-1, -2]))
-    by_count = np.argsort(-all_counts, kind="stable")
-    bits = _code_lengths(all_counts[by_count], CODE_BITS_MAX)
-    symbols = symbols[by_count]
-    escapes = [int(np.flatnonzero(symbols == symbol)[0]) for symbol in (-1, -2)]
-    kinds = np.zeros(len(symbols), np.uint8)
-    pieces = []
-    for position, symbol in enumerate(symbols.tolist()):
-        if symbol >= 0:
-            start, end = int(begins[symbol] >> 1), int(ends[symbol])
-            kinds[position] = (end - start) << 1 | int(begins[symbol] & 1)
-            pieces.append(payload[start:end].tobytes())
-    byte_order = np.argsort(-byte_counts, kind="stable")
-    byte_bits = np.empty(256, np.uint8)
-    byte_bits[byte_order] = _code_lengths(byte_counts[byte_order], _BYTE_BITS_MAX)
-    head = np.array([len(starts), len(symbols), *escapes], np.uint32)
-    num_of_bits = np.bincount(bits, minlength=CODE_BITS_MAX + 1).astype(np.uint32)
-    whole = b"".join(
-        (head.tobytes(), num_of_bits.tobytes(), byte_bits.tobytes(), kinds.tobytes(), *pieces)
-    )
-    return zstandard.ZstdCompressor(level=3).compress(whole)
-
-
 def _read_content(content: bytes) -> _Tables:
     """Read a dictionary.
 
@@ -769,9 +595,9 @@ def _read_content(content: bytes) -> _Tables:
         raise DamagedDictionary(str(error)) from error
     if not _FIXED_BYTES <= len(whole) <= DICTIONARY_BYTES_MAX:
         raise DamagedDictionary("its size")
-    numbers = np.frombuffer(whole, np.uint32, _HEAD_NUMBERS + CODE_BITS_MAX + 1).astype(np.int64)
+    numbers = np.frombuffer(whole, np.uint32, HEAD_NUMBERS + CODE_BITS_MAX + 1).astype(np.int64)
     num_items, count = numbers[:2].tolist()
-    escapes, num_of_bits = numbers[2:_HEAD_NUMBERS], numbers[_HEAD_NUMBERS:]
+    escapes, num_of_bits = numbers[2:HEAD_NUMBERS], numbers[HEAD_NUMBERS:]
     byte_bits = np.frombuffer(whole, np.uint8, 256, _FIXED_BYTES - 256).astype(np.int64)
     if (
         not 2 < count <= TOKENS_MAX
@@ -779,8 +605,8 @@ def _read_content(content: bytes) -> _Tables:
         or num_of_bits[0]
         or (num_of_bits << (CODE_BITS_MAX - np.arange(CODE_BITS_MAX + 1))).sum()
         > 1 << CODE_BITS_MAX
-        or not (byte_bits.min() >= 1 and byte_bits.max() <= _BYTE_BITS_MAX)
-        or (1 << (_BYTE_BITS_MAX - byte_bits)).sum() > 1 << _BYTE_BITS_MAX
+        or not (byte_bits.min() >= 1 and byte_bits.max() <= BYTE_BITS_MAX)
+        or (1 << (BYTE_BITS_MAX - byte_bits)).sum() > 1 << BYTE_BITS_MAX
         or escapes.max() >= count
         or escapes[0] == escapes[1]
         or len(whole) < _FIXED_BYTES + count
@@ -845,7 +671,7 @@ def _make_decoding(tables: _Tables) -> Decoding:
         _lookup(_canonical(short), short, np.arange(num_short), _LOOKUP_BITS),
         bounds,
         bases,
-        _lookup(_canonical(tables.byte_bits), tables.byte_bits, np.arange(256), _BYTE_BITS_MAX),
+        _lookup(_canonical(tables.byte_bits), tables.byte_bits, np.arange(256), BYTE_BITS_MAX),
     )
 
 

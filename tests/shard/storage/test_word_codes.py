@@ -13,12 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shard.storage.codecs import as_bytes_array
-from shard.storage.word_codes import (
-    TOKEN_BYTES_MAX,
-    DamagedDictionary,
-    WordCodes,
-    train_words,
-)
+from shard.storage.word_codes import TOKEN_BYTES_MAX, DamagedDictionary, WordCodes
+from shard.storage.word_training import train_words
 
 _TITLES = [
     "deep blue sea",
