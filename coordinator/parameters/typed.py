@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -78,6 +78,10 @@ class FacetSummary(Struct, frozen=True):
 NO_SUMMARY: Final = FacetSummary()
 
 
+KeyTypos: TypeAlias = Literal["always", "unless_typed", "never"]
+"""When a word that keys must have may have typos; "unless_typed": if no key has it as typed."""
+
+
 class FacetSpec(Struct, frozen=True):
     """One facet to show in the response; made by `facet_spec`."""
 
@@ -90,8 +94,8 @@ class FacetSpec(Struct, frozen=True):
     offset: int = 0
     """Buckets to skip before listing `configuration.size`."""
     summary: FacetSummary = NO_SUMMARY
-    prefers_typed: bool = False
-    """Whether `key_query` tolerates typos only where no key has the word as typed."""
+    key_typos: KeyTypos = "always"
+    """When the words of `key_query` may have typos."""
 
 
 def facet_spec(
@@ -115,7 +119,7 @@ def without_zeros(spec: FacetSpec) -> FacetSpec:
         spec.key_query,
         spec.offset,
         spec.summary,
-        spec.prefers_typed,
+        spec.key_typos,
     )
 
 

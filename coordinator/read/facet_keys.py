@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from common.analysis.analyzer import Analyzer, bare_word, typo_budget
 from common.process.turns import completed
+from coordinator.parameters.typed import KeyTypos
 from coordinator.read.facet_values import FacetValues
 
 _LAST_CHARACTER: Final = chr(0x10FFFF)
@@ -129,10 +130,10 @@ def accepted_keys(
     pattern: str | None,
     key_query: str | None,
     *,
-    prefers_typed: bool = False,
+    typos: KeyTypos = "always",
 ) -> NDArray[np.bool_] | None:
     """Do the work of `accept_keys` at once."""
-    steps = accept_keys(values, analyzer, pattern, key_query, prefers_typed=prefers_typed)
+    steps = accept_keys(values, analyzer, pattern, key_query, typos=typos)
     return completed(steps)
 
 
@@ -142,7 +143,7 @@ def accept_keys(
     pattern: str | None,
     key_query: str | None,
     *,
-    prefers_typed: bool = False,
+    typos: KeyTypos = "always",
 ) -> Generator[None, None, NDArray[np.bool_] | None]:
     """Find the values that may be listed; yield every half a millisecond.
 
@@ -151,7 +152,7 @@ def accept_keys(
         analyzer: folds keys and query alike.
         pattern: must match the whole key; `*` is any text.
         key_query: words (or prefixes of words) that the key must contain.
-        prefers_typed: whether a word may have typos only if no key has it as typed.
+        typos: when a word of `key_query` may have typos.
 
     Returns:
         Whether each value is accepted, by number; None if nothing restricts them.
@@ -179,10 +180,10 @@ def accept_keys(
                 has_typed = True
             if number % _STEP_BLOCKS == 0:
                 yield
-        typos = typo_budget(token.text)
-        if typos and not (prefers_typed and has_typed):
+        num_typos = typo_budget(token.text)
+        if num_typos and (typos == "always" or (typos == "unless_typed" and not has_typed)):
             for block, found in _in_blocks(blocks, found_of_all):
-                _add_typos(block, token.text, typos, found)
+                _add_typos(block, token.text, num_typos, found)
                 yield
         accepted &= found_of_all
     return accepted[:num_values]

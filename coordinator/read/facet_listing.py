@@ -22,6 +22,7 @@ from common.process.request_ids import carried
 from common.process.turns import Turns, completed
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
+from coordinator.parameters.typed import KeyTypos
 from coordinator.read.facet_keys import accept_keys
 from coordinator.read.facet_values import FacetValues, GroupCounts, Sums
 from coordinator.read.facets import (
@@ -87,7 +88,7 @@ class FacetListing:
                 continue
             name = spec.configuration.field
             mask = await self.accepted(
-                outcome, facets.values(name), None, spec.key_query, prefers_typed=spec.prefers_typed
+                outcome, facets.values(name), None, spec.key_query, typos=spec.key_typos
             )
             if mask is not None:
                 accepted[name] = mask
@@ -132,12 +133,12 @@ class FacetListing:
         pattern: str | None,
         key_query: str | None,
         *,
-        prefers_typed: bool = False,
+        typos: KeyTypos = "always",
     ) -> NDArray[np.bool_] | None:
         """Return which values may be listed (`accept_keys`); None if nothing restricts them."""
         if not pattern and not key_query:
             return None
-        steps = accept_keys(values, self._analyzer, pattern, key_query, prefers_typed=prefers_typed)
+        steps = accept_keys(values, self._analyzer, pattern, key_query, typos=typos)
         state = outcome.state
         return await self._turns.run(state.index.number, _until(state.deadline, steps))
 

@@ -79,7 +79,7 @@ def field_results(
             within_hits = (yield from _merged(answers, first))[:2]
             first += 1
         accepts = yield from accept_keys(
-            values, analyzer, None, spec.key_query, prefers_typed=spec.prefers_typed
+            values, analyzer, None, spec.key_query, typos=spec.key_typos
         )
         results.append(
             structs.replace(

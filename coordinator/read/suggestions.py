@@ -8,11 +8,11 @@
 Every count is of the items that pass the filters, the key's among them; nothing without such items
 is suggested. If nothing matches as typed, typos are forgiven.
 
-Cost: two round trips. Facets are looked up in the coordinator's own numbering; whole texts come
-from a search for the best items, and words of the vocabulary (`near_terms`) along with it. Only as
-many items as suggestions are read, and more only if these have too few different texts. Only what
-is shown is counted: a whole text or a frequent search that has no items is rare, and makes room for
-the next.
+Cost: two round trips, or one where the counts are remembered (`StatisticsMemory`). Facets are
+looked up in the coordinator's own numbering; whole texts come from a search for the best items, and
+words of the vocabulary (`near_terms`) along with it. Only as many items as suggestions are read,
+and more only if these have too few different texts. Only what is shown is counted: a whole text or
+a frequent search that has no items is rare, and makes room for the next.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress, zip_longest
+from itertools import zip_longest
 from typing import Any, Final
 
 import orjson
@@ -36,6 +36,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.typed import (
     BucketOrder,
     FacetSpec,
+    KeyTypos,
     SearchParameters,
     SuggestParameters,
 )
@@ -67,8 +68,16 @@ class _Texts(Struct, frozen=True):
     """Whole texts of the best items."""
 
     found: list[Suggestion]
+    are_as_typed: bool
     search: SearchParameters | None
     """The search that found the items; None if there are no more."""
+
+
+class _Words(Struct, frozen=True):
+    """The last word completed, or spelt otherwise."""
+
+    found: list[Suggestion]
+    are_as_typed: bool
 
 
 class _Counted(Struct, frozen=True):
@@ -79,7 +88,8 @@ class _Counted(Struct, frozen=True):
     """Folded."""
 
 
-_NO_TEXTS: Final = _Texts([], None)
+_NO_TEXTS: Final = _Texts([], False, None)
+_NO_WORDS: Final = _Words([], False)
 
 
 class _Typed(Struct, frozen=True):
@@ -131,8 +141,10 @@ class Suggestions:
                 self._texts_and_words(scope, search, typed, size),
                 self._values(scope, search, typed, size),
             )
+            if not (values or texts.are_as_typed or words.are_as_typed):
+                values = await self._values(scope, search, typed, size, typos="unless_typed")
             searches = (await self._searches(index, search))[: _MORE * size]
-            sources = _Sources(searches, texts.found, values, words)
+            sources = _Sources(searches, texts.found, values, words.found)
             counted = _Counted({}, {})
             listed, lacks_texts = await self._listed(scope, sources, size, counted)
             if lacks_texts and texts.search is not None:
@@ -150,13 +162,14 @@ class Suggestions:
 
     async def _texts_and_words(
         self, scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
-    ) -> tuple[_Texts, list[Suggestion]]:
+    ) -> tuple[_Texts, _Words]:
         """Return whole texts of the best items, and the last word completed."""
         completion = None if typed is None else self._completion(scope, typed, size)
         best = _best_items(scope, search, typed, size)
         if best is None:
             return _NO_TEXTS, await self._words(scope, typed, size, completion)
         items, parts = await self._items(scope, best, completion)
+        are_as_typed = bool(items)
         if items or typed is None:
             words = await self._words(scope, typed, size, completion, parts)
         else:
@@ -165,7 +178,8 @@ class Suggestions:
                 self._items(scope, best), self._words(scope, typed, size, completion, parts)
             )
         found = list(self._whole_texts(scope, items, typed))
-        return _Texts(found, best if len(items) == best.per_page else None), words
+        more = best if len(items) == best.per_page else None
+        return _Texts(found, are_as_typed, more), words
 
     async def _listed(
         self, scope: Scope, sources: _Sources, size: int, counted: _Counted
@@ -194,11 +208,21 @@ class Suggestions:
             )
 
     async def _counts(self, scope: Scope, texts: Sequence[tuple[str, ...]]) -> list[int]:
-        """Return how many items have all words of each text; 0 of one with none or too many."""
-        sets = [tuple(dict.fromkeys(words)) for words in texts]
-        is_counted = [0 < len(words) <= _COUNTED_WORDS_MAX for words in sets]
-        counts = iter(await self._near.count(scope, [*compress(sets, is_counted)]))
-        return [next(counts) if is_one else 0 for is_one in is_counted]
+        """Return how many items have all words of each text; 0 of one with none or too many.
+
+        The best items are the same for many texts. Counts without filters are remembered as long as
+        nothing is written.
+        """
+        sets = [tuple(sorted(set(words))) for words in texts]
+        memory = self._search.statistics(scope.index)
+        statistics = memory.at(scope.horizon)
+        known = {} if scope.filters else statistics.num_items_with
+        counted = [one for one in sets if 0 < len(one) <= _COUNTED_WORDS_MAX and one not in known]
+        found = dict(zip(counted, await self._near.count(scope, counted), strict=True))
+        counts = [found.get(one, known.get(one, 0)) for one in sets]
+        if found and not scope.filters:
+            memory.remember_counts(statistics, found)
+        return counts
 
     def _in_turn(
         self, sources: _Sources, size: int, words: dict[str, tuple[str, ...]]
@@ -239,7 +263,7 @@ class Suggestions:
         size: int,
         completion: TermsRequest | None,
         parts: Sequence[TermsResponse] | None = None,
-    ) -> list[Suggestion]:
+    ) -> _Words:
         """Complete the last word.
 
         Args:
@@ -250,18 +274,20 @@ class Suggestions:
             parts: what the shards have answered to it; None: it has not been sent.
         """
         if typed is None or completion is None:
-            return []
+            return _NO_WORDS
         *before, last = typed.words
         found = await self._near.find(scope, completion, size, parts)
+        are_as_typed = bool(found)
         typos = typo_budget(last, scope.index.configuration.typo_lengths)
         if not found and typos:
             with_typos = structs.replace(completion, typos=typos)
             found = await self._near.find(scope, with_typos, size)
         if found:
             texts = [respelt(typed.text, typed.tokens, [*before, one.text]) for one in found]
-            return [
-                Suggestion(text, "word", one.count) for text, one in zip(texts, found, strict=True)
-            ]
+            counted = zip(texts, found, strict=True)
+            return _Words(
+                [Suggestion(text, "word", one.count) for text, one in counted], are_as_typed
+            )
         spelt = await self._spelling.corrected(
             scope,
             typed.words,
@@ -270,9 +296,9 @@ class Suggestions:
             num_hits=0,
         )
         if spelt is None:
-            return []
+            return _NO_WORDS
         text = respelt(typed.text, typed.tokens, spelt.words)
-        return [Suggestion(text, "word", _UNCOUNTED)]
+        return _Words([Suggestion(text, "word", _UNCOUNTED)], False)
 
     # --- texts, values, searches
 
@@ -317,7 +343,12 @@ class Suggestions:
         return sum(any(word.startswith(one) for word in words) for one in typed_words)
 
     async def _values(
-        self, scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
+        self,
+        scope: Scope,
+        search: SearchParameters,
+        typed: _Typed | None,
+        size: int,
+        typos: KeyTypos = "never",
     ) -> list[Suggestion]:
         """Return values of facets."""
         configuration = scope.index.configuration
@@ -330,7 +361,7 @@ class Suggestions:
                 dataclasses.replace(configuration.facets[name], size=size, hide_zero=True),
                 order,
                 search.query or None,
-                prefers_typed=True,
+                key_typos=typos,
             )
             for name in (configuration.facets if names is None else names)
         )

@@ -126,6 +126,8 @@ class Statistics:
     """Documents that have a word, or adjacent words."""
     whole_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Documents with a field that consists of a text's words."""
+    num_items_with: dict[Words, int] = field(default_factory=dict)
+    """By folded words: items that have all of them, in any field."""
     cut_freqs: dict[str, dict[int, int]] = field(default_factory=dict)
     """By word, and by the length of its first part: documents that have it as two words."""
     field_weights: dict[tuple[SearchableField, ...] | None, tuple[FieldWeight, ...]] = field(
@@ -260,6 +262,12 @@ class StatisticsMemory:
         statistics.add_up(keys, parts)
         if statistics is self._newest:
             self._budget.take(self, keys.num_bytes)
+
+    def remember_counts(self, statistics: Statistics, counts: Mapping[Words, int]) -> None:
+        """Cache how many items have all of some words."""
+        if statistics is self._newest:
+            statistics.num_items_with.update(counts)
+            self._budget.take(self, _SPACING_BYTES * len(counts))
 
     def request(
         self, index: Index, keys: StatisticsKeys, statistics: Statistics

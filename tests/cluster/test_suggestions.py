@@ -227,6 +227,37 @@ def test_items_with_the_same_text_make_room_for_others(services: Services) -> No
     index.client.close()
 
 
+def test_counts_follow_every_write_and_filter(services: Services) -> None:
+    index = Index(services(2).client(), "counted-anew")
+    index.configure({"suggestions": {"fields": ["title"], "facets": [], "popularity": "sold"}})
+    index.put([{"id": i, "title": "red lamp", "sold": i} for i in range(5)])
+
+    def counts(**parameters: Any) -> list[tuple[str, int]]:
+        return of_source(suggested(index, query="red l", **parameters), "field")
+
+    assert counts() == counts() == [("red lamp", 5)]
+    assert counts(filter="sold >= 3") == [("red lamp", 2)]
+    index.put([{"id": 9, "text": "a lamp, not red"}])
+    index.client.delete(f"{index.path}/items/0")
+    index.client.delete(f"{index.path}/items/1")
+    assert counts() == counts() == [("red lamp", 4)]
+    index.client.delete(index.path)
+    index.client.close()
+
+
+def test_values_have_typos_only_if_nothing_is_as_typed(services: Services) -> None:
+    index = Index(services(2).client(), "typed-values")
+    index.configure({"aggregations": {"brand": {}}, "suggestions": {"fields": ["title"]}})
+    index.put([{"id": 1, "title": "laser", "brand": "Lasser"}])
+
+    answer = suggested(index, query="laser")
+    assert of_source(answer, "field") == [("laser", 1)]
+    assert of_source(answer, "facet") == []
+    assert of_source(suggested(index, query="lassre"), "facet") == [("Lasser", 1)]
+    index.client.delete(index.path)
+    index.client.close()
+
+
 def test_quoted_and_excluded_words_are_not_guessed_at(index: Index) -> None:
     assert suggested(index, query='"tom ha')["data"]["suggestions"] == []
     assert suggested(index, query="tom -ha")["data"]["suggestions"] == []

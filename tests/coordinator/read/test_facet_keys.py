@@ -130,7 +130,7 @@ def test_keys_that_come_later_are_found_in_blocks_too(monkeypatch: pytest.Monkey
             accepted = accepted_keys(values, ANALYZER, pattern, query)
             assert accepted is not None
             assert accepted.tolist() == [wanted in key for key in keys]
-        typed = accepted_keys(values, ANALYZER, None, "green", prefers_typed=True)
+        typed = accepted_keys(values, ANALYZER, None, "green", typos="unless_typed")
         assert typed is not None
         assert typed.tolist() == ["green" in key for key in keys]
     assert len(folded) == 3 + 6 + 9 - 8 + 8, "a full block is folded once"
