@@ -493,7 +493,8 @@ def offer_configuration(
 
 def _facet_line(field: dict[str, Any]) -> str:
     """Describe a proposed facet in one line."""
-    if field["kind"] == "number" and field["role"] == "range":
-        return f"{field['name']}  (numbers from {field['min']:g} to {field['max']:g})"
+    if field["role"] == "range":
+        return f"{field['name']}  ({field['kind']}s from {field['min']} to {field['max']})"
     examples = ", ".join(str(value) for value in field["examples"])
-    return f"{field['name']}  ({field['values']:,} values: {examples})"
+    form = "a tree, " if field["role"] == "tree" else ""
+    return f"{field['name']}  ({form}{field['values']:,} values: {examples})"

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import resource
@@ -42,6 +43,7 @@ from common.process.lifeline import EXIT_CANNOT_START
 from common.process.logs import Log
 from common.process.python import let_processes_find_us, python_command
 from coordinator.process.doorman import Doorman
+from coordinator.process.port_holder import PortHolder, port_holder
 from coordinator.process.seats import Seat, Seats
 from coordinator.replication.position import shards_to_run
 from coordinator.settings import Settings
@@ -402,8 +404,8 @@ class Supervisor:
     async def _take_port(self, doorman: Doorman) -> bool:
         """Listen before anything is started; return False, and set the status, if that fails.
 
-        The directory is ours, so the port belongs to another program, or to a reader of a killed
-        service that is about to end.
+        The directory is ours, so the port belongs to another program, or to a part of a killed
+        service that is about to end; only that is waited for, and holders that /proc does not tell.
         """
         settings = self._settings
         clock = asyncio.get_running_loop().time
@@ -416,8 +418,11 @@ class Supervisor:
                 doorman.begin(settings.host, settings.port, listeners)
                 return True
             except OSError as error:
-                if self._is_stopping or clock() >= give_up_at:
-                    print(f"facetd: {port_taken(settings, error)}", file=sys.stderr)
+                is_taken = error.errno == errno.EADDRINUSE
+                holder = port_holder(settings.port) if is_taken else None
+                is_final = not is_taken or (holder is not None and not holder.is_ending)
+                if is_final or self._is_stopping or clock() >= give_up_at:
+                    print(f"facetd: {port_taken(settings, error, holder)}", file=sys.stderr)
                     self._status = 1
                     return False
             await asyncio.sleep(PORT_TRY_SECONDS)
@@ -603,13 +608,14 @@ def start_reader(pipe: int, seat: Seat) -> subprocess.Popen[bytes]:
     return popen(command, (pipe, *seat.descriptors))
 
 
-def port_taken(settings: Settings, error: OSError) -> str:
-    """Describe why nothing can listen on the address."""
+def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = None) -> str:
+    """Describe why nothing can listen on the address, and who does if that is known."""
     # The error's own text repeats the address; an unknown name has a negative number.
     number = error.errno or 0
     reason = os.strerror(number) if number > 0 else error.strerror or error
+    by = f" by {holder.description}" if holder is not None else ""
     return (
-        f"cannot listen on {settings.host}:{settings.port}: {reason}; "
+        f"cannot listen on {settings.host}:{settings.port}: {reason}{by}; "
         "choose another --port or --host"
     )
 

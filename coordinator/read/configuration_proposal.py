@@ -4,6 +4,7 @@
 
     facet   few values that repeat: a category, a brand, tags, yes or no
     range   numbers or dates with many values: counted by intervals
+    tree    paths of categories: "Phones > Cases > Leather"
     title   the name of an item: searched with a higher weight
     text    other texts: searched
     key     different in every item: ids, codes
@@ -32,6 +33,16 @@ VALUE_CHARS_MAX: Final = 60
 
 REPEATED_MIN: Final = 2.0
 """How often a value must occur on average to be worth choosing."""
+
+REPEATING_SHARE_MIN: Final = 0.4
+"""Or this share of a sample has values that others have too: authors, most with one book."""
+
+LONG_SHARE_MAX: Final = 0.01
+"""Share of values that may be too long for a choice."""
+
+TREE_SEPARATOR: Final = " > "
+TREE_SHARE_MIN: Final = 0.5
+"""Share of values with a separator; main categories have none."""
 
 FIELDS_MAX: Final = 200
 """Fields examined; items with more use names as data."""
@@ -68,10 +79,11 @@ class _Field:
     values: Counter[Any] = field(default_factory=Counter)
     num_dates: int = 0
     num_links: int = 0
+    num_paths: int = 0
+    num_long: int = 0
     num_chars: int = 0
-    longest: int = 0
-    least: float | None = None
-    greatest: float | None = None
+    least: Any = None
+    greatest: Any = None
 
     def add(self, value: Any) -> None:
         """Count one scalar value."""
@@ -81,8 +93,9 @@ class _Field:
         self.values[value if kind != "boolean" else str(value).lower()] += 1
         if kind == "text":
             self.num_chars += len(value)
-            self.longest = max(self.longest, len(value))
-            self.num_dates += _DATE.fullmatch(value) is not None
+            self.num_long += len(value) > 2 * VALUE_CHARS_MAX
+            self.num_paths += TREE_SEPARATOR in value
+            self.num_dates += _is_date(value)
             self.num_links += _LINK.match(value) is not None
         elif kind == "number":
             self.least = value if self.least is None else min(self.least, value)
@@ -98,6 +111,28 @@ class _Field:
     def repeats(self) -> float:
         """How often a value occurs on average."""
         return self.num_values / len(self.values)
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether values repeat often enough to choose by them."""
+        num_single = sum(number == 1 for number in self.values.values())
+        return (
+            self.repeats >= REPEATED_MIN
+            or num_single <= (1 - REPEATING_SHARE_MIN) * self.num_values
+        )
+
+    def ends(self) -> dict[str, Any]:
+        """Return the least and the greatest number or date, as members of a description."""
+        if self.kind == "date":
+            dates = [value for value in self.values if _is_date(value)]
+            return {"min": min(dates), "max": max(dates)}
+        if self.kind == "number" and self.least is not None:
+            return {"min": self.least, "max": self.greatest}
+        return {}
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, str) and _DATE.fullmatch(value) is not None
 
 
 def _kind(value: Any) -> str:
@@ -152,11 +187,7 @@ def propose(
                 "values": known.get(path, len(one.values)),
                 "is_list": one.num_lists > 0,
                 "examples": [value for value, _ in one.values.most_common(3)],
-                **(
-                    {"min": one.least, "max": one.greatest}
-                    if one.kind == "number" and one.least is not None
-                    else {}
-                ),
+                **one.ends(),
             }
             for path, one in sorted(fields.items())
             if one.num_values
@@ -207,9 +238,12 @@ def _role(path: str, one: _Field, num_items: int) -> str:
         return "range"
     if one.num_links > 0.5 * one.num_values:
         return "link"
-    is_short = one.longest <= 2 * VALUE_CHARS_MAX
+    if one.num_paths >= TREE_SHARE_MIN * one.num_values and one.has_choices:
+        return "tree"
+    is_short = one.num_long <= LONG_SHARE_MAX * one.num_values
     is_short = is_short and one.num_chars <= VALUE_CHARS_MAX * one.num_values
-    if is_short and one.repeats >= REPEATED_MIN and (len(one.values) > 1 or one.num_lists):
+    is_title = path.lower() in _TITLES and one.repeats < REPEATED_MIN  # "Untitled" may be frequent
+    if is_short and one.has_choices and not is_title and (len(one.values) > 1 or one.num_lists):
         return "facet"
     if is_short and len(one.values) == 1 < num_items:
         return "key"  # the same in every item: it divides nothing
@@ -236,7 +270,7 @@ def _configuration(
     choosable = [
         path
         for path, role in roles.items()
-        if role == "facet" or (role == "range" and _step(fields[path]) > 0)
+        if role in ("facet", "tree") or (role == "range" and _has_intervals(fields[path]))
     ]
     choosable.sort(key=lambda path: -_worth(fields[path], roles[path]))
     facets = {
@@ -246,10 +280,17 @@ def _configuration(
     }
     if facets:
         proposed["aggregations"] = facets
+    trees = {
+        path: {"path": path, "separator": TREE_SEPARATOR}
+        for path in facets
+        if roles[path] == "tree" and path not in (document.get("hierarchies") or {})
+    }
+    if trees:
+        proposed["hierarchies"] = trees
     texts = [
         path
         for path, role in roles.items()
-        if role in ("text", "facet") and _has_text(fields[path])
+        if role in ("text", "facet", "tree") and _has_text(fields[path])
     ]
     titles = [path for path, role in roles.items() if role == "title"]
     is_named = {"searchable_fields", "searchableFields"} & document.keys()
@@ -264,9 +305,9 @@ def _has_text(one: _Field) -> bool:
 
 def _worth(one: _Field, role: str) -> float:
     """Rate a field as a facet: best if most items have it and it has 2 to 200 values."""
-    num_values = len(one.values)
-    size = 1.0 if 2 <= num_values <= 200 else 0.5
-    return one.num_items * size * (0.7 if role == "range" else 1.0)
+    if role == "range":
+        return one.num_items * 0.7
+    return one.num_items * (1.0 if role == "tree" or 2 <= len(one.values) <= 200 else 0.75)
 
 
 def _facet(one: _Field, role: str) -> dict[str, Any]:
@@ -277,6 +318,11 @@ def _facet(one: _Field, role: str) -> dict[str, Any]:
         if role == "facet":
             settings["sort"] = "key"
     return settings
+
+
+def _has_intervals(one: _Field) -> bool:
+    """Return whether the values of a range are enough to divide."""
+    return len(one.values) > 2 and (one.kind == "date" or _step(one) > 0)
 
 
 def _step(one: _Field) -> float:

@@ -162,6 +162,34 @@ def test_facets_are_proposed_for_an_index_without_any(
     expect(page.get_by_role("region", name="Kind", exact=True)).to_be_visible()
 
 
+def test_dates_and_trees_are_proposed_and_can_be_left_out(
+    page: Any, service: Service, expect: Any
+) -> None:
+    paths = ["Phones", "Phones > Cases", "Books > Travel"]
+    items = [
+        {"id": n, "made": f"20{n % 40 + 10}-03-04", "path": paths[n % 3], "kind": "ab"[n % 2]}
+        for n in range(120)
+    ]
+    for name in ("dated", "treeless"):
+        service.make_index(name, {}, items)
+        page.goto(f"/dashboard/{name}")
+        page.get_by_role("button", name="Propose facets").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("dates from 2010-03-04 to 2049-03-04")
+        expect(dialog).to_contain_text("a tree, 3 values")
+        if name == "treeless":
+            dialog.get_by_role("checkbox", name="path").uncheck()
+        dialog.get_by_role("button", name="Apply").click()
+        expect(
+            page.get_by_role("region", name="Made", exact=True).get_by_role("img")
+        ).to_be_visible()
+    configured = service.call("GET", "/treeless/configuration")
+    assert set(configured["aggregations"]) == {"made", "kind"}
+    assert not configured.get("hierarchies")
+    page.goto("/dashboard/dated")
+    expect(page.get_by_role("region", name="Path", exact=True)).to_contain_text("Phones")
+
+
 def test_a_file_for_the_command_line_says_so(page: Any, expect: Any) -> None:
     page.goto("/dashboard")
     drop_file(page, ".page-head", "things.parquet", "PAR1")

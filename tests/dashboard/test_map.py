@@ -92,3 +92,28 @@ def test_no_map_without_places(page: Any, expect: Any) -> None:
     page.goto("/dashboard/no-places")
     expect(page.locator(".total")).to_have_text("1 item")
     expect(section(page)).to_have_count(0)
+
+
+def test_the_page_of_an_item_shows_where_it_is(
+    page: Any, service: Service, expect: Any, axe: str
+) -> None:
+    service.make_index(
+        "spots",
+        {"geo_fields": ["_geo"]},
+        [{"id": 1, "name": "Graz", "_geo": {"lat": 47.1, "lng": 15.4}, "at": {"lat": 1, "lng": 2},
+          "ways": [{"lat": 3, "lng": 4}]},
+         {"id": 2, "name": "Chukotka", "_geo": {"lat": 66, "lng": 179.9}}],
+    )  # fmt: skip
+    page.goto("/dashboard/spots?item=1")
+    facts = page.locator(".item-facts")
+    expect(facts.get_by_role("img", name="Where this is on the map")).to_be_visible()
+    expect(facts).to_contain_text("1, 2")
+    expect(facts).to_contain_text("3, 4")
+    expect(facts).not_to_contain_text("{")
+    assert violations(page, axe) == []
+    facts.get_by_role("link", name="47.1, 15.4").click()
+    expect(page.locator(".total")).to_have_text("1 item")
+    assert box_of(page) == [57.1, 35.4, 37.1, -4.6]
+    page.goto("/dashboard/spots?item=2")
+    page.locator(".item-facts").get_by_role("link", name="66, 179.9").click()
+    expect(page.locator(".total")).to_have_text("1 item")

@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -314,11 +316,18 @@ def test_port_that_is_taken_ends_the_service(tmp_path: Path) -> None:
 
 
 def test_start_waits_for_a_port_that_a_killed_reader_still_has(tmp_path: Path) -> None:
-    with socket.socket() as reader:
-        reader.bind(("127.0.0.1", 0))
-        reader.listen()
-        port = reader.getsockname()[1]
-        release = threading.Timer(1.5, reader.close)
+    listen = "import socket, sys; s = socket.create_server(('127.0.0.1', 0)); "
+    listen += "print(s.getsockname()[1], flush=True); sys.stdin.read()"
+    like_a_reader = ("-m", "coordinator", "coordinator", "--parent-pipe", "3")
+    with subprocess.Popen(
+        [sys.executable, "-c", listen, *like_a_reader],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        port = int(reader.stdout.readline())
+        release = threading.Timer(1.5, reader.stdin.close)
         service = Service(tmp_path / "data", 1, port=port, arguments=("--coordinators", "2"))
         try:
             service.start(wait=False)
@@ -328,3 +337,4 @@ def test_start_waits_for_a_port_that_a_killed_reader_still_has(tmp_path: Path) -
         finally:
             release.cancel()
             service.kill_all()
+            reader.kill()

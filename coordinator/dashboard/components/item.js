@@ -167,11 +167,17 @@ export function valueNodes(value, mark) {
 function textOf(value) {
   if (value === null || value === undefined) return "";
   if (typeof value !== "object") return String(value);
-  return isPoint(value) ? `${value.lat}, ${value.lng}` : toJson(value);
+  return isPoint(value) ? pointText(value) : toJson(value);
 }
 
-function isPoint(value) {
+export function pointText({ lat, lng }) {
+  return `${lat}, ${lng}`;
+}
+
+export function isPoint(value) {
   return (
+    value !== null &&
+    typeof value === "object" &&
     Object.keys(value).sort().join() === "lat,lng" &&
     typeof value.lat === "number" &&
     typeof value.lng === "number"

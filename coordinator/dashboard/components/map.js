@@ -21,6 +21,8 @@ const MOVE_SHARE = 0.25;
 const DRAG_PX = 3;
 /** Units of the drawing in a degree, see `LAND`. */
 const UNITS = 2;
+/** Degrees of longitude shown around a single point. */
+const NEAR = 40;
 /** Of a cell's width: radius of the largest and the smallest circle. */
 const RADIUS_MAX = 0.48;
 const RADIUS_MIN = 0.06;
@@ -258,6 +260,39 @@ export function createMap(places, { apply, refresh }) {
   }
 
   return { facet: places, element, update, preview };
+}
+
+/** What the map shows around a point: [top, right, bottom, left], within the world. */
+export function boxAround({ lat, lng }) {
+  const left = Math.max(WORLD.left, Math.min(WORLD.right - NEAR, lng - NEAR / 2));
+  const bottom = Math.max(WORLD.bottom, Math.min(WORLD.top - NEAR / 2, lat - NEAR / 4));
+  return [bottom + NEAR / 2, left + NEAR, bottom, left].map(
+    (degrees) => Math.round(degrees * 1e4) / 1e4,
+  );
+}
+
+/** A small map with one point on it. */
+export function pointMap(point) {
+  const [top, right, bottom, left] = boxAround(point);
+  const box = [left, -top, right - left, top - bottom].map((degrees) => degrees * UNITS);
+  return h(
+    "div",
+    { class: "map-plot map-of-point" },
+    svg(
+      "svg",
+      { role: "img", "aria-label": "Where this is on the map", viewBox: box.join(" ") },
+      svg("path", { class: "map-land", d: LAND }),
+      svg(
+        "g",
+        { class: "map-cells" },
+        svg("circle", {
+          cx: point.lng * UNITS,
+          cy: -point.lat * UNITS,
+          r: (NEAR / 50) * UNITS,
+        }),
+      ),
+    ),
+  );
 }
 
 /** Cells are twice as wide as high: joins each with the one below it. */

@@ -28,8 +28,9 @@ export async function proposalForm(index, { onApplied, onSkipped, skipLabel }) {
   const submit = h("button", { type: "submit", class: "button primary", autofocus: true }, "Apply");
   const apply = async () => {
     const chosen = choices.filter(({ input }) => input.checked);
-    const settings = { ...configuration };
+    const settings = structuredClone(configuration);
     delete settings.aggregations;
+    for (const { name, input } of choices) if (!input.checked) delete settings.hierarchies?.[name];
     if (chosen.length > 0)
       settings.aggregations = Object.fromEntries(chosen.map((one) => [one.name, one.settings]));
     submit.disabled = true;
@@ -89,13 +90,16 @@ export async function proposalForm(index, { onApplied, onSkipped, skipLabel }) {
   );
 }
 
-/** "15 values: eng, en-US, en-GB"; "numbers from 1 to 3,455". */
+/** "15 values: eng, en-US, en-GB"; "numbers from 1 to 3,455"; "dates from 2001-02-03 to 2009-08-07". */
 function describe(field) {
   if (!field) return "";
   if (field.kind === "number" && field.role === "range")
     return `numbers from ${plainNumber(field.min)} to ${plainNumber(field.max)}`;
+  if (field.kind === "date" && field.role === "range")
+    return `dates from ${field.min} to ${field.max}`;
   const examples = field.examples.slice(0, EXAMPLES_SHOWN).join(", ");
-  return `${field.is_list ? "lists, " : ""}${count(field.values)} values: ${examples}`;
+  const form = field.role === "tree" ? "a tree, " : field.is_list ? "lists, " : "";
+  return `${form}${count(field.values)} values: ${examples}`;
 }
 
 /** The proposal in a dialog of its own. */

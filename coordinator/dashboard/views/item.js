@@ -8,7 +8,15 @@
 
 import { getItem, parseJson, toJson } from "../api.js";
 import { button, fill, h } from "../components/dom.js";
-import { deleteDialog, editItem, picture, plainTitle } from "../components/item.js";
+import {
+  deleteDialog,
+  editItem,
+  isPoint,
+  picture,
+  plainTitle,
+  pointText,
+} from "../components/item.js";
+import { boxAround, pointMap } from "../components/map.js";
 import { emptyState, errorNotice, toast } from "../components/notice.js";
 import { fieldTitle, indentJson, plainNumber } from "../format.js";
 import { itemPath, searchPath } from "../paths.js";
@@ -119,24 +127,25 @@ export function itemView({ index, id, go }) {
       "div",
       { class: isLong ? "is-long" : undefined },
       h("dt", {}, facet?.title ?? fieldTitle(field)),
-      h("dd", { dir: "auto" }, valueNodes(field, value, facet)),
+      h("dd", { dir: "auto" }, valueNodes(field, value, facet, schema)),
     );
   }
 
-  function valueNodes(field, value, facet) {
-    if (!Array.isArray(value)) return valueNode(field, value, facet);
+  function valueNodes(field, value, facet, schema) {
+    if (!Array.isArray(value)) return valueNode(field, value, facet, schema);
     const rest = value.length - LIST_SHOWN;
     return h(
       "ul",
       { class: "tags" },
       value
         .slice(0, LIST_SHOWN)
-        .map((one) => h("li", { class: "tag" }, valueNode(field, one, facet))),
+        .map((one) => h("li", { class: "tag" }, valueNode(field, one, facet, schema))),
       rest > 0 && h("li", { class: "muted" }, `and ${rest} more`),
     );
   }
 
-  function valueNode(field, value, facet) {
+  function valueNode(field, value, facet, schema) {
+    if (isPoint(value)) return pointNodes(field, value, schema);
     if (value !== null && typeof value === "object")
       return h("code", { class: "code" }, toJson(value));
     const text = typeof value === "number" ? plainNumber(value) : String(value);
@@ -147,6 +156,16 @@ export function itemView({ index, id, go }) {
     if (/^https?:\/\//.test(text))
       return h("a", { href: text, rel: "noreferrer noopener", target: "_blank" }, text);
     return text;
+  }
+
+  /** A point as text; for the map of the index as a link to what is near, over a map around it. */
+  function pointNodes(field, point, schema) {
+    if (schema.places?.field !== field) return pointText(point);
+    const state = withChoice(EMPTY_STATE, field, { box: boxAround(point) });
+    return [
+      h("a", { href: searchPath(index) + writeState(state) }, pointText(point)),
+      pointMap(point),
+    ];
   }
 
   async function copyLink() {

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.process.port_holder import port_holder
 from coordinator.process.supervisor import BACK_OFF_SECONDS, Child, ForkedProcess
 from tests.service import ROOT, Client, Service, free_port, is_running, process_tree
 from tests.waiting import wait_until
@@ -143,9 +144,30 @@ class TestOwnership:
         assert refused.returncode == 1
         [line] = refused.stderr.splitlines()
         assert line.startswith(
-            f"facetd: cannot listen on 127.0.0.1:{port}: Address already in use;"
+            f"facetd: cannot listen on 127.0.0.1:{port}: Address already in use by "
         )
-        assert line.endswith("choose another --port or --host")
+        assert line.endswith(f" (process {os.getpid()}); choose another --port or --host")
+
+    def test_the_port_of_another_facetd_is_refused_and_the_process_named(
+        self, service: Service, tmp_path: Path
+    ) -> None:
+        holder = port_holder(service.port)
+        assert holder is not None
+        assert re.fullmatch(r"facetd \(process \d+\)", holder.description)
+        assert not holder.is_ending
+        refused = _facetd(
+            *("serve", "--port", str(service.port), "--shards", "1"),
+            *("--data-dir", str(tmp_path / "data")),
+        )
+        assert f"Address already in use by {holder.description};" in refused.stderr
+
+    def test_a_host_that_is_unknown_is_refused_without_waiting(self, tmp_path: Path) -> None:
+        refused = _facetd(
+            *("serve", "--host", "192.0.2.1", "--port", "0", "--shards", "1", "--insecure"),
+            *("--data-dir", str(tmp_path / "data")),
+        )
+        assert refused.returncode == 1
+        assert "Cannot assign requested address; choose another" in refused.stderr
 
     def test_an_open_address_wants_a_key(self, tmp_path: Path) -> None:
         refused = _facetd(

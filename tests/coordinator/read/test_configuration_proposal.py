@@ -61,6 +61,53 @@ def test_roles_follow_from_the_values() -> None:
     }
 
 
+def test_dates_are_a_facet_with_their_first_and_last_day() -> None:
+    items = [{"id": i, "day": f"2024-{i % 12 + 1:02}-{i % 28 + 1:02}"} for i in range(300)]
+    found = propose(items, 300, {})
+    assert list(found["configuration"]["aggregations"]) == ["day"]
+    (day,) = (one for one in found["fields"] if one["name"] == "day")
+    assert (day["values"], day["role"]) == (84, "range")
+    assert (day["min"], day["max"]) == ("2024-01-01", "2024-12-28")
+
+
+def test_paths_of_categories_are_a_tree() -> None:
+    paths = ["Phones", "Phones > Cases", "Phones > Cases > " + "Leather, with a belt clip " * 4]
+    items = [{"id": i, "category": paths[i % 3]} for i in range(30)]
+    found = propose(items, 30, {})
+    settings = found["configuration"]
+    assert settings["hierarchies"] == {"category": {"path": "category", "separator": " > "}}
+    assert not settings["aggregations"]["category"]["conjunction"]
+    configuration, warnings = parse_configuration(settings, DEFAULT_LIMITS)
+    assert warnings == []
+    assert set(configuration.hierarchies) == {"category"}
+    assert propose(items, 30, settings)["configuration"] == {}
+
+
+def test_authors_are_a_facet_though_most_have_one_book() -> None:
+    authors = [*(f"Author {i}" for i in range(120)), *["Prolific", "Busy"] * 50]
+    items = [{"id": i, "title": f"Book {i}", "author": one} for i, one in enumerate(authors)]
+    assert list(propose(items, 10_000, {})["configuration"]["aggregations"]) == ["author"]
+
+
+def test_a_title_stays_one_though_some_works_are_untitled() -> None:
+    items = [{"id": i, "title": "Untitled" if i % 2 else f"Work {i}"} for i in range(100)]
+    found = propose(items, 100, {})
+    (title,) = (one for one in found["fields"] if one["name"] == "title")
+    assert title["role"] == "title"
+
+
+def test_one_long_value_takes_no_facet_away() -> None:
+    licences = ["MIT", "BSD"] * 100 + ["The licence of this software, in many words " * 9]
+    items = [{"id": i, "licence": one} for i, one in enumerate(licences)]
+    assert list(propose(items, 201, {})["configuration"]["aggregations"]) == ["licence"]
+
+
+def test_two_numbers_are_no_range() -> None:
+    items: list[dict[str, Any]] = [{"id": i, "name": f"Item {i}"} for i in range(20)]
+    items[3]["position"], items[7]["position"] = 1, 2
+    assert "aggregations" not in propose(items, 20, {})["configuration"]
+
+
 def test_places_are_neither_searched_nor_counted() -> None:
     items = [{"id": i, "latitude": i / 7, "_geo": {"lat": i / 7, "lng": i / 9}} for i in range(90)]
     found = propose(items, 90, {})
@@ -80,7 +127,7 @@ def test_what_is_proposed_is_a_valid_configuration_and_search() -> None:
     assert warnings == []
     facets = configuration.facets
     assert set(facets) == {
-        *("genre", "tags", "stars", "is_new", "studio.country", "year", "rating")
+        *("genre", "tags", "stars", "is_new", "studio.country", "year", "rating", "released")
     }
     assert all(facet.hide_zero for facet in facets.values())
     assert facets["tags"].conjunction

@@ -1,0 +1,98 @@
+"""Which process listens on a port, as far as /proc tells."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+_LISTENS: Final = "0A"
+"""The state of a listening socket in /proc/net/tcp."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortHolder:
+    """A process, or a user whose processes cannot be looked at, that listens on a port.
+
+    Attributes:
+        description: for a message: "nginx (process 812)".
+        is_ending: whether it belongs to a facetd whose supervisor is gone, so it is about to end.
+    """
+
+    description: str
+    is_ending: bool
+
+
+def port_holder(port: int) -> PortHolder | None:
+    """Return who listens on a port: one that is ending, if there are several; None if unknown."""
+    sockets = dict(_listening(port))
+    found = [_holder(process) for process in _processes_with(set(sockets))]
+    if found:
+        return max(found, key=lambda one: one.is_ending)
+    others = set(sockets.values()) - {os.getuid()}
+    return PortHolder(f"a process of {_user(min(others))}", False) if others else None
+
+
+def _listening(port: int) -> Iterator[tuple[str, int]]:
+    """Yield inode and user of the sockets that listen on a port, at any address."""
+    for name in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path("/proc/net", name).read_text().splitlines()[1:]:
+                parts = line.split()
+                if parts[3] == _LISTENS and int(parts[1].rpartition(":")[2], 16) == port:
+                    yield parts[9], int(parts[7])
+
+
+def _processes_with(inodes: set[str]) -> Iterator[int]:
+    """Yield the processes that have one of these sockets open, among those we may look at."""
+    wanted = {f"socket:[{inode}]" for inode in inodes}
+    if not wanted:
+        return
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{process}/fd") as descriptors:
+            if any(os.readlink(one.path) in wanted for one in descriptors):
+                yield int(process)
+
+
+def _holder(process: int) -> PortHolder:
+    arguments = _arguments(process)
+    is_part = "--parent-pipe" in arguments and "coordinator" in arguments
+    name = "facetd" if _is_facetd(arguments) else _read(process, "comm").strip() or "a process"
+    is_ending = is_part and not _is_facetd(_arguments(_parent(process)))
+    return PortHolder(f"{name} (process {process})", is_ending)
+
+
+def _is_facetd(arguments: list[str]) -> bool:
+    """Return whether a command line is that of a process of facetd."""
+    programs = [os.path.basename(one) for one in arguments[:2]]
+    modules = [after for one, after in pairwise(arguments) if one == "-m"]
+    return "facetd" in programs or "coordinator" in modules[:1]
+
+
+def _arguments(process: int) -> list[str]:
+    return _read(process, "cmdline").split("\0")
+
+
+def _parent(process: int) -> int:
+    """Return the parent of a process; 0 if it has ended."""
+    after_name = _read(process, "stat").rpartition(")")[2].split()
+    return int(after_name[1]) if len(after_name) > 1 else 0
+
+
+def _read(process: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{process}", name).read_bytes().decode(errors="replace")
+    except OSError:  # it has ended
+        return ""
+
+
+def _user(number: int) -> str:
+    try:
+        return f"the user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"the user {number}"
