@@ -82,8 +82,8 @@ class _Field:
     num_paths: int = 0
     num_long: int = 0
     num_chars: int = 0
-    least: Any = None
-    greatest: Any = None
+    least: float | None = None
+    greatest: float | None = None
 
     def add(self, value: Any) -> None:
         """Count one scalar value."""
