@@ -32,8 +32,10 @@ from common.process import logs
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.partition.derived_files import DerivedFiles
+from shard.partition.entry import manifest_entry
+from shard.partition.generation import Generation
 from shard.partition.merger import flush, work
-from shard.partition.partition import Generation, Partition, make_batch, manifest_entry
+from shard.partition.partition import Partition, make_batch
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
 from shard.storage.codecs import number_key

@@ -2,7 +2,7 @@
 
     Partition ─┬─ environment, documents       the truth: LMDB               (storage/)
                ├─ derived                      its files                     (derived_files.py)
-               ├─ generation                   what one configuration makes of it
+               ├─ generation                   what one configuration makes of it  (generation.py)
                │    ├─ registry, dictionaries  numbers of fields and facet values
                │    └─ builder                 items → segment
                └─ history ── Snapshot          what a search sees            (snapshot.py)
@@ -25,38 +25,34 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from common.configuration import IndexConfiguration
-from common.configuration_parser import parse_stored
 from common.data_directory import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
+from shard.partition.changed_views import delete_records, revive_records, with_merged
 from shard.partition.derived_files import DerivedFiles
+from shard.partition.entry import manifest_entry, put_entry, read_entry, write_entry
+from shard.partition.generation import Generation
 from shard.partition.history import SnapshotHistory
 from shard.partition.opening import Opening
-from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
-from shard.segment.segment_builder import SegmentBuilder
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.storage.codecs import as_bytes_array, decode_value, encode_value
+from shard.storage.codecs import as_bytes_array
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import (
     DamagedEnvironment,
     Environment,
-    SubDatabase,
-    Transaction,
 )
 from shard.storage.group_log import Group, State, read_groups, read_state, read_tombstones
 from shard.storage.manifest import IndexManifest
@@ -71,63 +67,8 @@ DAMAGED_NAMED_MAX = 20
 RECENT_COUNTED_MAX = 1_000
 """Groups that are scanned to count what a merge could drop: the merger asks often."""
 
-_CONFIGURATION_KEY = b"configuration"
-_decode_entry = msgspec.json.Decoder(IndexEntry).decode  # once: see manifest.py
 
 _log = Log("shard")
-
-
-@dataclass(slots=True)
-class Generation:
-    """What a shard derives from one configuration of an index.
-
-    Attributes:
-        entry: number, name, revision and configuration as posted.
-        configuration: the same, parsed.
-        registry: paths of fields; shared by all generations of an index.
-        dictionaries: facet dictionaries by path.
-        builder: builds segments with them.
-    """
-
-    entry: IndexEntry
-    configuration: IndexConfiguration
-    registry: FieldRegistry
-    dictionaries: dict[str, FacetDictionary]
-    builder: SegmentBuilder = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.builder = SegmentBuilder(self.configuration, self.registry, self.dictionaries)
-
-    @classmethod
-    def make(
-        cls,
-        entry: IndexEntry,
-        registry: FieldRegistry,
-        known: Mapping[str, FacetDictionary] | None = None,
-    ) -> Generation:
-        """Parse a configuration; dictionaries that are not known yet start empty."""
-        configuration = parse_stored(entry.configuration)
-        known = known or {}
-        dictionaries = {}
-        for path in configuration.facets:
-            dictionary = known.get(path)
-            dictionaries[path] = FacetDictionary() if dictionary is None else dictionary
-        return cls(entry, configuration, registry, dictionaries)
-
-    def needs_rebuild(self, other: IndexConfiguration) -> bool:
-        """Whether segments of this generation cannot serve another configuration."""
-        return structure_of(self.configuration) != structure_of(other)
-
-
-def structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
-    """Return the settings that shape segments; the others act at query time."""
-    searchable = configuration.searchable_fields
-    return (
-        tuple(configuration.facets),
-        None if searchable is None else frozenset(one.path for one in searchable),
-        frozenset(configuration.geo_fields),
-        frozenset(configuration.nested),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +133,7 @@ class Partition:
         """
         folder.mkdir(mode=0o700)
         environment = Environment.create(
-            folder, settings.map_bytes_max, fill=lambda txn: _put_entry(txn, entry)
+            folder, settings.map_bytes_max, fill=lambda txn: put_entry(txn, entry)
         )
         try:
             partition = cls(
@@ -503,7 +444,7 @@ class Partition:
             end = group.first_record + group.num_records
             hidden.append(np.arange(group.first_record, end, dtype=np.uint64))
             revived.append(group.deleted)
-        views = _revive_records(newer.views, np.concatenate(revived))
+        views = revive_records(newer.views, np.concatenate(revived))
         views = delete_records(views, np.concatenate(hidden))
         snapshot = self.make_snapshot(seq, tuple(views))
         self._history.add_asked(snapshot)
@@ -593,7 +534,7 @@ class Partition:
             newest = self._history.newest
             for state in (*self._history.older, newest):
                 if state.revision == newest.revision:
-                    self._history.add(_with_merged(state, parts, doc_maps, merged, newest))
+                    self._history.add(with_merged(state, parts, doc_maps, merged, newest))
         return True
 
     @property
@@ -758,80 +699,6 @@ class Partition:
         write_entry(self.environment, generation.entry)
 
 
-def _with_merged(
-    state: Snapshot,
-    parts: Sequence[SegmentView],
-    doc_maps: Sequence[NDArray[np.int64]],
-    merged: Segment | None,
-    newest: Snapshot,
-) -> Snapshot:
-    """Return a state with a merged segment instead of the segments in its range of records.
-
-    An older state may have other segments there than the parts: a shorter open one, or none of the
-    newest. Then the merged one has documents that the state hides, with facet values that came
-    later; so from now on the state knows the values that the newest one knows.
-    """
-    low = parts[0].segment["docs.record"][0]
-    high = parts[-1].segment["docs.record"][-1]
-    maps = {part.segment.uid: one for part, one in zip(parts, doc_maps, strict=True)}
-    is_hidden = np.ones(0 if merged is None else merged.num_docs, np.bool_)
-    views: list[SegmentView] = []
-    position = None
-    for view in state.views:
-        records = view.segment["docs.record"]
-        if records[0] < low or records[-1] > high:
-            views.append(view)
-            continue
-        position = len(views) if position is None else position
-        if merged is not None:
-            ordinals = maps.get(view.segment.uid)
-            if ordinals is None:  # another one with documents of the parts
-                ordinals = np.searchsorted(merged["docs.record"], records)
-            if view.deleted is not None:
-                ordinals = np.delete(ordinals, view.deleted.to_array())
-            is_hidden[ordinals[ordinals >= 0]] = False
-    # Even if all of it is hidden: earlier states, in which it was alive, are restored from this.
-    if merged is not None and position is not None:
-        whole = SegmentView(merged)
-        hidden = np.flatnonzero(is_hidden)
-        views.insert(position, whole.without(hidden.tolist()) if len(hidden) else whole)
-    return state.with_views(tuple(views), newest.dictionary_lengths)
-
-
-def _revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
-    """Return the views with some of their deleted documents undeleted."""
-    result = []
-    for view in views:
-        if view.deleted is None:
-            result.append(view)
-            continue
-        ordinals = np.array(view.deleted.to_array(), np.int64)
-        gone = ordinals[~np.isin(view.segment["docs.record"][ordinals], records)]
-        whole = SegmentView(view.segment)
-        result.append(whole.without(gone.tolist()) if len(gone) else whole)
-    return result
-
-
-def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
-    """Return the views without the documents of some records; unknown records do not matter.
-
-    Cost: one binary search a record, and a copy of the tombstones of each view that loses some.
-    """
-    remaining = np.sort(records)
-    result = []
-    for view in views:
-        own = view.segment["docs.record"]
-        if len(own) == 0 or len(remaining) == 0:
-            result.append(view)
-            continue
-        low, high = np.searchsorted(remaining, [own[0], own[-1] + np.uint64(1)])
-        inside = remaining[low:high]
-        ordinals = np.searchsorted(own, inside)
-        found = ordinals[own[ordinals] == inside]
-        result.append(view.without(found.tolist()) if len(found) else view)
-    return result
-
-
 def make_batch(items: Sequence[tuple[int, int, bytes]]) -> StoredBatch:
     """Return a batch of (record, place, document)."""
     sizes = np.array([len(document) for _, _, document in items], np.int64)
@@ -861,34 +728,3 @@ def check_truth(environment: Environment, manifest: IndexManifest | None) -> Non
             f"{environment.last_txn_id()}, record {state.next_record}; expected at least "
             f"{manifest.txn_id} and {manifest.next_record}): restore both from one backup"
         )
-
-
-def manifest_entry(manifest: IndexManifest) -> IndexEntry:
-    """Return the configuration that a manifest's files were made with."""
-    return IndexEntry(manifest.number, manifest.name, manifest.revision, manifest.configuration)
-
-
-def read_entry(environment: Environment) -> IndexEntry:
-    """Return the configuration that LMDB has: what an index without manifest is built with.
-
-    Raises:
-        DamagedEnvironment: there is none.
-    """
-    with environment.read() as txn:
-        value = txn.get(SubDatabase.META, _CONFIGURATION_KEY)
-    if value is None:
-        raise DamagedEnvironment(
-            f"{environment.data_path} has no configuration: restore it from a backup, "
-            "or remove the index"
-        )
-    content = decode_value(0, value, "the configuration of an index")
-    return _decode_entry(content)
-
-
-def write_entry(environment: Environment, entry: IndexEntry) -> None:
-    """Store the configuration in LMDB too, in case the manifest gets damaged."""
-    environment.change(lambda txn: _put_entry(txn, entry))
-
-
-def _put_entry(txn: Transaction, entry: IndexEntry) -> None:
-    txn.put(SubDatabase.META, _CONFIGURATION_KEY, encode_value(0, msgspec.json.encode(entry)))

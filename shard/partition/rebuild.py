@@ -23,7 +23,9 @@ from pyroaring import BitMap64
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from shard.collect.facet_counts import facet_counter
-from shard.partition.partition import Generation, Partition, delete_records
+from shard.partition.changed_views import delete_records
+from shard.partition.generation import Generation
+from shard.partition.partition import Partition
 from shard.partition.writer import has_room
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.presence import presence_of

@@ -1,0 +1,88 @@
+"""Views of a snapshot, with documents deleted, revived, or moved into a merged segment.
+
+A segment never changes; each function returns new views over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shard.segment.segment import Segment
+from shard.segment.snapshot import SegmentView, Snapshot
+
+
+def with_merged(
+    state: Snapshot,
+    parts: Sequence[SegmentView],
+    doc_maps: Sequence[NDArray[np.int64]],
+    merged: Segment | None,
+    newest: Snapshot,
+) -> Snapshot:
+    """Return a state with a merged segment instead of the segments in its range of records.
+
+    An older state may have other segments there than the parts: a shorter open one, or none of the
+    newest. Then the merged one has documents that the state hides, with facet values that came
+    later; so from now on the state knows the values that the newest one knows.
+    """
+    low = parts[0].segment["docs.record"][0]
+    high = parts[-1].segment["docs.record"][-1]
+    maps = {part.segment.uid: one for part, one in zip(parts, doc_maps, strict=True)}
+    is_hidden = np.ones(0 if merged is None else merged.num_docs, np.bool_)
+    views: list[SegmentView] = []
+    position = None
+    for view in state.views:
+        records = view.segment["docs.record"]
+        if records[0] < low or records[-1] > high:
+            views.append(view)
+            continue
+        position = len(views) if position is None else position
+        if merged is not None:
+            ordinals = maps.get(view.segment.uid)
+            if ordinals is None:  # another one with documents of the parts
+                ordinals = np.searchsorted(merged["docs.record"], records)
+            if view.deleted is not None:
+                ordinals = np.delete(ordinals, view.deleted.to_array())
+            is_hidden[ordinals[ordinals >= 0]] = False
+    # Even if all of it is hidden: earlier states, in which it was alive, are restored from this.
+    if merged is not None and position is not None:
+        whole = SegmentView(merged)
+        hidden = np.flatnonzero(is_hidden)
+        views.insert(position, whole.without(hidden.tolist()) if len(hidden) else whole)
+    return state.with_views(tuple(views), newest.dictionary_lengths)
+
+
+def revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
+    """Return the views with some of their deleted documents undeleted."""
+    result = []
+    for view in views:
+        if view.deleted is None:
+            result.append(view)
+            continue
+        ordinals = np.array(view.deleted.to_array(), np.int64)
+        gone = ordinals[~np.isin(view.segment["docs.record"][ordinals], records)]
+        whole = SegmentView(view.segment)
+        result.append(whole.without(gone.tolist()) if len(gone) else whole)
+    return result
+
+
+def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
+    """Return the views without the documents of some records; unknown records do not matter.
+
+    Cost: one binary search a record, and a copy of the tombstones of each view that loses some.
+    """
+    remaining = np.sort(records)
+    result = []
+    for view in views:
+        own = view.segment["docs.record"]
+        if len(own) == 0 or len(remaining) == 0:
+            result.append(view)
+            continue
+        low, high = np.searchsorted(remaining, [own[0], own[-1] + np.uint64(1)])
+        inside = remaining[low:high]
+        ordinals = np.searchsorted(own, inside)
+        found = ordinals[own[ordinals] == inside]
+        result.append(view.without(found.tolist()) if len(found) else view)
+    return result

@@ -1,0 +1,53 @@
+"""The entry of an index: its number, name, revision and configuration, in LMDB and in the manifest.
+
+Both have it, so that an index can be rebuilt if its manifest is damaged.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from common.protocol.messages import IndexEntry
+from shard.storage.codecs import decode_value, encode_value
+from shard.storage.environment import (
+    DamagedEnvironment,
+    Environment,
+    SubDatabase,
+    Transaction,
+)
+from shard.storage.manifest import IndexManifest
+
+_CONFIGURATION_KEY = b"configuration"
+_decode_entry = msgspec.json.Decoder(IndexEntry).decode  # once: see manifest.py
+
+
+def manifest_entry(manifest: IndexManifest) -> IndexEntry:
+    """Return the configuration that a manifest's files were made with."""
+    return IndexEntry(manifest.number, manifest.name, manifest.revision, manifest.configuration)
+
+
+def read_entry(environment: Environment) -> IndexEntry:
+    """Return the configuration that LMDB has: what an index without manifest is built with.
+
+    Raises:
+        DamagedEnvironment: there is none.
+    """
+    with environment.read() as txn:
+        value = txn.get(SubDatabase.META, _CONFIGURATION_KEY)
+    if value is None:
+        raise DamagedEnvironment(
+            f"{environment.data_path} has no configuration: restore it from a backup, "
+            "or remove the index"
+        )
+    content = decode_value(0, value, "the configuration of an index")
+    return _decode_entry(content)
+
+
+def write_entry(environment: Environment, entry: IndexEntry) -> None:
+    """Store the configuration in LMDB too, in case the manifest gets damaged."""
+    environment.change(lambda txn: put_entry(txn, entry))
+
+
+def put_entry(txn: Transaction, entry: IndexEntry) -> None:
+    """Store the configuration as part of a transaction."""
+    txn.put(SubDatabase.META, _CONFIGURATION_KEY, encode_value(0, msgspec.json.encode(entry)))

@@ -1,0 +1,71 @@
+"""Generations: what a shard derives from one configuration of an index.
+
+A configuration that differs only in settings that act at query time shares its segments with the
+former one; another needs a rebuild (`shard.partition.rebuild`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from common.configuration import IndexConfiguration
+from common.configuration_parser import parse_stored
+from common.protocol.messages import IndexEntry
+from shard.segment.facet_dictionary import FacetDictionary
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.segment_builder import SegmentBuilder
+
+
+@dataclass(slots=True)
+class Generation:
+    """What a shard derives from one configuration of an index.
+
+    Attributes:
+        entry: number, name, revision and configuration as posted.
+        configuration: the same, parsed.
+        registry: paths of fields; shared by all generations of an index.
+        dictionaries: facet dictionaries by path.
+        builder: builds segments with them.
+    """
+
+    entry: IndexEntry
+    configuration: IndexConfiguration
+    registry: FieldRegistry
+    dictionaries: dict[str, FacetDictionary]
+    builder: SegmentBuilder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.builder = SegmentBuilder(self.configuration, self.registry, self.dictionaries)
+
+    @classmethod
+    def make(
+        cls,
+        entry: IndexEntry,
+        registry: FieldRegistry,
+        known: Mapping[str, FacetDictionary] | None = None,
+    ) -> Generation:
+        """Parse a configuration; dictionaries that are not known yet start empty."""
+        configuration = parse_stored(entry.configuration)
+        known = known or {}
+        dictionaries = {}
+        for path in configuration.facets:
+            dictionary = known.get(path)
+            dictionaries[path] = FacetDictionary() if dictionary is None else dictionary
+        return cls(entry, configuration, registry, dictionaries)
+
+    def needs_rebuild(self, other: IndexConfiguration) -> bool:
+        """Whether segments of this generation cannot serve another configuration."""
+        return structure_of(self.configuration) != structure_of(other)
+
+
+def structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
+    """Return the settings that shape segments; the others act at query time."""
+    searchable = configuration.searchable_fields
+    return (
+        tuple(configuration.facets),
+        None if searchable is None else frozenset(one.path for one in searchable),
+        frozenset(configuration.geo_fields),
+        frozenset(configuration.nested),
+    )
