@@ -18,7 +18,7 @@ from common.boosts import Boost
 from common.errors import InvalidRequest
 from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 12
+PROTOCOL_VERSION = 13
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""
@@ -620,10 +620,12 @@ class SearchResponse(Message, frozen=True, array_like=True):
     cube: CubeCounts | None = None
     terms: TermsResponse | None = None
     """The words of `SearchRequest.terms`, if given and the shard has searched."""
+    num_pinned: int = 0
+    """How many hits are pinned, apart or not."""
 
     @property
-    def num_pinned(self) -> int:
-        """How many pinned hits there are."""
+    def num_apart(self) -> int:
+        """How many pinned hits are not among the others."""
         return len(self.pin_numbers)
 
 

@@ -249,7 +249,7 @@ def lacks_hits(
     last_sent = [
         Hit(shard, answer, num_sent - 1)
         for shard, answer in answers
-        if (num_sent := len(answer.places) >> 3) < answer.total - answer.num_pinned
+        if (num_sent := len(answer.places) >> 3) < answer.total - answer.num_apart
         and last_ranks.get(shard, num_sent) >= num_sent - 1
     ]
     if not last_sent or limit == 0:

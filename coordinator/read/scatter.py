@@ -257,7 +257,7 @@ def _range_requests(parameters: SearchParameters) -> tuple[RangeRequest, ...]:
 async def _num_distinct(distinct: Distinct, answers: Answers) -> int:
     """Return the number of hits over all shards that are left of a search by distinct values."""
     parts = [answer.distinct for _, answer in answers if answer.distinct is not None]
-    num_pinned = sum([answer.num_pinned for _, answer in answers])
+    num_apart = sum([answer.num_apart for _, answer in answers])
     if sum([len(part.counts) for part in parts]) <= VALUES_FAST_MAX:
-        return num_pinned + num_distinct(parts, distinct.limit)
-    return num_pinned + await asyncio.to_thread(num_distinct, parts, distinct.limit)
+        return num_apart + num_distinct(parts, distinct.limit)
+    return num_apart + await asyncio.to_thread(num_distinct, parts, distinct.limit)

@@ -97,6 +97,8 @@ class _Matched(NamedTuple):
     """By facet: the documents that pass everything but the facet's own clauses."""
     pinned: list[_Pinned]
     """The pinned hits, if the request wants them apart."""
+    num_pinned: int
+    """How many there are, apart or not."""
 
     def for_counting(self, field: str, leaves_out_own: bool) -> list[Matches]:
         """Return the matches that a facet, or range, counts within."""
@@ -187,6 +189,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         if request.cube is None
         else count_cube(snapshot, request.cube, found.for_counting),
         terms=None if request.terms is None else near_terms(snapshot, request.terms),
+        num_pinned=found.num_pinned,
     )
 
 
@@ -244,6 +247,7 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> _Matched:
     ranked: list[Matches] = []
     without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
     pinned: list[_Pinned] = []
+    num_pinned = 0
     for ordinal, view in enumerate(snapshot.views):
         check_call()
         pins = NO_PINNED if not request.pins else find_pinned(snapshot, view, request.pins)
@@ -253,6 +257,7 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> _Matched:
             matches, best, others, pins = _match_query(
                 snapshot, view, request, prepared, plan, pins
             )
+        num_pinned += len(pins.docs)
         if len(pins.docs) and request.has_pins_apart:
             pinned.append(_Pinned(ordinal, pins, scores_of(best, pins.docs)))
             best = without_docs(best, pins.docs)
@@ -260,7 +265,7 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> _Matched:
         ranked.append(best)
         for facet, part in others.items():
             without[facet].append(part)
-    return _Matched(hits, ranked, without, pinned)
+    return _Matched(hits, ranked, without, pinned, num_pinned)
 
 
 _MatchedView: TypeAlias = tuple[Matches, Matches, dict[str, Matches], PinnedDocs]

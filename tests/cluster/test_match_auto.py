@@ -51,6 +51,23 @@ def test_the_first_mode_with_hits_is_taken(
     assert facet["data"]["buckets"] == buckets
 
 
+@pytest.mark.parametrize("how", [{"per_page": 0}, {"sort": "name"}, {"distinct": "kind"}, {}])
+def test_pinned_items_do_not_decide_the_mode(shop: Index, how: dict[str, Any]) -> None:
+    """However the hits are ordered and whether any are shown."""
+    rules = [{"pin": [4]}]
+    answer = shop.search(query="red chair", rules=rules, **how)
+
+    assert (answer["meta"]["match"], answer["data"]["aggregations"]["kind"]["buckets"]) == (
+        "last",
+        [
+            {"key": "furniture", "doc_count": 2, "selected": False},
+            {"key": "light", "doc_count": 1, "selected": False},
+        ],
+    )
+    facet = shop.post("facet", {"name": "kind", "search_query": "red chair", "rules": rules}).json
+    assert facet["data"]["buckets"] == answer["data"]["aggregations"]["kind"]["buckets"]
+
+
 def test_cursors_stay_with_the_mode(shop: Index) -> None:
     found: list[int] = []
     cursor: str | None = "*"
