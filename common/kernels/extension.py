@@ -97,9 +97,20 @@ def _build(path: Path) -> bool:
     return ended.returncode == 0 and sources.is_current(path)
 
 
+def loaded() -> ModuleType:
+    """Return the extension whose kernels this process uses; there must be one."""
+    path = chosen()
+    assert path is not None
+    return sys.modules[_name(path)]
+
+
+def _name(path: Path) -> str:
+    return f"common.kernels.{path.name.partition('.')[0]}"
+
+
 def _import(path: Path) -> ModuleType:
     """Return the extension as a module."""
-    name = f"common.kernels.{path.name.partition('.')[0]}"
+    name = _name(path)
     if name in sys.modules:
         return sys.modules[name]
     loader = importlib.machinery.ExtensionFileLoader(name, str(path))

@@ -34,6 +34,11 @@ def kernel_files() -> Iterator[Path]:
                 yield path
 
 
+def native_files() -> Iterator[Path]:
+    """Yield the files of C beside the kernels."""
+    yield from sorted((ROOT / "common" / "kernels" / "build").glob("*.c"))
+
+
 def module_name(path: Path) -> str:
     """Return the name under which a file is imported."""
     parts = path.relative_to(ROOT).with_suffix("").parts
@@ -67,7 +72,7 @@ def is_current(extension: Path) -> bool:
         return False
     try:
         return all(digest(ROOT / name) == known for name, known in table.items()) and all(
-            str(path.relative_to(ROOT)) in table for path in kernel_files()
+            str(path.relative_to(ROOT)) in table for path in (*kernel_files(), *native_files())
         )
     except OSError:  # a file has gone
         return False

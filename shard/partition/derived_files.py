@@ -102,9 +102,10 @@ class DerivedFiles:
         _log.warning("manifest is damaged, building the index again", reason=reason)
         return None
 
-    def load(self, manifest: IndexManifest | None) -> Loaded:
+    def load(self, manifest: IndexManifest | None, *, on_first_touch: bool = False) -> Loaded:
         """Open the files that a manifest names; set damaged ones aside.
 
+        Large segments are verified when they are touched, if `on_first_touch`; see `Segment.open`.
         A dictionary gets a new epoch: the documents after the last manifest are indexed again and
         may number new values in another order than the process that ended.
         """
@@ -124,7 +125,7 @@ class DerivedFiles:
             loaded.dictionaries[path] = restored
             self._pieces[path] = entry
             self._epochs[path] = restored.epoch
-        opened = [self._open(entry) for entry in manifest.segments]
+        opened = [self._open(entry, on_first_touch=on_first_touch) for entry in manifest.segments]
         loaded.segments = [segment for segment in opened if segment is not None]
         return loaded
 
@@ -150,10 +151,10 @@ class DerivedFiles:
                 numbers.append(int(number) + 1)
         return max(numbers)
 
-    def _open(self, entry: SegmentEntry) -> Segment | None:
+    def _open(self, entry: SegmentEntry, *, on_first_touch: bool = False) -> Segment | None:
         path = self.folder / entry.file
         try:
-            segment = Segment.open(path)
+            segment = Segment.open(path, on_first_touch=on_first_touch)
             if segment.checksum != entry.checksum:
                 raise DamagedSegment(f"{entry.file}: not the file that the manifest names")
         except DamagedSegment as error:

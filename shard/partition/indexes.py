@@ -306,7 +306,13 @@ class Indexes:
             await self._wait_for_closing()
             await self._wait_released(number)
             partition = await self._in_thread(
-                lambda: Partition.open(self._path(number), number, self._settings, opening=opening)
+                lambda: Partition.open(
+                    self._path(number),
+                    number,
+                    self._settings,
+                    on_first_touch=True,
+                    opening=opening,
+                )
             )
         except Exception as error:
             if opening is not self.opening and not isinstance(error, StorageFailure):
@@ -319,7 +325,10 @@ class Indexes:
             raise
         self._resting.pop(number, None)
         self._take_up(partition)
-        self._read_ahead.add(partition.environment.data_path, partition.environment.file_bytes())
+        for view in partition.newest.views:
+            if not view.segment.is_verified:
+                self._read_ahead.verify(view.segment.verify_all)
+        self._read_ahead.read(partition.environment.data_path, partition.environment.file_bytes())
         opening.add_open()
 
     async def _wait_for_closing(self) -> None:

@@ -13,8 +13,9 @@ publish under a lock that no other class sees and that is held for a few microse
 newest snapshot, derive the next one, put it into the history (one attribute assignment). Documents
 are addressed by record between threads, because a merge changes every other address.
 
-Opening trusts nothing derived: segments are verified, and whatever LMDB has that no intact segment
-covers is indexed: the records after the last manifest, and the gap that a damaged file leaves.
+Opening trusts nothing derived: segments are verified (large ones when they are touched), and
+whatever LMDB has that no intact segment covers is indexed: the records after the last manifest, and
+the gap that a damaged file leaves.
 
     LMDB records   0 ........ 400 ........ 900 ........ 1000
     segments       [0 – 400)  (damaged)    [900 – 960)
@@ -155,6 +156,7 @@ class Partition:
         settings: ShardSettings,
         *,
         is_rebuild: bool = False,
+        on_first_touch: bool = False,
         opening: Opening | None = None,
     ) -> Partition:
         """Open an index: check the truth, map what is intact, index the rest.
@@ -164,6 +166,8 @@ class Partition:
             number: of the index.
             settings: of the shard.
             is_rebuild: believe no derived file, index everything.
+            on_first_touch: verify large segments when they are touched, or by their
+                `verify_all`; a damaged one then ends the process, and the next open finds it gone.
             opening: counts the progress.
 
         Raises:
@@ -184,7 +188,9 @@ class Partition:
             check_truth(environment, manifest)
             entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
             partition = cls(number, folder, settings, environment, derived, entry)
-            partition._open_derived(None if is_rebuild else manifest, opening or Opening())
+            partition._open_derived(
+                None if is_rebuild else manifest, opening or Opening(), on_first_touch
+            )
         except InternalError as error:
             environment.close()
             raise DamagedEnvironment(f"{environment.data_path}: {error.message}") from error
@@ -193,12 +199,14 @@ class Partition:
             raise
         return partition
 
-    def _open_derived(self, manifest: IndexManifest | None, opening: Opening) -> None:
+    def _open_derived(
+        self, manifest: IndexManifest | None, opening: Opening, on_first_touch: bool
+    ) -> None:
         with self.environment.read() as txn:
             self._state = read_state(txn)
             self._uncompacted = read_groups(txn)
             compacted = read_tombstones(txn)
-        loaded = self.derived.load(manifest)
+        loaded = self.derived.load(manifest, on_first_touch=on_first_touch)
         registry = FieldRegistry.from_list(loaded.fields)
         self._generation = Generation.make(self._generation.entry, registry, loaded.dictionaries)
         self._damaged = set() if manifest is None else set(manifest.damaged)

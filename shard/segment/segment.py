@@ -22,27 +22,34 @@ A segment lives in memory only (a batch that was just written) or in a file. The
     8       4     format version            (little-endian, as all numbers that follow)
     12      4     directory size
     16      8     file size
-    24      8     xxh3_64 of bytes [32, file size) and then [0, 24)
-    32      32    zero
+    24      8     xxh64 of the checksums of blocks and then of bytes [0, 24) and [32, 64)
+    32      8     where the checksums of blocks begin
+    40      24    zero
     64            directory: JSON {"num_docs", "meta", "arrays": [[name, dtype, shape, offset]]},
                   then blanks
     ...           arrays, each at a multiple of 64 bytes, zeros between them
+    ...           checksums of blocks: xxh64 of each 256 KiB before, without the 64 bytes of the
+                  header
+
+(In version 7, which is still read, offset 24 has xxh3_64 of bytes [32, file size) and [0, 24), and
+no checksums follow.)
 
 Why JSON for the directory: it is read once per open, is at most some kilobytes, and a human can
 read it with `head`. Why 64: a cache line, and the widest vector register.
 
 The file is derived from the documents in LMDB. It is written under a temporary name, synced and
 renamed, so under its final name it is whole, unless the disk or a power loss damaged it: the
-checksum detects that. Opening verifies it by reading the file (never through the mapping: a
-truncated file raises SIGBUS there) and only then maps it. The mapping is private and copy-on-write,
-so its arrays have the same (writable) type as arrays in memory, which the kernels need; no code
-writes to them.
+checksums detect that. Opening verifies it by reading the file (never through the mapping: a
+truncated file raises SIGBUS there) and only then maps it; a large file may be mapped at once, and
+each block verified when it is first touched (`first_touch.py`). The mapping is private and
+copy-on-write, so its arrays have the same (writable) type as arrays in memory, which the kernels
+need; no code writes to them.
 
-Costs: open = one sequential read of the file at 3-8 GB/s plus one `numpy.frombuffer` an array
-(1 µs); access = none; memory = pages that were touched.
+Costs: open = one sequential read of the file at 3-8 GB/s, or of the checksums of blocks (32 bytes a
+MiB), plus one `numpy.frombuffer` an array (1 µs); access = none; memory = pages that were touched.
 
 Worked example: 2 documents, arrays docs.record = [7, 9] and ids.hash = [1, 2]: directory of about
-150 bytes at 64, docs.record at 256, ids.hash at 320, file size 336.
+150 bytes at 64, docs.record at 256, ids.hash at 320, one checksum at 336, file size 344.
 """
 
 from __future__ import annotations
@@ -51,6 +58,7 @@ import itertools
 import math
 import mmap
 import os
+import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
@@ -61,14 +69,22 @@ import xxhash
 from numpy.typing import NDArray
 
 from common.file_io import CALL_BYTES, read_all, write_all
+from shard.segment.first_touch import FirstTouch, watch
 
 Array: TypeAlias = NDArray[Any]
 G = TypeVar("G", bound=NamedTuple)
 
 MAGIC = b"FACETSEG"
-SEGMENT_VERSION = 7
+SEGMENT_VERSION = 8
+_VERSION_WITHOUT_BLOCKS = 7
 ALIGNMENT = 64
 HEADER_BYTES = 64
+BLOCK_BYTES = 256 << 10
+"""What has a checksum of its own: a search that touches it first waits for it to be read."""
+FIRST_TOUCH_BYTES_MIN = 4 << 20
+"""Smaller files are verified when they are opened: that takes a millisecond, or ten of the disk."""
+EXIT_DAMAGED = 71
+"""Status of a process that met a damaged block of a file that it had mapped."""
 SYNC_BYTES = 8 << 20
 """Bytes between two syncs: a commit waits for whatever the disk was given before it."""
 
@@ -105,6 +121,7 @@ class Segment:
     __slots__ = (
         "__weakref__",  # so that caches can drop what is derived from a segment that is gone
         "_arrays",
+        "_first_touch",
         "_mapping",
         "caches",
         "checksum",
@@ -124,9 +141,11 @@ class Segment:
         path: Path | None = None,
         checksum: str = "",
         mapping: mmap.mmap | None = None,
+        first_touch: FirstTouch | None = None,
     ) -> None:
         self._arrays = dict(arrays)
         self._mapping = mapping
+        self._first_touch = first_touch
         self.num_docs = num_docs
         self.meta = dict(meta or {})
         self.path = path
@@ -157,8 +176,21 @@ class Segment:
         if self._mapping is not None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
 
+    @property
+    def is_verified(self) -> bool:
+        """Whether no block waits to be verified, as far as is known without asking each."""
+        return self._first_touch is None or self._first_touch.is_done
+
+    def verify_all(self, is_stopping: threading.Event | None = None) -> None:
+        """Verify the blocks that no thread has touched yet, if it was opened unread.
+
+        A damaged one ends the process. Once `is_stopping` is set it returns early.
+        """
+        if self._first_touch is not None:
+            self._first_touch.verify_all(is_stopping)
+
     def apart(self) -> Segment:
-        """Return the segment as mapped a second time, for one pass from beginning to end.
+        """Return the segment, verified, as mapped a second time, for one pass from end to end.
 
         The kernel reads ahead, and does not count what this mapping reads as used, so it rather
         keeps the pages that searches use. A segment in memory, or whose file is gone, is
@@ -166,6 +198,7 @@ class Segment:
         """
         if self.path is None:
             return self
+        self.verify_all()
         try:
             mapping = _map(self.path)
         except FileNotFoundError:
@@ -186,16 +219,37 @@ class Segment:
             writer.finish(self.num_docs, self.meta)
 
     @classmethod
-    def open(cls, path: Path) -> Segment:
+    def open(cls, path: Path, *, on_first_touch: bool = False) -> Segment:
         """Verify a segment file and map it.
 
+        Args:
+            path: of the file.
+            on_first_touch: let the blocks of a large file be verified when they are touched, where
+                that is possible; a damaged one then ends the process (`first_touch.py`).
+
         Raises:
-            DamagedSegment: the file is truncated, changed, of another version, or missing.
+            DamagedSegment: the file is truncated, changed, of another version, or missing; as far
+                as it was verified.
         """
         try:
             with path.open("rb", buffering=0) as file:
-                _verify(file.fileno(), path)
-            return cls.map(path)
+                blocks = _read_head(file.fileno(), path)
+                if blocks is None or not on_first_touch or blocks.end < FIRST_TOUCH_BYTES_MIN:
+                    _verify(file.fileno(), path, blocks)
+                    return cls.map(path)
+                mapping = _map(path)
+                first_touch = watch(
+                    mapping,
+                    path,
+                    blocks.checksums.tobytes(),
+                    first=HEADER_BYTES,
+                    end=blocks.end,
+                    block_bytes=BLOCK_BYTES,
+                    exit_status=EXIT_DAMAGED,
+                )
+                if first_touch is None:
+                    _verify(file.fileno(), path, blocks)
+                return cls._from_buffer(mapping, path, first_touch)
         except OSError as error:
             raise DamagedSegment(f"{path.name}: {error.strerror}") from error
 
@@ -209,7 +263,9 @@ class Segment:
         return cls._from_buffer(_map(path), path)
 
     @classmethod
-    def _from_buffer(cls, mapping: mmap.mmap, path: Path) -> Segment:
+    def _from_buffer(
+        cls, mapping: mmap.mmap, path: Path, first_touch: FirstTouch | None = None
+    ) -> Segment:
         directory_size = int.from_bytes(mapping[12:16], "little")
         directory = orjson.loads(mapping[HEADER_BYTES : HEADER_BYTES + directory_size])
         arrays = {}
@@ -224,6 +280,7 @@ class Segment:
             path=path,
             checksum=mapping[24:32].hex(),
             mapping=mapping,
+            first_touch=first_touch,
         )
 
 
@@ -240,7 +297,7 @@ def verify_segment(path: Path) -> None:
     """
     try:
         with path.open("rb", buffering=0) as file:
-            _verify(file.fileno(), path)
+            _verify(file.fileno(), path, _read_head(file.fileno(), path))
     except OSError as error:
         raise DamagedSegment(f"{path.name}: {error.strerror}") from error
 
@@ -301,16 +358,21 @@ class SegmentWriter:
         assert len(directory) <= self._directory_bytes, "arrays that were not announced"
         os.lseek(self._file, HEADER_BYTES, os.SEEK_SET)
         write_all(self._file, memoryview(directory.ljust(self._directory_bytes)))
-        header = b"".join(
+        end = self._end
+        checksums = np.array(list(_block_checksums(self._file, end)), "<u8").tobytes()
+        os.lseek(self._file, end, os.SEEK_SET)
+        write_all(self._file, memoryview(checksums))
+        start = b"".join(
             (
                 MAGIC,
                 SEGMENT_VERSION.to_bytes(4, "little"),
                 self._directory_bytes.to_bytes(4, "little"),
-                self._end.to_bytes(8, "little"),
+                (end + len(checksums)).to_bytes(8, "little"),
             )
         )
-        checksum = _checksum(self._file, self._end, header)
-        os.pwrite(self._file, header + checksum.to_bytes(8, "little"), 0)
+        rest = end.to_bytes(8, "little").ljust(HEADER_BYTES - 32, b"\0")
+        checksum = xxhash.xxh64_intdigest(checksums + start + rest)
+        os.pwrite(self._file, start + checksum.to_bytes(8, "little") + rest, 0)
         os.fsync(self._file)
         self._temporary.rename(self._path)
 
@@ -334,22 +396,17 @@ def _entry_bytes(name: str) -> int:
     return len(name.encode()) + _ENTRY_BYTES_MAX
 
 
-def _checksum(file: int, size: int, header: bytes) -> int:
-    """Return the checksum of a file with a header; see the module's drawing."""
-    checksum = xxhash.xxh3_64()
-    buffer = memoryview(bytearray(min(CALL_BYTES, size)))
-    offset = 32
-    while offset < size:
-        piece = buffer[: min(CALL_BYTES, size - offset)]
-        read_all(file, piece, offset)
-        checksum.update(piece)
-        offset += len(piece)
-    checksum.update(header)
-    return checksum.intdigest()
+class _Blocks(NamedTuple):
+    """The checksums of a file's blocks, themselves verified."""
+
+    checksums: Array
+    end: int
 
 
-def _verify(file: int, path: Path) -> None:
-    """Compare magic, version, size and checksum.
+def _read_head(file: int, path: Path) -> _Blocks | None:
+    """Verify magic, version, size and the checksums of blocks, and return these.
+
+    None for a version that has one checksum of all.
 
     Raises:
         DamagedSegment: one of them differs.
@@ -358,10 +415,72 @@ def _verify(file: int, path: Path) -> None:
     if len(header) < HEADER_BYTES or header[:8] != MAGIC:
         raise DamagedSegment(f"{path.name}: not a segment file")
     version = int.from_bytes(header[8:12], "little")
-    if version != SEGMENT_VERSION:
+    if version not in (SEGMENT_VERSION, _VERSION_WITHOUT_BLOCKS):
         raise DamagedSegment(f"{path.name}: format version {version}, not {SEGMENT_VERSION}")
     size = int.from_bytes(header[16:24], "little")
     if os.fstat(file).st_size != size:
         raise DamagedSegment(f"{path.name}: {os.fstat(file).st_size} bytes instead of {size}")
-    if _checksum(file, size, header[:24]) != int.from_bytes(header[24:32], "little"):
+    if version == _VERSION_WITHOUT_BLOCKS:
+        return None
+    end = int.from_bytes(header[32:40], "little")
+    num_bytes = 8 * -(-end // BLOCK_BYTES)
+    if end + num_bytes != size:
+        raise DamagedSegment(f"{path.name}: {num_bytes} bytes of checksums cannot be at {end}")
+    checksums = bytearray(num_bytes)
+    read_all(file, memoryview(checksums), end)
+    checksum = int.from_bytes(header[24:32], "little")
+    if xxhash.xxh64_intdigest(checksums + header[:24] + header[32:]) != checksum:
         raise DamagedSegment(f"{path.name}: checksum differs")
+    return _Blocks(np.frombuffer(checksums, "<u8"), end)
+
+
+def _verify(file: int, path: Path, blocks: _Blocks | None) -> None:
+    """Read all and compare checksums.
+
+    Raises:
+        DamagedSegment: one of them differs.
+    """
+    if blocks is None:
+        is_sound = _checksum_without_blocks(file) == os.pread(file, 8, 24)
+    else:
+        is_sound = all(
+            found == expected
+            for found, expected in zip(
+                _block_checksums(file, blocks.end), blocks.checksums.tolist(), strict=True
+            )
+        )
+    if not is_sound:
+        raise DamagedSegment(f"{path.name}: checksum differs")
+
+
+def _block_checksums(file: int, end: int) -> Iterator[int]:
+    """Yield the checksums of the blocks before `end`; see the module's drawing."""
+    pieces = _read_pieces(file, HEADER_BYTES, end)
+    for _, block in itertools.groupby(pieces, lambda piece: piece[0] // BLOCK_BYTES):
+        checksum = xxhash.xxh64()
+        for _, piece in block:
+            checksum.update(piece)
+        yield checksum.intdigest()
+
+
+def _checksum_without_blocks(file: int) -> bytes:
+    """Return what a file of the former version must have as its checksum."""
+    checksum = xxhash.xxh3_64()
+    for _, piece in _read_pieces(file, 32, os.fstat(file).st_size):
+        checksum.update(piece)
+    checksum.update(os.pread(file, 24, 0))
+    return checksum.intdigest().to_bytes(8, "little")
+
+
+def _read_pieces(file: int, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
+    """Yield the offset and bytes of pieces of a file, none of which spans two blocks.
+
+    The bytes are valid until the next ones are asked for.
+    """
+    buffer = memoryview(bytearray(CALL_BYTES))
+    while start < end:
+        next_block = (start // BLOCK_BYTES + 1) * BLOCK_BYTES
+        piece = buffer[: min(CALL_BYTES, next_block - start, end - start)]
+        read_all(file, piece, start)
+        yield start, piece
+        start += len(piece)

@@ -1,13 +1,15 @@
-"""After a start: read stored items into the page cache before searches ask for them.
+"""After a start: verify segments and read stored items into the page cache, before they are needed.
 
-Opening an index reads its segments, to verify them; its data.mdb is only mapped. So each hit of the
-first searches waits for the disk, ten times for a page of ten, one after the other: 10-60 ms where
-the same search takes one later. A thread of the lowest priority reads the file once from its
-beginning to its end, by short calls, so that searches pass.
+Opening an index maps its large segments, whose blocks are verified when they are first touched, and
+its data.mdb. So the first searches wait for the disk: for whole blocks, and for each hit, ten times
+for a page of ten, one after the other: 10-60 ms where the same search takes one later. A thread of
+the lowest priority reads the files once from their beginning to their end, by short calls, so that
+searches pass.
 
-It reads no more than a share of the memory that is free or holds other cached pages, since pages
-that do not stay would only evict needed ones. The limit of a control group counts: a container
-has no more than that, whatever the host has.
+Segments are read as a whole, because damage shall be found soon. Of data.mdb it reads no more than
+a share of the memory that is free or holds other cached pages, since pages that do not stay would
+only evict needed ones. The limit of a control group counts: a container has no more than that,
+whatever the host has.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import contextlib
 import queue
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +35,7 @@ _GROUPS: Final = Path("/sys/fs/cgroup")
 
 
 class ReadAhead:
-    """The thread; `add` files, `stop` it.
+    """The thread; tell it what to `verify` and to `read`, `stop` it.
 
     Args:
         num_shards: that share the memory.
@@ -40,39 +43,51 @@ class ReadAhead:
 
     def __init__(self, num_shards: int) -> None:
         self._num_shards = num_shards
-        self._paths: queue.SimpleQueue[Path | None] = queue.SimpleQueue()
+        self._steps: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._is_stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def add(self, path: Path, size: int) -> None:
-        """Read a file as soon as those before are read.
+    def verify(self, verify_all: Callable[[threading.Event], None]) -> None:
+        """Verify something before what is added later.
+
+        Args:
+            verify_all: does it; returns early once the event is set.
+        """
+        self._add(lambda: verify_all(self._is_stopping))
+
+    def read(self, path: Path, size: int) -> None:
+        """Read a file as soon as what was added before is done.
 
         Args:
             path: of the file.
             size: bytes of it that are in use.
         """
-        if size < FILE_BYTES_MIN:
-            return
+        if size >= FILE_BYTES_MIN:
+            self._add(lambda: self._read(path))
+
+    def _add(self, step: Callable[[], None]) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="read-ahead", daemon=True)
             self._thread.start()
-        self._paths.put(path)
+        self._steps.put(step)
 
     def stop(self) -> None:
         """End after the call in progress."""
         self._is_stopping.set()
         if self._thread is not None:
-            self._paths.put(None)
+            self._steps.put(None)
             self._thread.join()
 
     def _run(self) -> None:
         run_in_background()
-        while (path := self._paths.get()) is not None and not self._is_stopping.is_set():
-            with contextlib.suppress(OSError):  # dropped meanwhile, or the device failed: no matter
-                read_once(path, self._bytes_max(), self._is_stopping)
+        while (step := self._steps.get()) is not None and not self._is_stopping.is_set():
+            step()
+            del step  # what it holds may be closed
 
-    def _bytes_max(self) -> int:
-        return available_bytes() // (MEMORY_SHARE * self._num_shards)
+    def _read(self, path: Path) -> None:
+        bytes_max = available_bytes() // (MEMORY_SHARE * self._num_shards)
+        with contextlib.suppress(OSError):  # dropped meanwhile, or the device failed: no matter
+            read_once(path, bytes_max, self._is_stopping)
 
 
 def read_once(path: Path, bytes_max: int, is_stopping: threading.Event) -> int:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from common.kernels.decorator import needs_numba
+from shard.segment.segment import BLOCK_BYTES, FIRST_TOUCH_BYTES_MIN
 from shard.storage.environment import Environment, SubDatabase
 from tests.faults.workload import CONFIGURATION
 from tests.service import Client, Service
@@ -61,6 +63,49 @@ def test_a_damaged_segment_is_built_again_from_the_items(tmp_path: Path, damage:
         client = service.client()
         check_all(client)
         client.close()
+
+
+@pytest.mark.skipif(needs_numba, reason="numba does without the extension")
+@pytest.mark.timeout(180)
+def test_damage_in_a_segment_that_is_verified_while_it_serves_is_never_served(
+    tmp_path: Path,
+) -> None:
+    num_items = 30_000
+
+    def text(n: int) -> str:
+        return " ".join(str(n * k % 9973) for k in range(1, 90))
+
+    service = Service(tmp_path / "data", 1)
+    with service:
+        client = service.client()
+        assert client.post("/d/configuration", CONFIGURATION).status == 200
+        for begin in range(0, num_items, 5_000):
+            items = [
+                {"id": n, "colour": "red", "name": text(n)} for n in range(begin, begin + 5_000)
+            ]
+            assert client.post("/d/items", items).status == 200
+        client.close()
+        assert service.terminate() == 0
+        path = max(segment_files(service.data), key=lambda one: one.stat().st_size)
+        assert path.stat().st_size > FIRST_TOUCH_BYTES_MIN
+        content = bytearray(path.read_bytes())
+        for block in range(2, len(content) // BLOCK_BYTES):
+            content[block * BLOCK_BYTES + 100] ^= 16
+        path.write_bytes(content)
+        expected = sum("4711" in text(n).split() for n in range(num_items))
+        service.start()
+        with closing(service.client()) as client:
+
+            def is_built_again() -> bool:
+                answer = client.post(
+                    "/d/search", {"query": "4711", "typo": 0, "prefix": "none", "per_page": 1}
+                )
+                if answer.status == 200:
+                    assert answer.json["pagination"]["total"] == expected
+                return answer.status == 200 and "items indexed at open" in service.log()
+
+            wait_until(is_built_again, 120, ignoring=(OSError,))
+        assert "checksum differs" in service.log()
 
 
 @pytest.mark.timeout(180)

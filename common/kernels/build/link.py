@@ -1,4 +1,4 @@
-"""The system's C compiler as linker: object files and `extension.c` become the extension module.
+"""The system's C compiler as linker: object files and files of C become the extension module.
 
 Where the machine has no compiler, PyPI's ziglang brings one.
 """
@@ -113,6 +113,7 @@ def link(
         module=extension.name.partition(".")[0],
     )
     table = "\n".join(_table(plan, folder, levels))
+    first_touch = (_HERE / "first_touch.h").read_text()
     work = folder / f"link-{os.getpid()}"
     work.mkdir()
     try:
@@ -120,7 +121,8 @@ def link(
         (work / "table.c").write_text('#include "table.h"\n' + table)
         (work / "sources.c").write_text(_sources(plan))
         parts = [
-            _object(folder, work, _HERE / "extension.c", header),
+            _object(folder, work, _HERE / "extension.c", header + first_touch),
+            _object(folder, work, _HERE / "first_touch.c", first_touch),
             _object(folder, work, work / "table.c", header + table),
             _memory_management(folder),
             *objects,
@@ -175,7 +177,8 @@ def _quote(text: str) -> str:
 
 def _sources(plan: Plan) -> str:
     """Return the table of the files that the kernels come from; see `common.kernels.sources`."""
-    table = {os.path.relpath(path, sources.ROOT): sources.digest(path) for path in plan.files}
+    files = (*plan.files, *sources.native_files())
+    table = {os.path.relpath(path, sources.ROOT): sources.digest(path) for path in files}
     text = sources.MARK.decode() + json.dumps(table)
     return f'__attribute__((visibility("hidden"))) const char sources[] = {_quote(text)};\n'
 
@@ -186,7 +189,8 @@ def _object(folder: Path, work: Path, source: Path, includes: str) -> Path:
     made = folder / f"{key_of(tools_key(), source.read_bytes(), includes)}.o"
     if not made.exists():
         flags = ["-O2", "-fPIC", "-fvisibility=hidden", "-Wall"]
-        found = [f"-I{one}" for one in (work, python, np.get_include(), *_numba_folders())]
+        folders = (work, _HERE, python, np.get_include(), *_numba_folders())
+        found = [f"-I{one}" for one in folders]
         temporary = work / "part.o"
         _run([*find_compiler(), *flags, *found, "-c", str(source), "-o", str(temporary)])
         temporary.rename(made)

@@ -523,6 +523,13 @@ def test_changed_and_added_kernels_make_an_extension_stale(
     (folder / "groups.py").unlink()
     (folder / "kernels.py").write_text("\n@kernel\n\n")
     assert not sources.is_current(extension)
+    (folder / "kernels.py").write_text("\n@kernel\n")
+    assert sources.is_current(extension)
+    build = tmp_path / "common" / "kernels" / "build"
+    build.mkdir(parents=True)
+    (build / "extension.c").write_text("")
+    assert not sources.is_current(extension)
+    (build / "extension.c").unlink()
     (folder / "kernels.py").unlink()
     assert not sources.is_current(extension)
 

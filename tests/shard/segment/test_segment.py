@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,6 +136,32 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("segment") / "1.segment"
     _segment().write(path)
     return path.read_bytes()
+
+
+def write_without_blocks(path: Path) -> None:
+    """Turn a file into one of version 7."""
+    content = bytearray(path.read_bytes())
+    del content[int.from_bytes(content[32:40], "little") :]
+    content[8:12] = (7).to_bytes(4, "little")
+    content[16:24] = len(content).to_bytes(8, "little")
+    content[24:64] = bytes(40)
+    checksum = xxhash.xxh3_64_intdigest(content[32:] + content[:24])
+    content[24:32] = checksum.to_bytes(8, "little")
+    path.write_bytes(content)
+
+
+def test_a_file_of_the_former_version_opens_and_its_damage_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "1.segment"
+    _segment().write(path)
+    write_without_blocks(path)
+    opened = Segment.open(path, on_first_touch=True)
+    assert opened.is_verified
+    assert list(opened["docs.record"]) == [7, 9]
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedSegment, match="checksum differs"):
+        Segment.open(path)
 
 
 @given(st.data())

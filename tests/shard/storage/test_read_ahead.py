@@ -73,10 +73,25 @@ def test_files_are_read_one_after_the_other_and_small_ones_never(
     monkeypatch.setattr(read_ahead, "available_bytes", lambda: 8 << 20)
     ahead = ReadAhead(2)
     for name, size in (("a", FILE_BYTES_MIN), ("b", 7), ("gone", 1 << 30), ("c", 1 << 30)):
-        ahead.add(tmp_path / name, size)
+        ahead.read(tmp_path / name, size)
     wait_until(lambda: len(read) == 3)
     ahead.stop()
     assert read == [(tmp_path / name, 2 << 20) for name in ("a", "gone", "c")]
+
+
+def test_what_is_to_be_verified_is_so_before_files_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(
+        read_ahead, "read_once", lambda path, _, is_stopping: done.append(path.name)
+    )
+    ahead = ReadAhead(1)
+    ahead.verify(lambda is_stopping: done.append("verified"))
+    ahead.read(tmp_path / "read", FILE_BYTES_MIN)
+    wait_until(lambda: len(done) == 2)
+    ahead.stop()
+    assert done == ["verified", "read"]
 
 
 def test_it_stops_without_having_begun() -> None:

@@ -1,0 +1,102 @@
+"""Mapped files whose blocks are verified when they are first touched.
+
+A start need not read gigabytes before it serves, and still no damaged byte is used: the mapping is
+inaccessible at first, and the thread that first touches a block, in whatever code, verifies it on
+the way (`common/kernels/build/first_touch.c` draws it). Meanwhile another one verifies the rest in
+order. Once a block is verified, reading it costs what it costs in any mapping.
+
+A damaged block cannot become an exception in the middle of a kernel. So the file is set aside and
+the process ends; the supervisor starts another one, which finds the file missing and builds it from
+the documents, as a start does that finds the damage itself.
+
+Only kernels and copies of memory may touch such a mapping. A system call that is given an address
+in it fails with EFAULT, so `verify_all` comes before it is written to another file.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+import weakref
+from pathlib import Path
+from types import ModuleType
+
+from common.kernels.decorator import needs_numba
+from common.kernels.extension import loaded
+
+CALL_BLOCKS = 4
+"""Verified by one call: a thread that is to stop waits for no more."""
+
+
+class FirstTouch:
+    """Verifies the blocks of one mapping; see `watch`."""
+
+    def __init__(self, extension: ModuleType, handle: int, num_blocks: int) -> None:
+        self._extension = extension
+        self._handle = handle
+        self._num_blocks = num_blocks
+        self._num_verified = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `verify_all` has come to the end."""
+        return self._num_verified >= self._num_blocks
+
+    def verify_all(self, is_stopping: threading.Event | None = None) -> None:
+        """Verify the blocks that no thread has touched yet; the mapping must stay mapped meanwhile.
+
+        It returns only if all is sound, or if it is to stop.
+        """
+        while not self.is_done:
+            if is_stopping is not None and is_stopping.is_set():
+                return
+            first = self._num_verified
+            self._extension.verify(self._handle, first, CALL_BLOCKS)
+            self._num_verified = first + CALL_BLOCKS
+
+
+def watch(
+    mapping: mmap.mmap,
+    path: Path,
+    checksums: bytes,
+    *,
+    first: int,
+    end: int,
+    block_bytes: int,
+    exit_status: int,
+) -> FirstTouch | None:
+    """Let a mapping be verified when it is touched; None if that is not possible here.
+
+    Args:
+        mapping: of the whole file, private and writable.
+        path: of the file.
+        checksums: XXH64 of each block, uint64 in this machine's byte order.
+        first: where the first block's checksum begins.
+        end: where the last block ends.
+        block_bytes: of all blocks but the last, which begin at its multiples.
+        exit_status: of the process that touches a damaged block.
+    """
+    if needs_numba:
+        return None
+    extension = loaded()
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    message = f"facetd: {path}: checksum differs, or it cannot be read: set aside, to be rebuilt\n"
+    handle = extension.watch(
+        mapping,
+        checksums,
+        first,
+        end,
+        block_bytes,
+        file,
+        os.fsencode(path),
+        os.fsencode(path.with_name(path.name + ".damaged")),
+        os.fsencode(message),
+        exit_status,
+    )
+    if handle < 0:
+        os.close(file)
+        return None
+    forget = weakref.finalize(mapping, extension.forget, handle)
+    forget.atexit = False  # threads may use the mapping to the end
+    return FirstTouch(extension, handle, len(checksums) // 8)

@@ -1,0 +1,183 @@
+"""A large segment that is opened without being read is verified before anyone uses a byte of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common.kernels.decorator import needs_numba
+from shard.segment import segment as segment_module
+from shard.segment.segment import (
+    BLOCK_BYTES,
+    EXIT_DAMAGED,
+    DamagedSegment,
+    Segment,
+    verify_segment,
+)
+
+pytestmark = pytest.mark.skipif(needs_numba, reason="numba does without the extension")
+
+NUM_BLOCKS = 20
+NUMBERS = np.arange(NUM_BLOCKS * BLOCK_BYTES // 8 + 5, dtype=np.uint64)
+
+TOUCH = """
+import sys, threading
+from pathlib import Path
+from shard.segment.segment import Segment
+segment = Segment.open(Path(sys.argv[1]), on_first_touch=True)
+numbers = segment["numbers"]
+assert not segment.is_verified
+first, last, by = map(int, sys.argv[3:])
+print("sound part:", int(numbers[first:last].sum()), flush=True)
+if sys.argv[2] == "touch":
+    print("damaged part:", int(numbers[by]))
+elif sys.argv[2] == "verify":
+    segment.verify_all()
+else:
+    segment.apart()
+print("went on")
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "segment-1.seg"
+    Segment({"numbers": NUMBERS, "few": np.arange(3)}, num_docs=0).write(path)
+    return path
+
+
+def damage(path: Path, offset: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 4]))
+
+
+def run(path: Path, how: str, first: int, last: int, by: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", TOUCH, str(path), how, str(first), str(last), str(by)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_it_reads_the_same_before_and_after_all_is_verified(path: Path) -> None:
+    segment = Segment.open(path, on_first_touch=True)
+    assert not segment.is_verified
+    assert segment["numbers"][-1] == NUMBERS[-1]
+    assert np.array_equal(segment["few"], np.arange(3))
+    segment.verify_all()
+    assert segment.is_verified
+    assert np.array_equal(segment["numbers"], NUMBERS)
+    assert segment.checksum == Segment.open(path).checksum
+    segment.release_pages()
+    assert np.array_equal(segment["numbers"], NUMBERS)
+
+
+def test_small_files_are_verified_when_they_are_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_module, "FIRST_TOUCH_BYTES_MIN", path.stat().st_size + 1)
+    assert Segment.open(path, on_first_touch=True).is_verified
+
+
+def test_threads_may_touch_the_same_blocks_at_once(path: Path) -> None:
+    for _ in range(5):
+        segment = Segment.open(path, on_first_touch=True)
+        sums: list[int] = []
+
+        def add(segment: Segment = segment, sums: list[int] = sums) -> None:
+            sums.append(int(segment["numbers"].sum()))
+
+        threads = [threading.Thread(target=add) for _ in range(4)]
+        threads.append(threading.Thread(target=segment.verify_all))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sums == [int(NUMBERS.sum())] * 4
+
+
+def test_more_segments_than_are_watched_are_verified_when_they_are_opened(path: Path) -> None:
+    segments = [Segment.open(path, on_first_touch=True) for _ in range(260)]
+    assert {segment.is_verified for segment in segments} == {True, False}
+    assert all(segment["numbers"][7] == 7 for segment in segments)
+    segments.clear()
+    assert not Segment.open(path, on_first_touch=True).is_verified  # there is room again
+
+
+def test_verifying_stops_early_when_told_to(path: Path) -> None:
+    segment = Segment.open(path, on_first_touch=True)
+    is_stopping = threading.Event()
+    is_stopping.set()
+    segment.verify_all(is_stopping)
+    assert not segment.is_verified
+
+
+@pytest.mark.parametrize("how", ["touch", "verify", "apart"])
+@pytest.mark.parametrize("block", [1, 13, NUM_BLOCKS])
+def test_a_damaged_block_ends_the_process_before_it_is_read(
+    path: Path, how: str, block: int
+) -> None:
+    damage(path, block * BLOCK_BYTES + 9)
+    first = ((block + 3) % NUM_BLOCKS + 1) * BLOCK_BYTES // 8  # in another block
+    ended = run(path, how, first, first + 10, block * BLOCK_BYTES // 8 - 20)
+    assert ended.returncode == EXIT_DAMAGED, ended.stderr
+    assert ended.stdout == f"sound part: {sum(range(first, first + 10))}\n"
+    assert f"{path}: checksum differs" in ended.stderr
+    assert not path.exists()
+    assert path.with_name("segment-1.seg.damaged").exists()
+
+
+def test_a_cut_file_and_damaged_checksums_are_noticed_when_it_is_opened(path: Path) -> None:
+    damage(path, path.stat().st_size - 3)
+    with pytest.raises(DamagedSegment, match="checksum differs"):
+        Segment.open(path, on_first_touch=True)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 8)
+    with pytest.raises(DamagedSegment, match="bytes instead of"):
+        Segment.open(path, on_first_touch=True)
+
+
+def test_a_process_with_as_many_mappings_as_it_may_have_verifies_all_at_once(path: Path) -> None:
+    most = Path("/proc/sys/vm/max_map_count")
+    if not most.exists() or int(most.read_text()) > 300_000:
+        pytest.skip("it would take too many mappings")
+    program = """
+import mmap, sys
+from pathlib import Path
+from shard.segment.segment import Segment
+segment = Segment.open(Path(sys.argv[1]), on_first_touch=True)
+numbers = segment["numbers"]
+others = [None] * 300_000
+try:
+    for i in range(len(others)):
+        prot = mmap.PROT_READ | (mmap.PROT_WRITE if i % 2 else 0)
+        others[i] = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot)
+except OSError:
+    pass
+else:
+    sys.exit("there is no limit")
+touched = int(numbers[300_000])
+del others
+print(touched, int(numbers.sum()))
+"""
+    command = [sys.executable, "-c", program, str(path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.stdout == f"300000 {NUMBERS.sum()}\n", ended.stderr
+
+
+def test_faults_elsewhere_end_the_process_as_ever(path: Path) -> None:
+    program = """
+import ctypes, sys
+from pathlib import Path
+from shard.segment.segment import Segment
+segment = Segment.open(Path(sys.argv[1]), on_first_touch=True)
+ctypes.string_at(8)
+"""
+    ended = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+    assert ended.returncode == -11
+    verify_segment(path)  # it was not set aside
