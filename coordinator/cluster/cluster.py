@@ -493,6 +493,16 @@ class Cluster:
             self._check_started()
         return Reading(self._horizon(index), self.own_host.applied)
 
+    def reading_at(self, index: int, seq: int) -> Reading:
+        """Hold a state of an index for the body of a `with` statement, if it is still there.
+
+        Raises:
+            Unavailable: `starting`, or this host has stopped.
+        """
+        if not self._has_started or self.own_host.is_stopped:
+            self._check_started()
+        return Reading(self._horizon(index), seq)
+
     @property
     def num_states_in_use(self) -> int:
         """Number of index states kept for running requests, exports and cursors."""

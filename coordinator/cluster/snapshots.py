@@ -22,7 +22,7 @@ import asyncio
 import re
 import secrets
 import shutil
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +58,9 @@ SNAPSHOT_FILE: Final = "snapshot.json"
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PARTIAL: Final = ".partial"
+_COLLECTED: Final = ".collected"
+"""The same while the shards of several hosts are copied: meanwhile each of these hosts, this one
+too, may make a snapshot of its own."""
 _COPY: Final = ".copy-"
 """Prefix of the snapshots through which indexes are copied; no client can name these."""
 _FILE: Final = re.compile(
@@ -66,6 +69,9 @@ _FILE: Final = re.compile(
 _READ_BYTES: Final = 1 << 20
 
 _log = Log("snapshots")
+
+
+CollectShards = Callable[[Path], Awaitable[None]]
 
 
 class SnapshotError(CommandError):
@@ -142,6 +148,8 @@ async def make_snapshot(
     settings: Settings,
     only: Index | None = None,
     shards: Sequence[int] | None = None,
+    horizons: Mapping[int, int] | None = None,
+    collect: CollectShards | None = None,
 ) -> ServiceSnapshot:
     """Make a snapshot; no index may be created, configured or deleted meanwhile.
 
@@ -152,6 +160,10 @@ async def make_snapshot(
         settings: of the service.
         only: the index to copy; None for all.
         shards: those to copy; None for all of this host.
+        horizons: the states to copy, by number of the index; None: the newest ones. The snapshot
+            has no other indexes.
+        collect: puts the files of all shards into the snapshot's folder, where several hosts hold
+            the shards together; None: the shards of this host write theirs.
 
     Raises:
         InvalidRequest: `invalid_snapshot`: the name is taken, or there are too many.
@@ -159,23 +171,36 @@ async def make_snapshot(
         StorageFull: no room. Nothing remains of an unfinished snapshot.
     """
     folder = settings.snapshot_folder
-    partial = folder / (name + _PARTIAL)
+    suffix = _PARTIAL if collect is None else _COLLECTED
+    partial = folder / (name + suffix)
     with ExitStack() as reading:
         # One moment for all indexes: nothing else runs between these lines.
         content = catalog.content()
-        indexes = tuple(
-            SnapshotIndex(
-                index.number, index.name, reading.enter_context(cluster.reading_here(index.number))
+
+        def held(index: Index) -> SnapshotIndex:
+            number = index.number
+            seq = reading.enter_context(
+                cluster.reading_here(number)
+                if horizons is None
+                else cluster.reading_at(number, horizons[number])
             )
-            for index in (catalog.indexes.values() if only is None else (only,))
+            return SnapshotIndex(number, index.name, seq)
+
+        chosen_indexes = catalog.indexes.values() if only is None else (only,)
+        indexes = tuple(
+            held(one) for one in chosen_indexes if horizons is None or one.number in horizons
         )
         with _failure_told(), explaining_full_disk("no snapshot was made"):
-            await asyncio.to_thread(_begin, folder, name, partial, settings.limits)
+            await asyncio.to_thread(_begin, folder, name, suffix, settings.limits)
             try:
                 number = None if only is None else only.number
-                chosen = tuple(cluster.here) if shards is None else tuple(shards)
-                timeout_ms = settings.configure_timeout_ms
-                await _copy_shards(partial, indexes, number, chosen, cluster, timeout_ms)
+                if collect is not None:
+                    chosen = tuple(range(cluster.num_shards))
+                    await collect(partial)
+                else:
+                    chosen = tuple(cluster.here) if shards is None else tuple(shards)
+                    timeout_ms = settings.configure_timeout_ms
+                    await _copy_shards(partial, indexes, number, chosen, cluster, timeout_ms)
                 snapshot = await asyncio.to_thread(
                     _finish,
                     partial,
@@ -205,7 +230,7 @@ def _failure_told() -> Iterator[None]:
         ) from error
 
 
-def _begin(folder: Path, name: str, partial: Path, limits: Limits) -> None:
+def _begin(folder: Path, name: str, suffix: str, limits: Limits) -> None:
     """Prepare the folder of a snapshot; remove what earlier ones left unfinished."""
     data_directory.make_folder(folder)
     if (folder / name).exists():
@@ -219,9 +244,9 @@ def _begin(folder: Path, name: str, partial: Path, limits: Limits) -> None:
             code="invalid_snapshot",
         )
     for entry in entries:
-        if entry.name.endswith(_PARTIAL):
+        if entry.name.endswith(suffix):
             shutil.rmtree(entry, ignore_errors=True)
-    partial.mkdir(mode=0o700)
+    (folder / (name + suffix)).mkdir(mode=0o700)
 
 
 async def _copy_shards(

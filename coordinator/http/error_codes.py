@@ -88,7 +88,11 @@ _ROWS: Final = (
         409,
         "there is an index or alias of the name that one is to be restored, copied or renamed to",
     ),
-    ("not_with_placed_shards", 409, "hosts that hold some of the shards each do not do this"),
+    (
+        "index_changed_meanwhile",
+        409,
+        "no snapshot was made: an index was configured or deleted meanwhile",
+    ),
     ("not_with_several_hosts", 409, "hosts that share a log do not do this over HTTP"),
     ("not_with_one_host", 409, "this host shares no log with others"),
     ("host_in_use", 409, "several hosts: the one to be forgotten still answers"),

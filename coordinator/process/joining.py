@@ -202,7 +202,7 @@ async def _fill(stream: LogStream, info: StreamInfo, settings: Settings) -> None
                 if offer is not None:
                     _log.info("taking data of another host", host=offer.host, seq=offer.seq)
                     data_directory.make_folder(taken)
-                    position = await take_snapshot(stream, offer, taken)
+                    position = await take_snapshot(stream, offer.host, taken)
                     await asyncio.to_thread(_put_in_place, taken, work, settings.shards)
                     break
                 if has_everything:
@@ -399,7 +399,7 @@ async def _take(stream: LogStream, data: Path, offer: Offer, shards: tuple[int, 
     taken = data.with_name(f"{data.name}.taken")
     shutil.rmtree(taken, ignore_errors=True)
     data_directory.make_folder(taken)
-    position = await take_snapshot(stream, offer, taken, shards)
+    position = await take_snapshot(stream, offer.host, taken, shards)
     work = data.with_name(f"{data.name}.taken-{shards[0]}")
     await asyncio.to_thread(maintenance.restore, taken, work)
     return _Taken(position, work, shards)

@@ -182,7 +182,7 @@ class Mover:
         try:
             await asyncio.to_thread(_remove, taken, work)
             data_directory.make_folder(taken)
-            position = await take_snapshot(self._stream, offer, taken, (shard,))
+            position = await take_snapshot(self._stream, offer.host, taken, (shard,))
             await asyncio.to_thread(self._processes.restore, taken, work)
             revision = read_state(data_directory.catalog_path(work)).revision
             while self._catalog.state.revision < revision:  # noqa: ASYNC110 - entries to come

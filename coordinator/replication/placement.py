@@ -22,6 +22,7 @@ from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.settings import SettingError
 from coordinator.cluster.cluster import parse_address
 from coordinator.cluster.placed_shards import PlacedShards
+from coordinator.replication.collecting import Collector
 from coordinator.replication.gateway import Gateway
 from coordinator.replication.moving import Mover, ShardProcesses
 from coordinator.replication.other_host import OtherHost
@@ -49,7 +50,12 @@ class Placement:
         log: of this host.
         placed: which copy of which shard is read.
         processes: of the shards of this host.
+
+    Attributes:
+        collector: makes snapshots of all shards.
     """
+
+    collector: Collector
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from functools import partial
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshots import make_snapshot
+from coordinator.replication.collecting import Collector
 from coordinator.replication.moving import ShardProcesses
 from coordinator.replication.placement import Placement
 from coordinator.replication.shared_log import SharedLog
@@ -44,7 +45,7 @@ class Replica:
         self._catalog = catalog
         self._cluster = cluster
         self._stream = LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
-        host = ThisHost(settings, cluster, catalog, self._stream)
+        host = self._host = ThisHost(settings, cluster, catalog, self._stream)
         self.log = SharedLog(host)
         self._giving: asyncio.Task[None] | None = None
         self._placement: Placement | None = None
@@ -58,12 +59,13 @@ class Replica:
         self.log.start()
         if self._placement is not None:
             self._placement.start()
-        make = partial(
+        make_here = partial(
             make_snapshot, cluster=self._cluster, catalog=self._catalog, settings=self._settings
         )
-        donor = Donor(
-            self.log, self._stream, self._settings, maker(administration.while_unchanged, make)
-        )
+        make = maker(administration.while_unchanged, make_here)
+        if self._placement is not None:
+            self._placement.collector = Collector(self._host, self.log, make)
+        donor = Donor(self.log, self._stream, self._settings, make)
         self._giving = asyncio.create_task(donor.run(), name="give data to other hosts")
 
     async def stop(self) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,7 @@ from common.deadline import Deadline
 from common.errors import ServiceError
 from common.process.logs import Log
 from coordinator.cluster import snapshots
-from coordinator.cluster.snapshots import SNAPSHOT_FILE
+from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot
 from coordinator.replication.position import new_host
 from coordinator.replication.stream import LogAway, LogStream, Position
 
@@ -40,10 +40,13 @@ if TYPE_CHECKING:
 READ_BYTES: Final = 512 * 1024
 READS_UNDER_WAY: Final = 4
 COPY_SECONDS: Final = 3_600.0
+WAIT_MS: Final = 5_000
+"""Time for a host to apply an entry that is to be in its copy."""
 IDLE_SECONDS: Final = 900.0
 """A snapshot that has not been read for so long is removed."""
 OFFER_SECONDS: Final = 1.0
-_PREFIX: Final = "replica-"
+PREFIX: Final = "replica-"
+"""Of the names of snapshots for other hosts; a start removes these."""
 
 _log = Log("replica")
 
@@ -55,6 +58,14 @@ class Offer(Struct, frozen=True):
     seq: int
     shards: tuple[int, ...] = ()
     """Those that it can give, where each host holds some; empty: all."""
+
+
+class CopyRequest(Struct, frozen=True):
+    """Asks for some shards of a host, each index at one entry of the log."""
+
+    shards: tuple[int, ...]
+    horizons: dict[int, int]
+    """By number of the index."""
 
 
 class CopiedFile(Struct, frozen=True):
@@ -82,10 +93,15 @@ class ReadRequest(Struct, frozen=True):
     offset: int
 
 
+MakeSnapshot = Callable[
+    [str, tuple[int, ...] | None, Mapping[int, int] | None], Awaitable[ServiceSnapshot]
+]
+"""Makes a snapshot under a name: of some shards or of all, of some states or of the newest."""
+
 _encode = msgspec.json.Encoder().encode
 _decode_offer = msgspec.json.Decoder(Offer).decode
 _decode_copied = msgspec.json.Decoder(Copied).decode
-_decode_shards = msgspec.json.Decoder(tuple[int, ...]).decode
+_decode_wanted = msgspec.json.Decoder(tuple[int, ...] | CopyRequest).decode
 _decode_read = msgspec.json.Decoder(ReadRequest).decode
 
 
@@ -104,7 +120,7 @@ class Donor:
         log: SharedLog,
         stream: LogStream,
         settings: Settings,
-        make: Callable[[str, tuple[int, ...] | None], Awaitable[Any]],
+        make: MakeSnapshot,
     ) -> None:
         self._log = log
         self._stream = stream
@@ -144,11 +160,17 @@ class Donor:
         task.add_done_callback(self._tasks.discard)
 
     async def _copy(self, message: Msg) -> None:
-        name = _PREFIX + new_host()
+        name = PREFIX + new_host()
         try:
-            wanted = _decode_shards(message.data) if message.data else None
-            position = self._log.position
-            snapshot = await self._make(name, wanted)
+            wanted = _decode_wanted(message.data) if message.data else None
+            if isinstance(wanted, CopyRequest):
+                newest = max(wanted.horizons.values(), default=0)
+                await self._log.wait_applied(newest, Deadline.after_ms(WAIT_MS))
+                snapshot = await self._make(name, wanted.shards, wanted.horizons)
+                position = self._log.position
+            else:
+                position = self._log.position
+                snapshot = await self._make(name, wanted, None)
         except (ServiceError, msgspec.MsgspecError, KeyError) as error:
             await message.respond(_encode(Copied(error=str(error))))
             return
@@ -182,7 +204,7 @@ class Donor:
     def _remove_all(self) -> None:
         """Remove the leftovers of an earlier process."""
         if self._folder.is_dir():
-            for folder in self._folder.glob(_PREFIX + "*"):
+            for folder in self._folder.glob(PREFIX + "*"):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -218,15 +240,18 @@ async def find_offer(stream: LogStream) -> Offer | None:
 
 
 async def take_snapshot(
-    stream: LogStream, offer: Offer, folder: Path, shards: tuple[int, ...] = ()
+    stream: LogStream,
+    host: str,
+    folder: Path,
+    wanted: tuple[int, ...] | CopyRequest = (),
 ) -> Position:
     """Copy a snapshot of another host into a new folder.
 
     Args:
         stream: the connection to the log.
-        offer: of the other host.
+        host: names the other host's copy of the data.
         folder: new and empty.
-        shards: those to copy; empty: all that it has.
+        wanted: the shards to copy; empty: all that it has.
 
     Returns:
         From where on to follow the log.
@@ -235,9 +260,9 @@ async def take_snapshot(
         LogAway: the other host does not answer any more, or could not make a snapshot.
         OSError: no room.
     """
-    peer = f"{stream.name}.peers.{offer.host}"
-    wanted = _encode(shards) if shards else b""
-    answer = await stream.ask(f"{peer}.copy", wanted, COPY_SECONDS)
+    peer = f"{stream.name}.peers.{host}"
+    request = _encode(wanted) if wanted else b""
+    answer = await stream.ask(f"{peer}.copy", request, COPY_SECONDS)
     copied = _decode_copied(answer.data)
     if copied.error:
         raise LogAway(f"the other host cannot give its data: {copied.error}")
@@ -264,11 +289,15 @@ async def take_snapshot(
 def maker(
     while_unchanged: Callable[[Callable[[], Any], Deadline], Awaitable[Any]],
     make_snapshot: Callable[..., Any],
-) -> Callable[[str, tuple[int, ...] | None], Awaitable[Any]]:
+) -> MakeSnapshot:
     """Return a function that makes a snapshot under a name while no index changes."""
 
-    async def make(name: str, shards: tuple[int, ...] | None) -> Any:
+    async def make(
+        name: str, shards: tuple[int, ...] | None, horizons: Mapping[int, int] | None
+    ) -> ServiceSnapshot:
         deadline = Deadline.after_ms(int(COPY_SECONDS * 1000))
-        return await while_unchanged(partial(make_snapshot, name, shards=shards), deadline)
+        work = partial(make_snapshot, name, shards=shards, horizons=horizons)
+        made: ServiceSnapshot = await while_unchanged(work, deadline)
+        return made
 
     return make

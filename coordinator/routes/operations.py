@@ -229,23 +229,20 @@ async def create_snapshot(services: Services, request: Request) -> Response:
     refuse_unknown(document, ("name",))
     name = snapshots.check_name(document.get("name"))
     settings = services.settings
-    if settings.has_placed_shards:
-        raise Conflict(
-            "each host holds some of the shards, so no host can make a snapshot of all data: keep "
-            "the configuration (facetd configure INDEX) and the items (facetd export INDEX) of "
-            "each index",
-            code="not_with_placed_shards",
-        )
-    make = partial(
-        snapshots.make_snapshot,
-        name,
-        cluster=services.cluster,
-        catalog=services.catalog,
-        settings=settings,
-    )
     # Large data takes long to copy, so the deadline is that of configuring.
     deadline = Deadline.after_ms(settings.configure_timeout_ms)
-    snapshot = await services.administration.while_unchanged(make, deadline)
+    log = services.shared_log
+    if log is not None and log.placement is not None:
+        snapshot = await log.placement.collector.make_snapshot(name, deadline)
+    else:
+        make = partial(
+            snapshots.make_snapshot,
+            name,
+            cluster=services.cluster,
+            catalog=services.catalog,
+            settings=settings,
+        )
+        snapshot = await services.administration.while_unchanged(make, deadline)
     folder = settings.snapshot_folder / name
     return json_response({**_shown_snapshot(snapshot), "directory": str(folder)})
 

@@ -64,7 +64,7 @@ def test_code_that_crosses_the_rpc_keeps_its_status() -> None:
         *("alias_not_found", "analytics_off", "key_not_found", "snapshot_not_found"),
         *("index_exists", "shards_differ", "snapshot_in_use"),
         *(
-            "not_with_placed_shards",
+            "index_changed_meanwhile",
             "not_with_several_hosts",
             "not_with_one_host",
             "host_not_found",
