@@ -12,9 +12,10 @@ so that sums are exact before any are left out.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import fsum
+from fractions import Fraction
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -234,15 +235,30 @@ def _merged_stats(parts: Sequence[FacetStats]) -> FacetStats | None:
     """Add up statistics."""
     if not parts:
         return None
-    total = fsum([one.sum for one in parts])
+    total = sum([_total(one) for one in parts], Fraction())
     count = sum([one.count for one in parts])
     return FacetStats(
         min=min([one.min for one in parts if one.min is not None], default=None),
         max=max([one.max for one in parts if one.max is not None], default=None),
-        avg=finite(total / count) if count else None,
-        sum=finite(total),
+        avg=_nearest(total / count) if count else None,
+        sum=_nearest(total),
         count=count,
     )
+
+
+def _total(part: FacetStats) -> Fraction:
+    """Return the sum of one search; beyond all doubles only its mean tells it."""
+    if part.avg is not None and abs(part.sum) == sys.float_info.max:
+        return Fraction(part.avg) * part.count
+    return Fraction(part.sum)
+
+
+def _nearest(number: Fraction) -> float:
+    """Return the nearest double."""
+    try:
+        return float(number)
+    except OverflowError:
+        return finite(float("inf") if number > 0 else float("-inf"))
 
 
 def _merged_ranges(results: Sequence[SearchResult]) -> list[RangeResult]:

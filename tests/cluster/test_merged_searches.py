@@ -212,6 +212,24 @@ def test_pages_partition_the_hits_where_some_are_pinned(services: Services) -> N
     client.close()
 
 
+def test_sums_beyond_all_doubles_are_merged(services: Services) -> None:
+    client = services(2).client()
+    client.post("/huge/configuration", {"aggregations": {"n": {"show_facet_stats": True}}})
+    client.post("/huge/items", [{"id": 1, "n": 1e308}, {"id": 2, "n": 1.5e308}, {"id": 3, "n": 1}])
+
+    def stats(*searches: dict[str, Any]) -> Any:
+        document = {"searches": [{"index": "huge", **one} for one in searches], "merge": True}
+        reply = client.post("/_search", document)
+        assert reply.status == 200, reply.body
+        return reply.json["data"]["aggregations"]["n"]["facet_stats"]
+
+    single = client.search("huge")["data"]["aggregations"]["n"]["facet_stats"]
+    assert stats({}) == single
+    assert stats({}, {}) == {**single, "count": 6}
+    assert stats({"filters": {"n": [1]}}, {"filters": {"n": [1]}})["sum"] == 2
+    client.close()
+
+
 def test_merged_ranges_stand_in_the_order_of_a_single_search(services: Services) -> None:
     client = services(2).client()
     for name, prices in (("a", [None, 250, 10]), ("b", [320, 120])):
