@@ -54,10 +54,6 @@ class Deadline(Struct, frozen=True, gc=False):
         if self.has_passed:
             raise DeadlineExceeded("the request's deadline passed before an answer was there")
 
-    def within_ms(self, duration_ms: int) -> Deadline:
-        """Return the earlier one of this deadline and `duration_ms` from now."""
-        return Deadline(min(self.at, time.monotonic() + duration_ms / 1000))
-
 
 NEVER: Final = Deadline(float("inf"))
 """The deadline of work that must be finished however long it takes."""

@@ -59,11 +59,6 @@ def is_spelling(term: str) -> bool:
     return ord(term[0]) < SPELLING_END
 
 
-def without_accents(term: str) -> str:
-    """Return the folded word of a spelling's term."""
-    return term[SPELLING_BYTES:]
-
-
 def _code_of(character: str) -> int:
     """Return the sum of the codes of a character's accents; 0 if it has none."""
     if character in _SAME_LETTERS or unicodedata.category(character) == "Nd":

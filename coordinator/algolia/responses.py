@@ -20,7 +20,6 @@ from coordinator.read.rendering import project
 from coordinator.read.results import FacetPage, FacetResult, SearchResult
 
 _MARKED: Final = re.compile(f"{PRE}(.*?){POST}", re.DOTALL)
-_ADDED: Final = frozenset(("_highlight", "_snippet"))
 
 
 def search_answer(

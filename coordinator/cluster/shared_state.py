@@ -25,7 +25,6 @@ from typing import Final
 
 INDEXES_MAX: Final = 1 << 20
 """Indexes with greater numbers are read by the owner alone."""
-COORDINATORS_MAX: Final = 64
 RATE_WORDS: Final = 3 * 4 * (1 << 14)
 """Words of the shared buckets of clients (`coordinator.http.rate_limit`)."""
 

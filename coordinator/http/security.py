@@ -156,11 +156,6 @@ class Guard:
         self._is_known_host = lru_cache(maxsize=256)(self._names_us)
 
     @property
-    def needs_key(self) -> bool:
-        """Whether any key exists, so that every client needs one."""
-        return bool(self._callers)
-
-    @property
     def has_origins(self) -> bool:
         """Whether any web pages of other origins may use the API (CORS)."""
         return bool(self._origins)

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.analysis.analyzer import Analyzer, bare_word, typo_budget
-from common.process.turns import completed
 from coordinator.parameters.typed import KeyTypos
 from coordinator.read.facet_values import FacetValues
 
@@ -122,19 +121,6 @@ def _folded(texts: list[str], analyzer: Analyzer) -> Generator[None, None, _Fold
         np.fromiter(chain.from_iterable(lists), np.int64),
         list(accumulate(map(len, lists), initial=0)),
     )
-
-
-def accepted_keys(
-    values: FacetValues,
-    analyzer: Analyzer,
-    pattern: str | None,
-    key_query: str | None,
-    *,
-    typos: KeyTypos = "always",
-) -> NDArray[np.bool_] | None:
-    """Do the work of `accept_keys` at once."""
-    steps = accept_keys(values, analyzer, pattern, key_query, typos=typos)
-    return completed(steps)
 
 
 def accept_keys(

@@ -25,9 +25,3 @@ def test_what_is_left_shrinks_to_zero_and_not_below(clock: list[float]) -> None:
     assert deadline.has_passed
     with pytest.raises(DeadlineExceeded):
         deadline.check()
-
-
-def test_the_earlier_of_two_counts(clock: list[float]) -> None:
-    deadline = Deadline.after_ms(1_000)
-    assert deadline.within_ms(5_000) == deadline
-    assert deadline.within_ms(10) == Deadline.after_ms(10)

@@ -312,3 +312,17 @@ def test_the_time_in_transit_does_not_depend_on_the_offset_of_two_clocks() -> No
             (131_000.0, 130_890),
         ]
     ] == [0, 0, 4, 0, 8]
+
+
+async def test_a_server_takes_no_calls_from_a_client_that_does_not_read_its_responses() -> None:
+    recording = RecordingServer()
+    client, link = await connect(recording.server, HELLO)
+    (connection,) = recording.server.connections
+    connection.pause_writing()
+    call = client.call(TAKE, get(b"1"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert link.far.is_reading_paused
+    assert recording.taken == []
+    connection.resume_writing()
+    assert (await call).document == b"1"
