@@ -11,7 +11,7 @@
 Where each host holds some shards, the same applies to each shard: an empty host takes its shards
 from hosts that have them, and so does a host that has been given another shard. If they were copied
 at different moments, the host follows the log from the earliest; applying an entry again changes
-nothing. A log of such hosts begins empty.
+nothing. A log of such hosts begins empty, or with the data of a host that holds all shards.
 
 A host that has data starts even while the log is away: reads go on without it.
 """
@@ -158,10 +158,12 @@ def _check_may_create(settings: Settings, replica: ReplicaFile | None, has_data:
             "it: bring its servers back with their data; the guide says what to do if these are "
             "lost"
         )
-    if settings.has_placed_shards and has_data:
+    if settings.has_placed_shards and has_data and len(settings.own_shards) < settings.all_shards:
         raise CannotJoin(
-            f"{settings.data_dir} has data of its own: a log of hosts that hold some shards each "
-            "begins empty; export the items, start with an empty directory, and load them"
+            f"{settings.data_dir} has data of its own: the log of hosts that hold some shards each "
+            "can begin with it only on a host that holds all of them, for now: start with "
+            f"--shards-here {shown_shards(range(settings.all_shards))}, then the other hosts, "
+            "empty; once these serve, start this one with its own shards again"
         )
     if not settings.log_create:
         what = "the data here" if has_data else "nothing"

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -313,3 +314,46 @@ def test_an_order_that_cannot_be_carried_out_is_refused(hosts: Hosts) -> None:
         assert (reply.status, reply.json["error"]["code"]) == (400, "invalid_placement"), reply
         assert problem in reply.json["error"]["message"]
     client.close()
+
+
+class HostsAfterTheFirst(PlacedHosts):
+    """The first host serves before the others start."""
+
+    is_together: ClassVar[bool] = False
+
+
+def test_a_log_of_hosts_that_hold_some_shards_begins_with_a_backup(tmp_path: Path) -> None:
+    first = Service(tmp_path / "alone", 3)
+    source = tmp_path / "backup"
+    with first:
+        configure(first)
+        with closing(first.client()) as client:
+            load(client, 300)
+        before = exported(first)
+        assert command(first, "backup", str(source)).returncode == 0
+    with SharedLogServers(tmp_path, 1) as log:
+        hosts = HostsAfterTheFirst(tmp_path, log, ("0-2", "1,2", "2,0"), 3)
+        for service in hosts.services[1:]:
+            service.environment["FACETD_LOG_CREATE"] = "no"
+        giving = hosts.services[0]
+        restored = command(giving, "restore", str(source), "--data-dir", str(giving.data))
+        assert restored.returncode == 0, restored
+        giving.environment["FACETD_SHARDS_HERE"] = "0,1"
+        with pytest.raises(AssertionError, match="--shards-here 0-2"):
+            giving.start()
+        giving.kill_all()
+        giving.environment["FACETD_SHARDS_HERE"] = "0-2"
+        with hosts:
+            hosts.wait_equal()
+            with closing(hosts.services[1].client()) as client:
+                assert client.post(f"/{INDEX}/items", {"id": "new"}).status == 200
+            hosts.wait_equal()
+            contents = [exported(service) for service in hosts.services]
+            assert contents[0] == contents[1] == contents[2]
+            assert contents[0].splitlines()[:-1] == before.splitlines()
+            wait_until(lambda: num_serving(hosts.services[1]) == [2, 2, 3])
+            giving.kill_all()
+            giving.environment["FACETD_SHARDS_HERE"] = "0,1"
+            giving.start()
+            wait_until(lambda: num_serving(hosts.services[1]) == [2, 2, 2])
+            assert exported(giving) == contents[0]
