@@ -36,6 +36,11 @@ CELL_CHARS_MAX: Final = 16 * 1024 * 1024
 _SEPARATOR: Final = re.compile(r'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
 _WORKBOOKS: Final = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 """How .xlsx, .ods and other ZIP files begin, and .xls."""
+_WEB_PAGE: Final = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype html|<html)", re.IGNORECASE)
+_QUOTE_NOT_CLOSED: Final = (
+    'a quote (") that opens in this row is never closed; close it, or write it twice where it '
+    "belongs to the text"
+)
 
 
 def read(opened: Opened, options: ReadOptions) -> Source:
@@ -178,7 +183,8 @@ class _Table:
                 "for example --encoding latin-1"
             ) from error
         except csv.Error as error:
-            raise SourceError(f"{self._opened.name}, line {line}: {error}") from error
+            reason = _QUOTE_NOT_CLOSED if "unexpected end" in str(error) else error
+            raise SourceError(f"{self._opened.name}, line {line}: {reason}") from error
         except BROKEN as error:
             raise SourceError(f"{self._opened.name} is cut off or damaged: {error}") from error
 
@@ -256,14 +262,18 @@ def _start_of(opened: Opened) -> bytes:
     """Return the first bytes of a file.
 
     Raises:
-        SourceError: they are those of a workbook, not of text.
+        SourceError: they are those of a workbook or a web page, not of a table.
     """
     with opened.open() as stream:
-        start = stream.read(8)
+        start = stream.read(64)
     if start.startswith(_WORKBOOKS):
         raise SourceError(
             f"{opened.name} is an Excel workbook or a ZIP file, not text; save the sheet as CSV "
             "(UTF-8), or unpack the file"
+        )
+    if _WEB_PAGE.match(start):
+        raise SourceError(
+            f"{opened.name} is a web page, not a table; name the file that the page offers"
         )
     return start
 

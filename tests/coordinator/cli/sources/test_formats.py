@@ -145,6 +145,16 @@ class TestCsv:
         with pytest.raises(SourceError, match=r"is an Excel workbook or a ZIP file.* as CSV"):
             read(tmp_path, start + bytes(100), name)
 
+    @pytest.mark.parametrize("start", ["<!DOCTYPE html>", "\ufeff\n<html lang=en>", "<HTML>"])
+    @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a"])
+    def test_a_web_page_is_no_table(self, tmp_path: Path, start: str, name: str) -> None:
+        with pytest.raises(SourceError, match="is a web page, not a table"):
+            read(tmp_path, f"{start}<body>Not found</body>\n", name)
+
+    def test_a_quote_that_is_never_closed(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match=r"line 2: a quote .* is never closed"):
+            list(items_of(read(tmp_path, 'id,t\n1,"a\n2,b\n')))
+
     def test_ids_of_another_column(self, tmp_path: Path) -> None:
         source = read(tmp_path, "isbn,t\n0123,a\n9,b\n", id_field="isbn")
         assert items_of(source) == [
