@@ -2,8 +2,9 @@
 
     git            name "git"                     yes
                    name "git annex"               no: two words
-    green mile     title "The Green Mile"         no: three words
-                   title "Green Mile"             yes
+    green mile     title "Green Mile"             yes
+                   title "The Green Mile"         yes: an article may come first
+                   title "Green Mile, The"        no: three words
 
 Such a document gets a bonus (`shard/query/text_search.py`): a query that is the name of something
 asks for it, and saturated frequencies of a word in long texts would otherwise hide it. The
@@ -39,6 +40,8 @@ from shard.segment.postings_cursor import advance_entry, open_entries
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from shard.query.bm25f import FieldTfNorms
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
 
 _LISTED_MAX: Final = 4_096
 """Up to this many entries of a text are cached; of more, just the number of documents."""
+
+_BEGINNINGS: Final[tuple[tuple[str, ...], ...]] = ((), ("the",), ("a",), ("an",))
+"""What a field may begin with, before the words: nothing, or an article, which people leave out."""
 
 _ARRAYS_BYTES: Final = 700
 """The headers of two arrays, and what they have in reserve."""
@@ -70,7 +76,7 @@ def _mark_length(lengths: FieldLengths, code: U8, num_docs: int) -> U64Array:
 def _docs_of_length(segment: Segment, num_words: int) -> NDArray[np.uint64] | None:
     """Return the bitset of the documents that have a field of this many words; None if none has.
 
-    A bit a document for each number of words that queries have: `WHOLE_WORDS_MAX` at most.
+    A bit a document for each number of words that queries have, or one more: few numbers.
     """
     assert num_words < NUM_EXACT_LENGTHS, "a field of more words has no exact length"
     index = text_index(segment)
@@ -166,18 +172,35 @@ def _cached_entries(
 def _entries(
     segment: Segment, words: tuple[str, ...]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """Return documents (ascending) and fields in which a field consists of the words, in order."""
+    """Return documents (ascending) and fields in which a field consists of the words, in order.
+
+    An article may come before them.
+    """
     cached = _cached_entries(segment)
     found = cached.get(words)
     if found is None or isinstance(found, int):
         check_call()
-        found = _find(segment, words)
+        parts = [_find(segment, (*beginning, *words)) for beginning in _BEGINNINGS]
+        found = _merged([part for part in parts if len(part[0])])
         kept: tuple[NDArray[np.uint32], NDArray[np.uint16]] | int = found
         num_bytes = sum(map(len, words)) + _ARRAYS_BYTES + found[0].nbytes + found[1].nbytes
         if len(found[0]) > _LISTED_MAX:
             kept, num_bytes = len(np.unique(found[0])), sum(map(len, words))
         QUERY_CACHE_BUDGET.keep(cached, words, kept, num_bytes)
     return found
+
+
+def _merged(
+    parts: Sequence[tuple[NDArray[np.uint32], NDArray[np.uint16]]],
+) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
+    """Return the entries of all parts, in the order of their documents."""
+    if not parts:
+        return np.zeros(0, np.uint32), np.zeros(0, np.uint16)
+    if len(parts) == 1:
+        return parts[0]
+    docs, fields = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(docs, kind="stable")
+    return docs[order], fields[order]
 
 
 def _find(

@@ -36,6 +36,16 @@ def test_a_field_that_is_the_query_comes_first(packages: Index) -> None:
     assert packages.ids(query="annex")[0] == 5
 
 
+def test_an_article_in_front_does_not_count(index: Index) -> None:
+    index.configure({"searchable_fields": ["title", "text"]})
+    texts = ["godfather", "godfather, the godfather and a godfather"]
+    titles = ["The Godfather", "Disco Godfather", "An Ox", "Ox Tale"]
+    index.put([{"id": i, "title": one, "text": texts[i % 2]} for i, one in enumerate(titles)])
+    assert index.ids(query="godfather")[0] == 0
+    assert index.ids(query="ox")[0] == 2
+    assert index.ids(query="godfather disco") == [1]
+
+
 def test_a_whole_field_is_explained(packages: Index) -> None:
     best, *others = packages.search(query="git", show=["score_details"])["data"]["items"]
     parts = [part["kind"] for part in best["_score_details"]["parts"]]
@@ -129,6 +139,17 @@ def test_well_known_packages(debian: Index, name: str) -> None:
     assert debian.search(query=name)["data"]["items"][0]["name"] == name
 
 
+def test_the_name_that_a_word_begins_is_found(debian: Index) -> None:
+    items = debian.search(query="apache", per_page=5)["data"]["items"]
+    assert "apache2" in [item["name"] for item in items]
+
+
+def test_another_first_letter_is_no_near_word(debian: Index) -> None:
+    for item in debian.search(query="router", per_page=200, typo="auto")["data"]["items"]:
+        words = " ".join([item["name"], item["summary"], item["description"]]).lower()
+        assert "router" in words or "outer" not in words.split()
+
+
 def test_symbols_are_no_open_prefix(debian: Index) -> None:
     letter = debian.search(query="c", prefix="none")["pagination"]["total"]
     for query in ("c++", "c#"):
@@ -139,6 +160,12 @@ def test_symbols_are_no_open_prefix(debian: Index) -> None:
 def test_a_half_typed_name_that_is_a_word_finds_the_name(films: Index, query: str) -> None:
     items = films.search(query=query, per_page=5)["data"]["items"]
     assert all("Star Wars" in item["title"] for item in items)
+
+
+@pytest.mark.parametrize("name", ["Godfather", "Matrix", "Lion King", "Shining"])
+def test_a_title_without_its_article_is_found(films: Index, name: str) -> None:
+    items = films.search(query=name.lower(), per_page=3)["data"]["items"]
+    assert items[0]["title"] in (name, f"The {name}")
 
 
 @pytest.mark.parametrize("query", ["tom hank", "tom hanks"])
@@ -154,6 +181,13 @@ def test_the_largest_cities_are_first(cities: Index) -> None:
         for city in largest
     )
     assert num_first >= 285
+
+
+def test_a_city_comes_before_those_whose_name_contains_it(cities: Index) -> None:
+    items = cities.search(query="paris", per_page=50)["data"]["items"]
+    assert int(items[0]["population"]) > 2_000_000
+    assert items[0]["name"] == "Paris"
+    assert all(item["name"] != "Saint Paris" for item in items[:10])
 
 
 # --- arrays, symbols, first letters ---------------------------------------------------------------

@@ -50,6 +50,7 @@ VOCABULARY = [
     "sèa",
     "seal",
     "tea",
+    "the",
     "star",
     "stars",
     "stärs",
@@ -341,10 +342,11 @@ class NaiveSearch:
         return max(scored.weights[0])
 
     def has_whole_field(self, query: TextQuery, doc: int) -> bool:
-        """Return whether a searched field consists of the query's words."""
+        """Return whether a searched field is the query's words, after an article or not."""
         return bool(query.whole) and any(
-            self.lengths[doc, path] == len(query.whole)
-            for (found, path) in self.phrase_freqs(Phrase(query.whole))
+            self.lengths[doc, path] == len(words)
+            for words in (query.whole, ("the", *query.whole))
+            for (found, path) in self.phrase_freqs(Phrase(words))
             if found == doc and path in self.fields
         )
 
