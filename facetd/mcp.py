@@ -18,7 +18,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from facetd.aio import AsyncClient
-from facetd.errors import FacetdError
+from facetd.errors import FacetdError, NotFound
 from facetd.results import Facet, SearchPage, WriteResult
 
 HITS_MAX: Final = 50
@@ -56,6 +56,11 @@ def _told(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     async def run(*arguments: P.args, **options: P.kwargs) -> T:
         try:
             return await tool(*arguments, **options)
+        except NotFound as error:
+            if error.code != "index_not_found":
+                raise ToolError(str(error)) from error
+            fault = error.message.partition("; ")[0]
+            raise ToolError(f"{fault}; list_indexes lists those that are") from error
         except FacetdError as error:
             raise ToolError(str(error)) from error
 

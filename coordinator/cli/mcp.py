@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import click
@@ -42,4 +43,10 @@ def mcp(service: ServiceOptions, allow_writes: bool) -> None:
         client = AsyncClient(url, key)
     except ValueError as error:
         raise CommandError(str(error)) from None
-    create_server(client, allows_writes=allow_writes).run("stdio")
+    server = create_server(client, allows_writes=allow_writes)
+
+    async def serve() -> None:
+        async with client:  # closed in the loop that it was used in
+            await server.run_stdio_async()
+
+    asyncio.run(serve())

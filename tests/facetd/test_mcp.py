@@ -131,7 +131,7 @@ async def test_writes() -> None:
     assert [asked.path for asked in service.asked] == ["/films/items", "/films/items/delete"]
 
 
-async def test_the_command_serves_on_stdin_and_stdout() -> None:
+async def test_the_command_serves_on_stdin_and_stdout(capfd: pytest.CaptureFixture[str]) -> None:
     with serving((200, PAGE)) as service:
         command = ["-m", "coordinator", "mcp", "--url", service.url]
         server = mcp.StdioServerParameters(command=sys.executable, args=command)
@@ -141,3 +141,13 @@ async def test_the_command_serves_on_stdin_and_stdout() -> None:
 
     assert sorted(tool.name for tool in tools) == READING
     assert shown["total"] == 1
+    assert "Unclosed" not in capfd.readouterr().err
+
+
+async def test_an_unknown_index_is_answered_with_the_tool_that_lists_them() -> None:
+    message = "there is no index 'x'; POST a configuration (at least {}) to /{index}/configuration"
+    refusal = (404, {"error": {"code": "index_not_found", "message": message}})
+    async with asking(refusal) as (session, _):
+        answer = await session.call_tool("search", {"index": "x"})
+    assert answer.is_error
+    assert str(answer.content[0]).count("there is no index 'x'; list_indexes lists those") == 1
