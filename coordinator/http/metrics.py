@@ -315,7 +315,8 @@ class Metrics:
         ProcessCollector(registry=registry)
         families = (
             *self._families(waiting, results),
-            *_shard_families(shards, index_names),
+            *_shard_families(shards),
+            *_index_families(shards, index_names),
             *(_replica_families(replica, num_away) if replica is not None else ()),
         )
         registry.register(_Snapshot(families))
@@ -471,10 +472,8 @@ def _replica_families(replica: LogState, num_away: int) -> Iterator[Metric]:
         yield GaugeMetricFamily(name, text, value=value)
 
 
-def _shard_families(
-    shards: Sequence[ProcessStatistics | None], index_names: Mapping[int, str]
-) -> Iterator[Metric]:
-    """Yield the shards' metrics."""
+def _shard_families(shards: Sequence[ProcessStatistics | None]) -> Iterator[Metric]:
+    """Yield the metrics of the shards' processes; None: a shard that is down."""
     up = GaugeMetricFamily("facetd_shard_up", "Whether the shard serves.", labels=("shard",))
     shard_gauges = {
         "queue_length": GaugeMetricFamily(
@@ -498,8 +497,25 @@ def _shard_families(
         "What searches keep of what they derived from segments.",
         labels=("cache", "shard"),
     )
+    for shard, process in enumerate(shards):
+        up.add_metric((str(shard),), 0 if process is None else 1)
+        if process is None:
+            continue
+        for name, gauge in shard_gauges.items():
+            gauge.add_metric((str(shard),), getattr(process, name))
+        for cache, num_bytes in process.cache_bytes.items():
+            caches.add_metric((cache, str(shard)), num_bytes)
+    yield up
+    yield from shard_gauges.values()
+    yield caches
+
+
+def _index_families(
+    shards: Sequence[ProcessStatistics | None], index_names: Mapping[int, str]
+) -> Iterator[Metric]:
+    """Yield the metrics of each index on each shard that is up."""
     labels = ("index", "shard")
-    index_families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {
+    families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {
         "num_docs": GaugeMetricFamily("facetd_index_items", "Live items.", labels=labels),
         "bytes_on_disk": GaugeMetricFamily("facetd_index_bytes", "Bytes on disk.", labels=labels),
         "num_segments": GaugeMetricFamily("facetd_index_segments", "Segments.", labels=labels),
@@ -523,28 +539,20 @@ def _shard_families(
         ),
     }
     for shard, process in enumerate(shards):
-        up.add_metric((str(shard),), 0 if process is None else 1)
         if process is None:
             continue
-        for name, gauge in shard_gauges.items():
-            gauge.add_metric((str(shard),), getattr(process, name))
-        for cache, num_bytes in process.cache_bytes.items():
-            caches.add_metric((cache, str(shard)), num_bytes)
         for number, index in process.indexes:
             if number not in index_names:
                 continue  # being created or deleted; the number may have no name yet
             where = (index_names[number], str(shard))
             values: dict[str, Any] = {
-                name: getattr(index, name) for name in index_families if name != "num_segments"
+                name: getattr(index, name) for name in families if name != "num_segments"
             }
             values["num_segments"] = len(index.segments)
             values["merging_us"] = index.merging_us / 1e6
             for name, value in values.items():
-                index_families[name].add_metric(where, float(value))
-    yield up
-    yield from shard_gauges.values()
-    yield caches
-    yield from index_families.values()
+                families[name].add_metric(where, float(value))
+    yield from families.values()
 
 
 class SlowQueries:
