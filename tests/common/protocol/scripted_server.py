@@ -13,7 +13,6 @@ from common.protocol.handshake import Authenticator
 from common.protocol.messages import PROTOCOL_VERSION, GetRequest, GetResponse, Hello, Welcome
 from common.protocol.methods import GET, Method
 from common.protocol.server import Handler, RpcServer
-from tests.transport import Link
 
 HELLO = Hello(PROTOCOL_VERSION, "secret", 0, 2)
 GET_LATER = Method("get_later", GetRequest, GetResponse)
@@ -77,16 +76,16 @@ class RecordingServer:
         return GetResponse(request.id)
 
 
-def tap(link: Link) -> list[bytes]:
-    """Collect what the client sends."""
+def tap(side: asyncio.Transport) -> list[bytes]:
+    """Collect what one side of a link writes."""
     sent: list[bytes] = []
-    write = link.near.write
+    write = side.write
 
     def write_and_collect(data: bytes | bytearray | memoryview) -> None:
         sent.append(bytes(data))
         write(data)
 
-    link.near.write = write_and_collect  # type: ignore[method-assign]
+    side.write = write_and_collect  # type: ignore[method-assign]
     return sent
 
 
