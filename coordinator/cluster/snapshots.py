@@ -237,15 +237,13 @@ def _begin(folder: Path, name: str, suffix: str, limits: Limits) -> None:
         raise InvalidRequest(
             f"there is a snapshot {name!r} already", code="invalid_snapshot", param="name"
         )
-    entries = list(folder.iterdir())
-    if len(entries) >= limits.snapshots_max:
+    for unfinished in list(folder.glob("*" + suffix)):
+        shutil.rmtree(unfinished, ignore_errors=True)
+    if len(list(folder.iterdir())) >= limits.snapshots_max:
         raise InvalidRequest(
             f"there may be {limits.shown('snapshots_max')} snapshots; delete one first",
             code="invalid_snapshot",
         )
-    for entry in entries:
-        if entry.name.endswith(suffix):
-            shutil.rmtree(entry, ignore_errors=True)
     (folder / (name + suffix)).mkdir(mode=0o700)
 
 

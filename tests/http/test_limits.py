@@ -458,6 +458,9 @@ async def test_number_of_snapshots(make_web: MakeWeb) -> None:
     assert (await web.send(request("DELETE", "/_snapshots/one"))).status == 200
     accepted = await web.post("/_snapshots", {"name": "two"})
     assert accepted.code != "invalid_snapshot"  # the model shards cannot copy themselves
+    (folder / "unfinished.partial").mkdir()
+    accepted = await web.post("/_snapshots", {"name": "three"})
+    assert accepted.code != "invalid_snapshot"
 
 
 async def test_deadline_of_a_request(make_web: MakeWeb) -> None:
