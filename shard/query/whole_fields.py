@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 _LISTED_MAX: Final = 4_096
 """Up to this many entries of a text are cached; of more, just the number of documents."""
 
-_BEGINNINGS: Final[tuple[tuple[str, ...], ...]] = ((), ("the",), ("a",), ("an",))
-"""What a field may begin with, before the words: nothing, or an article, which people leave out."""
+_ARTICLES: Final = ("a", "an", "the")
+"""A field may begin with one of them before the words: people leave them out."""
 
 _ARRAYS_BYTES: Final = 700
 """The headers of two arrays, and what they have in reserve."""
@@ -180,8 +180,8 @@ def _entries(
     found = cached.get(words)
     if found is None or isinstance(found, int):
         check_call()
-        parts = [_find(segment, (*beginning, *words)) for beginning in _BEGINNINGS]
-        found = _merged([part for part in parts if len(part[0])])
+        places = [(word,) for word in words]
+        found = _merged(_find(segment, places), _find(segment, [_ARTICLES, *places]))
         kept: tuple[NDArray[np.uint32], NDArray[np.uint16]] | int = found
         num_bytes = sum(map(len, words)) + _ARRAYS_BYTES + found[0].nbytes + found[1].nbytes
         if len(found[0]) > _LISTED_MAX:
@@ -191,42 +191,50 @@ def _entries(
 
 
 def _merged(
-    parts: Sequence[tuple[NDArray[np.uint32], NDArray[np.uint16]]],
+    *parts: tuple[NDArray[np.uint32], NDArray[np.uint16]],
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """Return the entries of all parts, in the order of their documents."""
-    if not parts:
-        return np.zeros(0, np.uint32), np.zeros(0, np.uint16)
-    if len(parts) == 1:
-        return parts[0]
-    docs, fields = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    filled = [part for part in parts if len(part[0])]
+    if len(filled) <= 1:
+        return filled[0] if filled else parts[0]
+    docs, fields = (np.concatenate(arrays) for arrays in zip(*filled, strict=True))
     order = np.argsort(docs, kind="stable")
     return docs[order], fields[order]
 
 
 def _find(
-    segment: Segment, words: tuple[str, ...]
+    segment: Segment, places: Sequence[tuple[str, ...]]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
+    """Return documents and fields in which a field consists of a word at each place.
+
+    Args:
+        segment: where to look.
+        places: the words that may stand there; at the last place one word only.
+    """
     index = text_index(segment)
     nothing = np.zeros(0, np.uint32), np.zeros(0, np.uint16)
-    num_words = len(words)
-    of_length = _docs_of_length(segment, num_words)
+    length = len(places)
+    of_length = _docs_of_length(segment, length)
     if of_length is None:
         return nothing
-    terms: list[int] = []
-    for word in words:
-        term = index.vocabulary.find(word)
-        if term is None:
+    terms: list[NDArray[np.uint32]] = []
+    certain: list[int] = []
+    for place in reversed(places):  # articles last: most words that no item has end it before
+        known = [term for term in map(index.vocabulary.find, place) if term is not None]
+        if not known:
             return nothing
-        terms.append(term)
-    docs = docs_with_all_terms(segment, terms, of_length)
+        terms.append(np.array(known, np.uint32))
+        if len(place) == 1:
+            certain += known
+    terms.reverse()
+    docs = docs_with_all_terms(segment, certain, of_length)
     if len(docs) == 0:
         return nothing
     found: tuple[NDArray[np.uint32], NDArray[np.uint16]]
-    if num_words == 1:
-        found = _entries_of(index.lists, index.field_lengths, terms[0], num_words, docs)
+    if length == 1:
+        found = _entries_of(index.lists, index.field_lengths, certain[0], length, docs)
     else:
-        entries = find_phrase(index, [np.array([term], np.uint32) for term in terms], docs)
-        found = _of_length(entries, index.field_lengths, num_words)
+        found = _of_length(find_phrase(index, terms, docs), index.field_lengths, length)
     return found
 
 
