@@ -10,7 +10,6 @@
 | `handshake` | may this client talk to this server, and is it the server that it looks for? |
 | `client` | which response belongs to which call, and what ends a call without one? |
 | `server` | which handler serves a call, and which connections are kept? |
-| `joined_writes` | which frames are sent together? |
 | `messages`, `methods` | what can be called, with what, and what comes back? |
 | `operations`, `packed_counts` | how do writes and facet counts travel? |
 

@@ -43,7 +43,6 @@ from common.protocol.framing import (
     encode_response,
 )
 from common.protocol.handshake import NONCE_BYTES, Authenticator
-from common.protocol.joined_writes import JoinedWrites
 from common.protocol.messages import Hello
 from common.protocol.methods import HELLO, Method
 
@@ -231,7 +230,6 @@ class ServerConnection(asyncio.Protocol):
         self._server = server
         self._reader = FrameReader(MAX_HELLO_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._writes: JoinedWrites | None = None
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._transit = _Transit()
         self.is_known = False
@@ -241,13 +239,12 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the challenge."""
         self._transport = cast(asyncio.Transport, transport)
-        self._writes = JoinedWrites(self._transport)
         self._server.take_in(self)
         self._write(encode_challenge(self._nonce))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let calls in flight finish (a write is complete or absent); the response goes nowhere."""
-        self._transport = self._writes = None
+        self._transport = None
         self._server.let_go(self)
 
     def pause_writing(self) -> None:
@@ -262,8 +259,7 @@ class ServerConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close after what was written has been sent."""
-        if self._transport is not None and self._writes is not None:
-            self._writes.flush()
+        if self._transport is not None:
             self._transport.close()
 
     def abort(self, reason: str) -> None:
@@ -275,20 +271,13 @@ class ServerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Serve every call that has arrived completely."""
-        writes = self._writes
-        if writes is None:
-            return  # it has ended
         self._server.turns.begin()
-        writes.hold()
         try:
-            try:
-                for body, attachment in self._reader.feed(data):
-                    if self.is_known:
-                        self._dispatch(body, attachment)
-                    else:
-                        self._greet(body)
-            finally:
-                writes.flush()
+            for body, attachment in self._reader.feed(data):
+                if self.is_known:
+                    self._dispatch(body, attachment)
+                else:
+                    self._greet(body)
         except FrameError as error:
             REQUEST_IDS.set(())  # of the call before
             _log.warning("connection closed", reason=str(error))
@@ -442,5 +431,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _write(self, pieces: tuple[bytes, ...]) -> None:
         """Send a frame."""
-        if self._writes is not None:
-            self._writes.write(pieces)
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            for piece in pieces:
+                transport.write(piece)

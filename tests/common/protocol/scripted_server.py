@@ -13,6 +13,7 @@ from common.protocol.handshake import Authenticator
 from common.protocol.messages import PROTOCOL_VERSION, GetRequest, GetResponse, Hello, Welcome
 from common.protocol.methods import GET, Method
 from common.protocol.server import Handler, RpcServer
+from tests.transport import Link
 
 HELLO = Hello(PROTOCOL_VERSION, "secret", 0, 2)
 GET_LATER = Method("get_later", GetRequest, GetResponse)
@@ -76,16 +77,16 @@ class RecordingServer:
         return GetResponse(request.id)
 
 
-def tap(side: asyncio.Transport) -> list[bytes]:
-    """Collect what one side of a link writes."""
+def tap(link: Link) -> list[bytes]:
+    """Collect what the client sends."""
     sent: list[bytes] = []
-    write = side.write
+    write = link.near.write
 
     def write_and_collect(data: bytes | bytearray | memoryview) -> None:
         sent.append(bytes(data))
         write(data)
 
-    side.write = write_and_collect  # type: ignore[method-assign]
+    link.near.write = write_and_collect  # type: ignore[method-assign]
     return sent
 
 

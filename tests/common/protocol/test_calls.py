@@ -49,17 +49,6 @@ async def test_responses_reach_their_calls_in_any_order(piece_bytes: int) -> Non
     assert client.num_in_flight == 0
 
 
-async def test_calls_of_one_turn_are_one_write_and_so_are_their_responses() -> None:
-    client, link = await connect(ScriptedServer().server, HELLO)
-    calls, responses = tap(link.near), tap(link.far)
-    atonce = [client.call(GET, get(b"%d" % i)) for i in range(3)]
-    later = [client.call(GET_LATER, get(b"later %d" % i)) for i in range(3)]
-    assert [r.document for r in await asyncio.gather(*atonce)] == [b"0", b"1", b"2"]
-    assert (len(calls), len(responses)) == (1, 1)
-    await asyncio.gather(*later)
-    assert len(responses) == 2
-
-
 async def test_a_service_error_crosses_with_all_its_parts() -> None:
     client, _ = await connect(ScriptedServer().server, HELLO)
     with pytest.raises(NotFound) as caught:
@@ -180,7 +169,7 @@ async def test_a_full_socket_gets_no_further_pieces(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(framing, "PIECE_BYTES", 10)
     recording = RecordingServer()
     client, link = await connect(recording.server, HELLO)
-    sent = tap(link.near)
+    sent = tap(link)
     client.pause_writing()
     call = client.call(TAKE, get(b"1"), is_write=True, attachment=[b"x" * 100])
     for _ in range(50):

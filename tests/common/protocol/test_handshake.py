@@ -51,7 +51,7 @@ async def test_a_wrong_handshake_is_refused_and_the_connection_closed(
 
 async def test_the_secret_never_crosses_the_wire() -> None:
     client, link = open_link(ScriptedServer().server)
-    sent = tap(link.near)
+    sent = tap(link)
     await client.greet(HELLO)
     assert sent
     assert not any(HELLO.secret.encode() in data for data in sent)
@@ -72,7 +72,7 @@ async def test_a_server_that_does_not_know_the_secret_is_not_believed() -> None:
 async def test_a_proof_is_good_for_one_connection_only() -> None:
     scripted = ScriptedServer()
     first, link = open_link(scripted.server)
-    sent = tap(link.near)
+    sent = tap(link)
     await first.greet(HELLO)
     replayed, link = open_link(scripted.server)
     for data in sent:
