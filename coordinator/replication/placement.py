@@ -30,6 +30,7 @@ from coordinator.replication.placement_table import PlacedHost, PlacementTable, 
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.stream import LogAway
 from coordinator.replication.this_host import ThisHost
+from coordinator.replication.transfer import MakeSnapshot
 from coordinator.settings import Settings
 
 READ_SECONDS: Final = 1.0
@@ -52,7 +53,7 @@ class Placement:
         processes: of the shards of this host.
 
     Attributes:
-        collector: makes snapshots of all shards.
+        collector: makes snapshots of all shards; from `start` on.
     """
 
     collector: Collector
@@ -65,6 +66,7 @@ class Placement:
         processes: ShardProcesses,
     ) -> None:
         settings, cluster, catalog, stream = host
+        self._host = host
         self._settings = settings
         self._cluster = cluster
         self._log = log
@@ -87,8 +89,13 @@ class Placement:
             parse_address(settings.rpc_advertise)
         cluster.own_host.name = log.name
 
-    def start(self) -> None:
-        """Begin to connect."""
+    def start(self, make_snapshot: MakeSnapshot) -> None:
+        """Begin to connect.
+
+        Args:
+            make_snapshot: makes one of shards of this host.
+        """
+        self.collector = Collector(self._host, self._log, make_snapshot)
         self._tasks = [
             asyncio.create_task(self._run(), name="placement"),
             asyncio.create_task(self._mover.run(), name="move shards"),

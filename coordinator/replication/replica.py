@@ -14,7 +14,6 @@ from functools import partial
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshots import make_snapshot
-from coordinator.replication.collecting import Collector
 from coordinator.replication.moving import ShardProcesses
 from coordinator.replication.placement import Placement
 from coordinator.replication.shared_log import SharedLog
@@ -45,7 +44,7 @@ class Replica:
         self._catalog = catalog
         self._cluster = cluster
         self._stream = LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
-        host = self._host = ThisHost(settings, cluster, catalog, self._stream)
+        host = ThisHost(settings, cluster, catalog, self._stream)
         self.log = SharedLog(host)
         self._giving: asyncio.Task[None] | None = None
         self._placement: Placement | None = None
@@ -57,14 +56,12 @@ class Replica:
     def start(self, administration: IndexAdministration) -> None:
         """Begin to follow the log, and to answer other hosts."""
         self.log.start()
-        if self._placement is not None:
-            self._placement.start()
         make_here = partial(
             make_snapshot, cluster=self._cluster, catalog=self._catalog, settings=self._settings
         )
         make = maker(administration.while_unchanged, make_here)
         if self._placement is not None:
-            self._placement.collector = Collector(self._host, self.log, make)
+            self._placement.start(make)
         donor = Donor(self.log, self._stream, self._settings, make)
         self._giving = asyncio.create_task(donor.run(), name="give data to other hosts")
 
