@@ -1,7 +1,7 @@
 """Limits how many searches of one index run at a time while other indexes have searches too.
 
-    index 3   ■ ■ ■ · · · …      three run, the others wait until one of these has ended
-    index 8   ■                  finds three ahead of it, not sixteen
+    index 3   ■ · · · · · …      one runs (of two cores), the others wait until it has ended
+    index 8   ■                  finds one ahead of it, not sixteen
 
 A tenant that sends many expensive searches at once fills every queue on the way: of both event
 loops, of the sockets between them, of the operating system. Each of these is short where few
@@ -25,8 +25,8 @@ from typing import Final, TypeVar
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded
 
-RUNNING_MAX: Final = max(3, (os.cpu_count() or 1) + 1)
-"""One more than there are cores, at least three: enough to keep shards and coordinator at work."""
+RUNNING_MAX: Final = max(1, (os.cpu_count() or 1) // 2)
+"""Half as many as cores: each search keeps several processes at work, and others find room."""
 RECENT_SECONDS: Final = 0.25
 
 T = TypeVar("T")
