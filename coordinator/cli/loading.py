@@ -161,6 +161,8 @@ def load(
         if place_fields is None:
             _mention_places(source)
         _mention_commas(source)
+        _mention_dates(source)
+        _mention_no_rows(source)
         _refuse_bad_rows(source, skip_bad)
         if dry_run:
             return
@@ -236,6 +238,24 @@ def _mention_commas(source: Source) -> None:
             f"facetd: --decimal , reads {names} as numbers, such as {found[0].comma_example}",
             err=True,
         )
+
+
+def _mention_dates(source: Source) -> None:
+    """Say that dates in other notations stay text, and which notation sorts and counts as dates."""
+    found = [column for column in source.columns if column.has_other_dates]
+    if found:
+        names = ", ".join(column.name for column in found[:5]) + (" …" if len(found) > 5 else "")
+        click.echo(
+            f"facetd: {names}: dates such as {found[0].example} stay text; "
+            "write them as 2024-12-31 to sort and count them as dates",
+            err=True,
+        )
+
+
+def _mention_no_rows(source: Source) -> None:
+    """Say that there is a header and nothing else."""
+    if source.columns and source.num_items == 0 and not source.num_bad:
+        click.echo(f"facetd: {source.name} names columns but has no rows", err=True)
 
 
 def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:

@@ -27,6 +27,10 @@ _COMMA_NUMBER: Final = re.compile(
     r"-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII
 ).fullmatch
 _COMMA_GROUPS: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+", re.ASCII).fullmatch
+_OTHER_DATE: Final = re.compile(
+    r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}|[0-9]{1,2}\.? [^\W\d_]{3,9}\.? [0-9]{4}"
+    r"|[^\W\d_]{3,9}\.? [0-9]{1,2}, [0-9]{4}"
+).fullmatch
 DECIMALS: Final = (".", ",")
 """What may divide the whole part of a number from its fraction."""
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -50,6 +54,11 @@ def is_comma_number(text: str) -> bool:
 
 def _of_comma_number(cell: str) -> float:
     return float(cell.strip().replace(".", "").replace(",", "."))
+
+
+def is_other_date(text: str) -> bool:
+    """Return whether a cell looks like a date that does not begin with its year."""
+    return _OTHER_DATE(text) is not None
 
 
 def is_boolean(text: str) -> bool:
@@ -96,6 +105,7 @@ class ColumnKind:
         example: the first of them.
         can_be_id: whether all of them are valid integer ids.
         comma_example: a cell that has a decimal comma, if all are numbers by that; else "".
+        has_other_dates: whether all look like dates that do not begin with the year.
     """
 
     __slots__ = (
@@ -104,6 +114,7 @@ class ColumnKind:
         "can_be_id",
         "comma_example",
         "example",
+        "has_other_dates",
         "num_filled",
     )
 
@@ -112,6 +123,7 @@ class ColumnKind:
         self.example = ""
         self.can_be_id = True
         self.comma_example = ""
+        self.has_other_dates = False
         self._can_have_commas = decimal == "."
         self._possible = list(checks_of(decimal).items())
 
@@ -122,7 +134,10 @@ class ColumnKind:
             return
         if not self.num_filled:
             self.example = text
+            self.has_other_dates = True
         self.num_filled += 1
+        if self.has_other_dates:
+            self.has_other_dates = is_other_date(text)
         if self._possible:
             self._possible = [one for one in self._possible if one[1](text)]
             if self.can_be_id:

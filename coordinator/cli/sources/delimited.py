@@ -120,6 +120,7 @@ class _Table:
                 column.num_filled,
                 shown(column.example),
                 shown(column.comma_example) if kind == "text" else "",
+                kind == "text" and column.has_other_dates,
             )
             for i, (name, kind, column) in enumerate(
                 zip(self._names, self._kinds, found, strict=True)

@@ -24,6 +24,7 @@ class Column:
         num_filled: number of rows with a value.
         example: the first value.
         comma_example: a value with a decimal comma, if the texts are numbers by that.
+        has_other_dates: whether the texts look like dates that do not begin with the year.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Column:
     num_filled: int
     example: str
     comma_example: str = ""
+    has_other_dates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

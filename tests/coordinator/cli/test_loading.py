@@ -242,6 +242,37 @@ def test_decimal_commas_are_named(tmp_path: Path, more: list[str], said: str) ->
     assert said in result.output
 
 
+@pytest.mark.parametrize(
+    ("cells", "is_said"),
+    [
+        (["31.12.2024", "1.2.2024"], True),
+        (["12/31/2024", ""], True),
+        (["3 May 2021", "May 3, 2021"], True),
+        (["31.12.2024", "unknown"], False),
+        (["2024-12-31", "2024-01-01"], False),
+        (["1.2.3", "12 of 2024"], False),
+        (["", ""], False),
+    ],
+)
+def test_dates_that_stay_text_are_named(tmp_path: Path, cells: list[str], is_said: bool) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text("id;released\n" + "".join(f'{i};"{one}"\n' for i, one in enumerate(cells)))
+
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+
+    said = f"released: dates such as {cells[0]} stay text"
+    assert (said in result.stderr) == is_said
+    assert ("2024-12-31 to sort" in result.stderr) == is_said
+
+
+@pytest.mark.parametrize(("rows", "is_said"), [("", True), ("1,Sea\n", False)])
+def test_a_table_without_rows_is_named(tmp_path: Path, rows: str, is_said: bool) -> None:
+    file = tmp_path / "books.csv"
+    file.write_text(f"id,name\n{rows}")
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+    assert ("books.csv names columns but has no rows" in result.stderr) == is_said
+
+
 def test_rows_of_a_query(service: Service, client: Client, tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     connection = sqlite3.connect(path)
