@@ -3,7 +3,8 @@
 A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
 where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. Reads
 that are known to take longer (`search_cost.is_slow` and its siblings: many words, many bytes to
-highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`). Where many
+highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`), and so do
+all reads of an index that keeps the loop busy while others are read (`loop_share.py`). Where many
 reads arrive together, indexes take turns on the event loop too (`common/process/turns.py`). A
 low-priority thread runs the tasks that searches have scheduled
 (`shard/caches/background_tasks.py`). Calls that wait for the disk (writes, configuration, backup)
@@ -86,6 +87,7 @@ from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.fingerprint import fingerprint_of
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
+from shard.process.loop_share import LoopShare
 from shard.process.readers import Readers
 from shard.query.near_terms import is_slow_to_list, near_terms
 from shard.read import corpus_statistics, fetch, search_cost, searcher
@@ -123,6 +125,7 @@ class Handlers:
         self._queue_length = queue_length
         self._turns = turns
         self._readers = Readers()
+        self._share = LoopShare()
         self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
         self._fingerprinter = ThreadPoolExecutor(1, "fingerprinter", run_in_background)
         self._running_tasks: Future[None] | None = None
@@ -213,28 +216,43 @@ class Handlers:
     def search(self, request: SearchRequest) -> SearchResponse | Awaitable[SearchResponse]:
         """Search one state of an index."""
         snapshot = self._snapshot(request)
+        read = partial(searcher.search, snapshot, request)
         if search_cost.is_slow(snapshot, request):
-            return self._read_slowly(request.index, partial(searcher.search, snapshot, request))
-
-        if self._turns.has_time(request.index):
-            return self._search(snapshot, request)
-        return self._read_later(request.index, partial(self._search, snapshot, request))
-
-    def _search(self, snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
-        response = searcher.search(snapshot, request)
-        self._run_background_tasks()
-        return response
+            return self._read_slowly(request.index, read)
+        return self._read(request.index, read)
 
     def _read(self, index: int, read: Callable[[], T]) -> T | Awaitable[T]:
-        """Read on the event loop: at once, or in a later turn if this one has taken long."""
-        return read() if self._turns.has_time(index) else self._read_later(index, read)
+        """Read on the event loop: at once, or in a later turn if this one has taken long.
+
+        An index that takes too much of it reads on a thread while others are read.
+        """
+        began = self._share.begin(index)
+        if self._share.is_exceeded(index):
+            return self._read_apart(index, read, began)
+        if not self._turns.has_time(index):
+            return self._read_later(index, read)
+        response = read()
+        self._share.end(index, began)
+        if BACKGROUND_TASKS:
+            self._run_background_tasks()
+        return response
+
+    async def _read_apart(self, index: int, read: Callable[[], T], began: float) -> T:
+        """Read on a reader thread, as long as the index takes more than its share."""
+        response = await self._read_slowly(index, read)
+        self._share.end(index, began)
+        return response
 
     def _read_later(self, index: int, read: Callable[[], T]) -> asyncio.Future[T]:
         """Read in a later turn of the event loop; there is no task, which would cost 15 µs more."""
 
         def read_if_wanted() -> T:
             check_call()
-            return read()
+            began = self._share.begin(index)
+            response = read()
+            self._share.end(index, began)
+            self._run_background_tasks()
+            return response
 
         outcome = self._turns.later(index, read_if_wanted)
         self._indexes.keep_open_until(outcome, index)

@@ -19,7 +19,8 @@ from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
 from shard.partition.indexes import Indexes
 from shard.process import handlers
 from shard.process.handlers import Handlers
-from shard.read import search_cost
+from shard.process.loop_share import LoopShare
+from shard.read import search_cost, searcher
 from shard.segment.sort_columns import PERMUTATION_USES_MIN, sort_column
 from tests.shard.collect.test_top_k import large_world, request
 
@@ -98,9 +99,9 @@ def test_what_fails_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch
     assert [type(cause) for cause in told] == [MemoryError]
 
 
-@pytest.mark.parametrize("is_slow", [False, True])
+@pytest.mark.parametrize(("is_slow", "is_apart"), [(False, False), (True, False), (False, True)])
 def test_searches_leave_it_to_another_thread(
-    monkeypatch: pytest.MonkeyPatch, is_slow: bool
+    monkeypatch: pytest.MonkeyPatch, is_slow: bool, is_apart: bool
 ) -> None:
     """The one that finds the wish due is answered without it; the next ones have it."""
     world = large_world()
@@ -112,6 +113,15 @@ def test_searches_leave_it_to_another_thread(
     monkeypatch.setattr(handlers, "BACKGROUND_TASKS", wished)
     monkeypatch.setattr("shard.segment.sort_columns.BACKGROUND_TASKS", wished)
     monkeypatch.setattr(search_cost, "is_slow", lambda *_: is_slow)
+    monkeypatch.setattr(LoopShare, "is_exceeded", lambda *_: is_apart)
+    searchers: set[str] = set()
+    search_shard = searcher.search
+
+    def watched(*arguments: Any) -> SearchResponse:
+        searchers.add(threading.current_thread().name.split("_")[0])
+        return search_shard(*arguments)
+
+    monkeypatch.setattr(searcher, "search", watched)
     make = BackgroundTasks.run_all
 
     def run_all(self: BackgroundTasks) -> None:
@@ -141,6 +151,7 @@ def test_searches_leave_it_to_another_thread(
     first = [asyncio.run(search()) for _ in range(PERMUTATION_USES_MIN)]
     assert granted.wait(10)
     assert {name.split("_")[0] for name in makers} == {"deriver"}
+    assert searchers == {"reader" if is_slow or is_apart else "MainThread"}
     field = snapshot.registry.number("price")
     assert field is not None
     assert sort_column(snapshot, snapshot.views[0], field).permutation() is not None

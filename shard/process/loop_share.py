@@ -1,0 +1,63 @@
+"""Which index keeps the event loop busy while other indexes are read too?
+
+    index 3   ■■■■■■ ■■■■■ ■■■■■■ …     uses most of the time: its reads go to threads
+    index 8   ▪         ▪               finds the event loop idle, and is answered at once
+
+A read of a millisecond is fast for its own caller, who would pay for a hand-over to a thread. It is
+slow for the callers of other indexes if many such reads come in a row. The threads have a lower
+priority than the event loop, so a read of another index preempts them. An index that is read alone
+stays on the event loop, and so do indexes that keep it equally busy.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+PERIOD_SECONDS: Final = 0.25
+"""Time is counted in periods. The current one and the one before it decide."""
+SHARE_MAX: Final = 0.2
+"""What the reads of an index may take of a period while others are read."""
+TIMES_OTHERS: Final = 4
+"""So many times what all others take is too much; indexes that are equally busy stay."""
+
+
+class LoopShare:
+    """The time that reads take, by index; used on the event loop only."""
+
+    __slots__ = ("_began", "_last", "_now")
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._now: dict[int, float] = {}
+        """Seconds used in the current period, by index that was read."""
+        self._last: dict[int, float] = {}
+        """Those of the period before it."""
+
+    def begin(self, index: int) -> float:
+        """Note that an index is read; returns the time, in seconds, for `end`."""
+        now = time.perf_counter()
+        if now - self._began >= PERIOD_SECONDS:
+            is_next = now - self._began < 2 * PERIOD_SECONDS
+            self._last, self._now = self._now if is_next else {}, {}
+            self._began = now
+        self._now.setdefault(index, 0.0)
+        return now
+
+    def end(self, index: int, began: float) -> None:
+        """Count the time since `began` as taken by a read of an index, wherever it ran.
+
+        Reads on a thread count too, else an index would return to the event loop every two periods.
+        """
+        self._now[index] = self._now.get(index, 0.0) + time.perf_counter() - began
+
+    def is_exceeded(self, index: int) -> bool:
+        """Return whether an index uses more than its share while others are read."""
+        used = self._used(index)
+        if used <= SHARE_MAX * PERIOD_SECONDS:
+            return False
+        others = (self._now.keys() | self._last.keys()) - {index}
+        return bool(others) and used > TIMES_OTHERS * sum(map(self._used, others))
+
+    def _used(self, index: int) -> float:
+        return max(self._now.get(index, 0.0), self._last.get(index, 0.0))

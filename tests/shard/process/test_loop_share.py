@@ -1,0 +1,89 @@
+"""An index that keeps the event loop busy is told from others, as long as there are any."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from shard.process import loop_share
+from shard.process.loop_share import PERIOD_SECONDS, SHARE_MAX, TIMES_OTHERS, LoopShare
+
+BUSY, QUIET = 3, 8
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(loop_share, "time", types.SimpleNamespace(perf_counter=clock.perf_counter))
+    return clock
+
+
+def read(share: LoopShare, clock: Clock, index: int, seconds: float) -> None:
+    began = share.begin(index)
+    clock.now += seconds
+    share.end(index, began)
+
+
+def test_an_index_that_is_read_alone_never_exceeds_its_share(clock: Clock) -> None:
+    share = LoopShare()
+    for _ in range(2_000):
+        read(share, clock, BUSY, 0.001)
+        assert not share.is_exceeded(BUSY)
+
+
+def test_an_index_exceeds_its_share_while_another_is_read(clock: Clock) -> None:
+    share = LoopShare()
+    read(share, clock, QUIET, 0.0001)
+    num_fast = 0
+    while not share.is_exceeded(BUSY):
+        read(share, clock, BUSY, 0.001)
+        num_fast += 1
+    assert 0.001 * num_fast == pytest.approx(SHARE_MAX * PERIOD_SECONDS, abs=0.002)
+    assert not share.is_exceeded(QUIET)
+
+
+def test_it_stays_so_while_its_reads_take_as_long_elsewhere(clock: Clock) -> None:
+    share = LoopShare()
+    for _ in range(2_000):
+        read(share, clock, QUIET, 0.0001)
+        read(share, clock, BUSY, 0.001)
+        if clock.now > 1_000.0 + PERIOD_SECONDS:
+            assert share.is_exceeded(BUSY)
+
+
+def test_it_is_forgotten_after_two_periods(clock: Clock) -> None:
+    share = LoopShare()
+    read(share, clock, BUSY, PERIOD_SECONDS / 2)
+    share.begin(QUIET)
+    assert share.is_exceeded(BUSY)
+    clock.now += 2 * PERIOD_SECONDS
+    share.begin(QUIET)
+    assert not share.is_exceeded(BUSY)
+
+
+def test_the_others_are_forgotten_too(clock: Clock) -> None:
+    share = LoopShare()
+    read(share, clock, QUIET, 0.0001)
+    for _ in range(3):
+        read(share, clock, BUSY, PERIOD_SECONDS)
+    assert not share.is_exceeded(BUSY)
+
+
+def test_indexes_that_are_equally_busy_do_not_exceed_their_share(clock: Clock) -> None:
+    share = LoopShare()
+    for _ in range(500):
+        read(share, clock, BUSY, 0.001)
+        read(share, clock, QUIET, 0.001 / (TIMES_OTHERS - 1))
+        assert not share.is_exceeded(BUSY)
+        assert not share.is_exceeded(QUIET)
