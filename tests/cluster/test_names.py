@@ -29,6 +29,19 @@ def packages(index: Index) -> Index:
     return index
 
 
+def test_a_word_that_is_typed_counts_although_its_other_forms_are_everywhere(index: Index) -> None:
+    index.configure({"searchable_fields": ["title", "text"], "language": "english"})
+    titles = ["Star Wars", "War", "War Pigs", "War Nurse", "Prisoner of War", *["Peace"] * 15]
+    texts = ["a star", *["a war, starring many"] * 4, *["starring few"] * 15]
+    index.put(
+        [
+            {"id": i, "title": title, "text": text}
+            for i, (title, text) in enumerate(zip(titles, texts, strict=True))
+        ]
+    )
+    assert index.ids(query="star war")[0] == 0
+
+
 def test_a_field_that_is_the_query_comes_first(packages: Index) -> None:
     assert packages.ids(query="git")[0] == 2
     assert packages.ids(query='"git"')[0] == 2
@@ -160,6 +173,15 @@ def test_symbols_are_no_open_prefix(debian: Index) -> None:
 def test_a_half_typed_name_that_is_a_word_finds_the_name(films: Index, query: str) -> None:
     items = films.search(query=query, per_page=5)["data"]["items"]
     assert all("Star Wars" in item["title"] for item in items)
+
+
+@pytest.mark.parametrize("query", ["star war", "star wars"])
+def test_it_is_found_with_stems_too(services: Services, query: str) -> None:
+    """Most extracts say `starring`, which has the stem of `star`."""
+    searched = {"searchable_fields": ["title", "extract", "cast"], "language": "english"}
+    for films in load(services, "wikipedia-movies", searched):
+        items = films.search(query=query, per_page=1)["data"]["items"]
+        assert "Star Wars" in items[0]["title"]
 
 
 @pytest.mark.parametrize("name", ["Godfather", "Matrix", "Lion King", "Shining"])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from common.query import NUM_MATCH_KINDS, MatchKind
 from common.scoring import (
     CORRECTIONS_KNOWN_MAX,
+    STEM_FACTOR,
     choose_corrections,
     clause_weights,
     inverse_doc_freq,
@@ -45,6 +46,21 @@ def test_a_word_with_accents_has_the_rarity_of_its_spelling() -> None:
     rare = clause_weights((20, 0, *[0] * 10), 500)
     assert weights[MatchKind.SPELLING] == rare[MatchKind.EXACT] > folded[MatchKind.EXACT]
     assert 0 < weights[MatchKind.EXACT] < weights[MatchKind.SPELLING] / 5
+
+
+def test_a_word_keeps_a_share_of_the_rarity_of_its_typed_form_beside_common_forms() -> None:
+    weights = clause_weights((20, 0, 480, *[0] * 9), 500)
+    alone = clause_weights((20, *[0] * 11), 500)[MatchKind.EXACT]
+    assert alone / 4 < weights[MatchKind.EXACT] < alone / 2
+    assert weights[MatchKind.STEM] == weights[MatchKind.EXACT] * STEM_FACTOR
+
+
+def test_a_word_that_begins_others_has_the_rarity_of_all_of_them() -> None:
+    begun = [0] * NUM_MATCH_KINDS
+    begun[MatchKind.EXACT], begun[MatchKind.COMPLETION] = 20, 480
+    whole = [0] * NUM_MATCH_KINDS
+    whole[MatchKind.EXACT] = 500
+    assert clause_weights(begun, 500)[MatchKind.EXACT] == clause_weights(whole, 500)[0]
 
 
 def test_a_rare_typo_does_not_outweigh_a_frequent_word() -> None:
