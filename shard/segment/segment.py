@@ -9,7 +9,7 @@ names, types and bytes.
     docs.place    uint64[n]     the writer: insertion number of each document
     ids.*                       external_ids
     text.*                      text_index
-    facet.<field number>.*      facets
+    facet.<field number>.*      facet_columns
     number.<field number>.*     number_columns
     presence.*                  presence
     geo.<field number>.*        geo_columns
