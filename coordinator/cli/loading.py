@@ -158,15 +158,15 @@ def load(
     try:
         source = formats.read(file, options)
         _show_columns(source)
-        if place_fields is None:
-            _mention_places(source)
         _mention_commas(source)
         _mention_dates(source)
         _mention_no_rows(source)
         _refuse_bad_rows(source, skip_bad)
+        is_new = not dry_run and not exists(client, name)
+        if place_fields is None:
+            source = offer_places(source, proposing if is_new and document is None else "none")
         if dry_run:
             return
-        is_new = not exists(client, name)
         result = _send(client, name, source, document, is_new=is_new, skips_bad=skip_bad)
     except SourceError as error:
         raise ClientError(str(error)) from error
@@ -220,13 +220,6 @@ def _show_columns(source: Source) -> None:
     out.print(table)
     if len(source.columns) > COLUMNS_SHOWN:
         out.print(Text(f"… and {_counted(len(source.columns) - COLUMNS_SHOWN, 'column')} more"))
-
-
-def _mention_places(source: Source) -> None:
-    """Say how columns that are called like coordinates become places."""
-    found = places.named_like_places(column.name for column in source.columns)
-    if found is not None:
-        click.echo(f"facetd: --geo {','.join(found)} makes places of these columns", err=True)
 
 
 def _mention_commas(source: Source) -> None:
@@ -461,7 +454,36 @@ class LoadProgressBar:
         )
 
 
-# --- the proposal
+# --- the proposals
+
+
+def offer_places(
+    source: Source, proposing: str, *, read_key: Callable[[], str] | None = None
+) -> Source:
+    """Propose a geo point for columns of numbers that are called like coordinates.
+
+    Args:
+        source: of items that were not sent yet.
+        proposing: "ask" (on a terminal, one keystroke), "auto" or "none" (name the option).
+        read_key: waits for a keystroke.
+
+    Returns:
+        The source, with places if that is accepted.
+    """
+    names = [column.name for column in source.columns if column.kind in ("integer", "number")]
+    found = places.named_like_places(names)
+    if found is None:
+        return source
+    if proposing == "auto":
+        is_accepted = True
+    elif proposing == "ask" and _can_ask(read_key):
+        is_accepted = _is_accepted(
+            f"Make places ({places.FIELD}) of {' and '.join(found)}?", read_key
+        )
+    else:
+        is_accepted = False
+        click.echo(f"facetd: --geo {','.join(found)} makes places of these columns", err=True)
+    return formats.with_places(source, found) if is_accepted else source
 
 
 def offer_configuration(
@@ -493,22 +515,29 @@ def offer_configuration(
     is_sample = found["sampled"] < found["items"]
     sample = f", from a sample of {found['sampled']:,} items" if is_sample else ""
     click.echo("\n".join([f"facetd: proposed for {index}{sample}:", *lines]), err=True)
-    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    if proposing == "ask" and not is_terminal and read_key is None:
+    if proposing == "ask" and not _can_ask(read_key):
         click.echo(
             f"facetd: apply it with --configure auto, or set facets with facetd configure {index}",
             err=True,
         )
         return
-    if proposing == "ask":
-        click.echo("Apply it? [Y/n] ", nl=False, err=True)
-        key = (read_key or click.getchar)()
-        click.echo(key if key.isprintable() else "", err=True)
-        if key not in ("y", "Y", "\r", "\n", " "):
-            return
+    if proposing == "ask" and not _is_accepted("Apply it?", read_key):
+        return
     body = json.dumps(document).encode()
     client.request("PATCH", f"{index_path(index)}/configuration", body)
     click.echo(f"facetd: configured; facetd open {index} shows it", err=True)
+
+
+def _can_ask(read_key: Callable[[], str] | None) -> bool:
+    return read_key is not None or (sys.stdin.isatty() and sys.stderr.isatty())
+
+
+def _is_accepted(question: str, read_key: Callable[[], str] | None) -> bool:
+    """Ask a question that one keystroke answers."""
+    click.echo(f"{question} [Y/n] ", nl=False, err=True)
+    key = (read_key or click.getchar)()
+    click.echo(key if key.isprintable() else "", err=True)
+    return key in ("y", "Y", "\r", "\n", " ")
 
 
 def _facet_line(field: dict[str, Any]) -> str:

@@ -42,10 +42,10 @@ def read(name: str, options: ReadOptions) -> Source:
         SourceError: it cannot be read; says what would be valid.
     """
     if databases.is_database(name):
-        return _with_places(databases.read(name, options), options)
+        return _with_wanted_places(databases.read(name, options), options)
     opened = Opened(name)
     try:
-        return _with_places(_read_file(opened, options), options)
+        return _with_wanted_places(_read_file(opened, options), options)
     except BROKEN as error:
         raise SourceError(f"{opened.name} is cut off or damaged: {error}") from error
 
@@ -167,11 +167,21 @@ def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[byt
         yield orjson.dumps(with_id) + b"\n"
 
 
-def _with_places(source: Source, options: ReadOptions) -> Source:
-    """Make a place of two fields of every item, if that is wanted."""
-    if options.place_fields is None:
-        return source
-    fields, pieces, name = options.place_fields, source.pieces, source.name
+def _with_wanted_places(source: Source, options: ReadOptions) -> Source:
+    return source if options.place_fields is None else with_places(source, options.place_fields)
+
+
+def with_places(source: Source, fields: tuple[str, str]) -> Source:
+    """Return a source whose items have a place.
+
+    Args:
+        source: of the items.
+        fields: of each item's latitude and longitude, in degrees.
+
+    Raises:
+        SourceError: there is no such column. Its pieces raise it for a value that is no degree.
+    """
+    pieces, name = source.pieces, source.name
     columns = [column.name for column in source.columns]
     for field in fields:
         if columns and field not in columns:
@@ -179,11 +189,11 @@ def _with_places(source: Source, options: ReadOptions) -> Source:
                 f"--geo: {name} has no column {field!r}; its columns are {', '.join(columns)}"
             )
 
-    def with_places() -> Iterator[bytes]:
+    def pieces_with_places() -> Iterator[bytes]:
         for place, item in _parsed(pieces(), name):
             yield orjson.dumps(places.with_place(item, fields, place)) + b"\n"
 
-    return replace(source, pieces=with_places)
+    return replace(source, pieces=pieces_with_places)
 
 
 def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:

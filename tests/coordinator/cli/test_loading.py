@@ -20,6 +20,8 @@ from click.testing import CliRunner, Result
 
 from coordinator.cli import loading
 from coordinator.cli.commands import main
+from coordinator.cli.sources import formats
+from coordinator.cli.sources.source import ReadOptions
 from coordinator.clients.http_client import Client, ClientError
 from tests.service import ROOT, Service
 
@@ -136,6 +138,36 @@ def test_what_is_no_place_is_refused(
     assert result.exit_code != 0
     assert message in result.stderr
     assert "places" not in _indexes(client)
+
+
+def test_places_are_proposed_for_a_new_index(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "proposed.csv"
+    file.write_text(CITIES)
+    for option, places in (("none", 0), ("auto", 2)):
+        result = _run(service, "load", str(file), "--configure", option)
+        assert result.exit_code == 0, result.output
+        found = client.request("GET", "/proposed/search?filter=_geo%20EXISTS")
+        assert found["pagination"]["total"] == places
+        client.request("DELETE", "/proposed")
+
+
+@pytest.mark.parametrize(("key", "is_made"), [("y", True), ("\r", True), ("n", False)])
+def test_one_key_makes_places(tmp_path: Path, key: str, is_made: bool) -> None:
+    file = tmp_path / "cities.csv"
+    file.write_text(CITIES)
+    source = formats.read(str(file), ReadOptions())
+    source = loading.offer_places(source, "ask", read_key=lambda: key)
+    items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
+    assert [item["name"] for item in items if "_geo" in item] == ["Vienna", "Paris"] * is_made
+
+
+def test_texts_that_are_called_like_coordinates_are_no_places(tmp_path: Path) -> None:
+    file = tmp_path / "texts.csv"
+    file.write_text("id,lat,long\n1,low,high\n")
+    source = formats.read(str(file), ReadOptions())
+    assert loading.offer_places(source, "auto") is source
 
 
 def test_columns_of_coordinates_are_mentioned(tmp_path: Path) -> None:
