@@ -74,7 +74,8 @@ def _field_pair(
     multiple=True,
     metavar="FIELD=KIND",
     callback=_pairs,
-    help="Read a column of CSV as text, integer, number, boolean or json. Can be repeated.",
+    help="Read a column of CSV as text, integer, number, boolean, json, or dates with the day "
+    "(dmy) or the month (mdy) first. Can be repeated.",
 )
 @click.option(
     "--split",
@@ -234,15 +235,20 @@ def _mention_commas(source: Source) -> None:
 
 
 def _mention_dates(source: Source) -> None:
-    """Say that dates in other notations stay text, and which notation sorts and counts as dates."""
+    """Say that dates in other notations stay text, and how they become dates."""
     found = [column for column in source.columns if column.has_other_dates]
-    if found:
-        names = ", ".join(column.name for column in found[:5]) + (" …" if len(found) > 5 else "")
-        click.echo(
-            f"facetd: {names}: dates such as {found[0].example} stay text; "
-            "write them as 2024-12-31 to sort and count them as dates",
-            err=True,
-        )
+    if not found:
+        return
+    names = ", ".join(column.name for column in found[:5]) + (" …" if len(found) > 5 else "")
+    first = found[0]
+    if len(first.date_orders) == 1:
+        advice = f"--type {first.name}={first.date_orders[0]} reads them as dates"
+    elif first.date_orders:
+        name = first.name
+        advice = f"--type {name}=dmy (day first) or {name}=mdy (month first) reads them as dates"
+    else:
+        advice = "write them as 2024-12-31 to sort and count them as dates"
+    click.echo(f"facetd: {names}: dates such as {first.example} stay text; {advice}", err=True)
 
 
 def _mention_no_rows(source: Source) -> None:

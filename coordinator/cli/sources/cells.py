@@ -4,6 +4,7 @@
     "1.5", "2e3", "7"        number      with decimal commas: "1,5", "1.299,00"
     "true", "False"          boolean
     '["a","b"]', '{"x":1}'   json        in every cell
+    "31.12.2024", "1/3/2024" dmy, mdy    only if the user says so: becomes "2024-12-31", …
     anything else            text        the kind of a column holds for all of its cells
 
 Empty cells have no value. White space around numbers and booleans is ignored.
@@ -11,6 +12,7 @@ Empty cells have no value. White space around numbers and booleans is ignored.
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Callable
@@ -18,7 +20,10 @@ from typing import Any, Final
 
 import orjson
 
-KINDS: Final = ("text", "integer", "number", "boolean", "json")
+DATE_ORDERS: Final = {"dmy": "31.12.2024", "mdy": "12/31/2024"}
+"""Kinds of dates that do not begin with their year, each with an example. A column is read so
+only if the user says so: "1/3/2024" may be either."""
+KINDS: Final = ("text", "integer", "number", "boolean", "json", *DATE_ORDERS)
 """Kinds that a user may choose for a column."""
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,19})", re.ASCII).fullmatch
@@ -27,9 +32,13 @@ _COMMA_NUMBER: Final = re.compile(
     r"-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII
 ).fullmatch
 _COMMA_GROUPS: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+", re.ASCII).fullmatch
-_OTHER_DATE: Final = re.compile(
-    r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}|[0-9]{1,2}\.? [^\W\d_]{3,9}\.? [0-9]{4}"
-    r"|[^\W\d_]{3,9}\.? [0-9]{1,2}, [0-9]{4}"
+_ORDERED_DATE: Final = re.compile(
+    r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})", re.ASCII
+).fullmatch
+_MONTH: Final = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_NAMED_DATE: Final = re.compile(
+    rf"[0-9]{{1,2}}\.? {_MONTH} [0-9]{{4}}|{_MONTH} [0-9]{{1,2}}, [0-9]{{4}}",
+    re.ASCII | re.IGNORECASE,
 ).fullmatch
 DECIMALS: Final = (".", ",")
 """What may divide the whole part of a number from its fraction."""
@@ -58,7 +67,32 @@ def _of_comma_number(cell: str) -> float:
 
 def is_other_date(text: str) -> bool:
     """Return whether a cell looks like a date that does not begin with its year."""
-    return _OTHER_DATE(text) is not None
+    return _ORDERED_DATE(text) is not None or _NAMED_DATE(text) is not None
+
+
+def date_of(text: str, order: str) -> str | None:
+    """Return a date as `2024-12-31`; None if a cell is no date of this order.
+
+    Args:
+        text: the cell.
+        order: one of `DATE_ORDERS`.
+    """
+    found = _ORDERED_DATE(text.strip())
+    if found is None:
+        return None
+    day, month = (1, 3) if order == "dmy" else (3, 1)
+    try:
+        return datetime.date(int(found[4]), int(found[month]), int(found[day])).isoformat()
+    except ValueError:
+        return None
+
+
+def _is_date(order: str) -> Callable[[str], bool]:
+    return lambda text: date_of(text, order) is not None
+
+
+def _to_date(order: str) -> Callable[[str], Any]:
+    return lambda cell: date_of(cell, order)
 
 
 def is_boolean(text: str) -> bool:
@@ -82,6 +116,7 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "number": is_number,
     "boolean": is_boolean,
     "json": is_json,
+    **{order: _is_date(order) for order in DATE_ORDERS},
 }
 
 
@@ -106,6 +141,7 @@ class ColumnKind:
         can_be_id: whether all of them are valid integer ids.
         comma_example: a cell that has a decimal comma, if all are numbers by that; else "".
         has_other_dates: whether all look like dates that do not begin with the year.
+        date_orders: those of `DATE_ORDERS` that fit all of them.
     """
 
     __slots__ = (
@@ -113,6 +149,7 @@ class ColumnKind:
         "_possible",
         "can_be_id",
         "comma_example",
+        "date_orders",
         "example",
         "has_other_dates",
         "num_filled",
@@ -124,8 +161,10 @@ class ColumnKind:
         self.can_be_id = True
         self.comma_example = ""
         self.has_other_dates = False
+        self.date_orders: tuple[str, ...] = ()
         self._can_have_commas = decimal == "."
-        self._possible = list(checks_of(decimal).items())
+        checks = checks_of(decimal)
+        self._possible = [one for one in checks.items() if one[0] not in DATE_ORDERS]
 
     def add(self, cell: str) -> None:
         """Take a cell into account."""
@@ -135,9 +174,11 @@ class ColumnKind:
         if not self.num_filled:
             self.example = text
             self.has_other_dates = True
+            self.date_orders = tuple(DATE_ORDERS)
         self.num_filled += 1
         if self.has_other_dates:
             self.has_other_dates = is_other_date(text)
+            self.date_orders = tuple(one for one in self.date_orders if date_of(text, one))
         if self._possible:
             self._possible = [one for one in self._possible if one[1](text)]
             if self.can_be_id:
@@ -169,6 +210,7 @@ _CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
     "number": lambda cell: float(cell.strip()),
     "boolean": _boolean,
     "json": orjson.loads,
+    **{order: _to_date(order) for order in DATE_ORDERS},
 }
 
 

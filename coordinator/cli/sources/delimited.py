@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from coordinator.cli.sources.cells import (
+    DATE_ORDERS,
     KINDS,
     ColumnKind,
     checks_of,
@@ -98,7 +99,9 @@ class _Table:
                     column.add(cell)
                     text = cell.strip()
                     if kind in checks and text and not checks[kind](text):
-                        message = f"{shown(text)!r} is no {kind}"
+                        example = DATE_ORDERS.get(kind)
+                        wanted_kind = f"date such as {example}" if example else kind
+                        message = f"{shown(text)!r} is no {wanted_kind}"
                         if kind == "number" and is_comma_number(text):
                             message += "; --decimal , reads decimal commas"
                         elif kind == "number" and "," in text and options.decimal == ".":
@@ -121,6 +124,7 @@ class _Table:
                 shown(column.example),
                 shown(column.comma_example) if kind == "text" else "",
                 kind == "text" and column.has_other_dates,
+                column.date_orders,
             )
             for i, (name, kind, column) in enumerate(
                 zip(self._names, self._kinds, found, strict=True)

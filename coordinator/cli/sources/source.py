@@ -25,6 +25,7 @@ class Column:
         example: the first value.
         comma_example: a value with a decimal comma, if the texts are numbers by that.
         has_other_dates: whether the texts look like dates that do not begin with the year.
+        date_orders: kinds of dates that the texts can be read as.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Column:
     example: str
     comma_example: str = ""
     has_other_dates: bool = False
+    date_orders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

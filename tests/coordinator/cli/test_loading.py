@@ -275,26 +275,57 @@ def test_decimal_commas_are_named(tmp_path: Path, more: list[str], said: str) ->
 
 
 @pytest.mark.parametrize(
-    ("cells", "is_said"),
+    ("cells", "advice"),
     [
-        (["31.12.2024", "1.2.2024"], True),
-        (["12/31/2024", ""], True),
-        (["3 May 2021", "May 3, 2021"], True),
-        (["31.12.2024", "unknown"], False),
-        (["2024-12-31", "2024-01-01"], False),
-        (["1.2.3", "12 of 2024"], False),
-        (["", ""], False),
+        (["31.12.2024", "1.2.2024"], "--type released=dmy reads them as dates"),
+        (["12/31/2024", ""], "--type released=mdy reads them as dates"),
+        (["1-2-2024", "3-4-2024"], "--type released=dmy (day first) or released=mdy"),
+        (["31.12.2024", "12.31.2024"], "write them as 2024-12-31"),
+        (["3 May 2021", "May 3, 2021"], "write them as 2024-12-31"),
+        (["31.12.2024", "unknown"], None),
+        (["2024-12-31", "2024-01-01"], None),
+        (["1.2.3", "12 of 2024"], None),
+        (["12 Monkeys 1995", "3 Idiots 2009"], None),
+        (["", ""], None),
     ],
 )
-def test_dates_that_stay_text_are_named(tmp_path: Path, cells: list[str], is_said: bool) -> None:
+def test_dates_that_stay_text_are_named(
+    tmp_path: Path, cells: list[str], advice: str | None
+) -> None:
     file = tmp_path / "films.csv"
     file.write_text("id;released\n" + "".join(f'{i};"{one}"\n' for i, one in enumerate(cells)))
 
     result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
 
-    said = f"released: dates such as {cells[0]} stay text"
-    assert (said in result.stderr) == is_said
-    assert ("2024-12-31 to sort" in result.stderr) == is_said
+    said = f"released: dates such as {cells[0]} stay text; {advice}"
+    assert (said in result.stderr) == (advice is not None)
+
+
+@pytest.mark.parametrize(
+    ("order", "cells", "dates"),
+    [
+        ("dmy", ["31.12.2024", " 1.2.2024", ""], ["2024-12-31", "2024-02-01"]),
+        ("mdy", ["12/31/2024", "1-2-2024", ""], ["2024-12-31", "2024-01-02"]),
+    ],
+)
+def test_dates_are_read_in_the_order_that_is_said(
+    tmp_path: Path, order: str, cells: list[str], dates: list[str]
+) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text("id;released\n" + "".join(f'{i};"{one}"\n' for i, one in enumerate(cells)))
+    source = formats.read(str(file), ReadOptions(kinds={"released": order}))
+    items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
+    assert [item["released"] for item in items if "released" in item] == dates
+
+
+def test_what_is_no_date_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text("id,released\n1,31/12/2024\n2,12/31/2024\n3,2024\n")
+    options = ["--type", "released=dmy", "--dry-run", "--port", "1"]
+    result = CliRunner().invoke(main, ["load", str(file), *options])
+    assert result.exit_code != 0
+    assert "line 3: '12/31/2024' is no date such as 31.12.2024" in result.stderr
+    assert "line 4: '2024' is no date such as 31.12.2024" in result.stderr
 
 
 @pytest.mark.parametrize(("rows", "is_said"), [("", True), ("1,Sea\n", False)])
