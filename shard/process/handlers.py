@@ -233,8 +233,7 @@ class Handlers:
             return self._read_later(index, read)
         response = read()
         self._share.end(index, began)
-        if BACKGROUND_TASKS:
-            self._run_background_tasks()
+        self._run_background_tasks()
         return response
 
     async def _read_apart(self, index: int, read: Callable[[], T], began: float) -> T:
