@@ -179,7 +179,7 @@ def test_a_half_typed_name_that_is_a_word_finds_the_name(films: Index, query: st
 def test_it_is_found_with_stems_too(services: Services, query: str) -> None:
     """Most extracts say `starring`, which has the stem of `star`."""
     searched = {"searchable_fields": ["title", "extract", "cast"], "language": "english"}
-    for films in load(services, "wikipedia-movies", searched):
+    for films in index_of_set(services, "wikipedia-movies", "names-stemmed-movies", searched):
         items = films.search(query=query, per_page=1)["data"]["items"]
         assert "Star Wars" in items[0]["title"]
 
