@@ -7,9 +7,11 @@ import importlib
 import re
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
+from coordinator.cli.commands import main
 from coordinator.routes.reference import reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,6 +61,42 @@ def test_every_file_that_a_document_names_exists(document: str) -> None:
     )
     missing = [name for name in named if not (ROOT / name).exists()]
     assert not missing
+
+
+PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Return the options of a command and of all below it."""
+    context = click.Context(command)
+    options = {name for one in command.get_params(context) for name in one.opts}
+    options |= {name for one in command.get_params(context) for name in one.secondary_opts}
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            one = command.get_command(context, name)
+            assert one is not None
+            options |= options_of(one)
+    return options
+
+
+@pytest.mark.parametrize("document", ["README.md", "deploy/README.md", *PAGES])
+def test_every_option_that_a_document_names_exists(document: str) -> None:
+    """Options are those of `serve` and of the commands that their section names, else of any."""
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    wrong = []
+    for section in re.split(r"^#+ ", (ROOT / document).read_text(), flags=re.MULTILINE):
+        names = set(re.findall(r"\bfacetd ([a-z]+)", section)) & commands.keys()
+        known: set[str] = set()
+        for name in {*names, "serve"} if names else commands:
+            command = commands[name]
+            assert command is not None
+            known |= options_of(command)
+        lines = re.findall(r"\bfacetd ([a-z-]+ [^`|#\n]*)", section)
+        named = {one for line in lines for one in re.findall(r"(?<![\w-])--[a-z][a-z-]*", line)}
+        named |= set(re.findall(r"`(--[a-z][a-z-]*)[^`]*`", section))
+        wrong += [(sorted(names), one) for one in sorted(named - known - {"--long"})]  # pytest's
+    assert not wrong
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
