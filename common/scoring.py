@@ -29,7 +29,7 @@ IDF_SHARE_MIN: Final = 0.1
 """A word in most documents says less than its idf: subtract the shift, but keep a share."""
 TYPED_SHARE_MIN: Final = 1 / 3
 """A word keeps this share of the idf of its typed form, however common its other forms are: most
-texts about films have `starring`, few `star`. (Not of a last word that begins others.)"""
+texts about films have `starring`, few `star`."""
 OTHER_SPELLING_FACTOR: Final = 0.1
 """Weight of an occurrence of a word with other accents than typed, or none, relative to one as
 typed. Vietnamese tells most of its words apart by accents alone."""
@@ -85,8 +85,8 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     synonyms and spacings, else terms with this prefix, else those that have it inside, else typos.
     Lower tiers get a small part of that, however rare they are: a misspelt word must not outweigh a
     correct one for being rare. A word with typed accents has the rarity of that spelling, if the
-    index has it. A word that completes no other has at least a share of the rarity of its
-    typed form alone.
+    index has it. A word has at least a share of the rarity of its typed form alone, unless it
+    may still become another (a last word that begins others).
 
     Args:
         doc_freqs: live documents by `MatchKind`, of all shards. Of the forms of corrections it only
@@ -99,8 +99,9 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
         fields that are not searched.)
     """
     spelt = doc_freqs[MatchKind.SPELLING]
+    as_typed = spelt or doc_freqs[MatchKind.EXACT]
     frequent = (
-        (spelt or doc_freqs[MatchKind.EXACT]) + sum(doc_freqs[MatchKind.STEM : MatchKind.PREFIX]),
+        as_typed + sum(doc_freqs[MatchKind.STEM : MatchKind.PREFIX]),
         doc_freqs[MatchKind.PREFIX],
         doc_freqs[MatchKind.INFIX],
         doc_freqs[MatchKind.TYPO_1],
@@ -115,9 +116,8 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     for tier in present:
         by_tier[tier] = idf * BEST_FACTORS[best] * (1.0 if tier == best else LESSER_FACTOR)
     typed = by_tier[0]
-    own = spelt or doc_freqs[MatchKind.EXACT]
-    if own and not doc_freqs[MatchKind.COMPLETION]:  # it may still become any of them
-        typed = max(typed, TYPED_SHARE_MIN * inverse_doc_freq(own, num_docs))
+    if as_typed and not doc_freqs[MatchKind.COMPLETION]:
+        typed = max(typed, TYPED_SHARE_MIN * inverse_doc_freq(as_typed, num_docs))
     folded = OTHER_SPELLING_FACTOR if spelt else 1.0
     return (
         typed * folded,

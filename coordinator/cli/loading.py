@@ -20,7 +20,7 @@ from coordinator.cli.indexes import read_object
 from coordinator.cli.service import ServiceOptions, with_proposing, with_service
 from coordinator.cli.sources import databases, formats, places
 from coordinator.cli.sources.cells import DECIMALS
-from coordinator.cli.sources.source import ReadOptions, Source, SourceError
+from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError
 from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
 
@@ -227,9 +227,9 @@ def _mention_commas(source: Source) -> None:
     """Say how texts with decimal commas become numbers."""
     found = [column for column in source.columns if column.comma_example]
     if found:
-        names = ", ".join(column.name for column in found[:5]) + (" …" if len(found) > 5 else "")
         click.echo(
-            f"facetd: --decimal , reads {names} as numbers, such as {found[0].comma_example}",
+            f"facetd: --decimal , reads {_names_of(found)} as numbers, "
+            f"such as {found[0].comma_example}",
             err=True,
         )
 
@@ -239,7 +239,6 @@ def _mention_dates(source: Source) -> None:
     found = [column for column in source.columns if column.has_other_dates]
     if not found:
         return
-    names = ", ".join(column.name for column in found[:5]) + (" …" if len(found) > 5 else "")
     first = found[0]
     if len(first.date_orders) == 1:
         advice = f"--type {first.name}={first.date_orders[0]} reads them as dates"
@@ -248,7 +247,13 @@ def _mention_dates(source: Source) -> None:
         advice = f"--type {name}=dmy (day first) or {name}=mdy (month first) reads them as dates"
     else:
         advice = "write them as 2024-12-31 to sort and count them as dates"
-    click.echo(f"facetd: {names}: dates such as {first.example} stay text; {advice}", err=True)
+    click.echo(
+        f"facetd: {_names_of(found)}: dates such as {first.example} stay text; {advice}", err=True
+    )
+
+
+def _names_of(columns: list[Column]) -> str:
+    return ", ".join(one.name for one in columns[:5]) + (" …" if len(columns) > 5 else "")
 
 
 def _mention_no_rows(source: Source) -> None:
@@ -466,7 +471,7 @@ class LoadProgressBar:
 def offer_places(
     source: Source, proposing: str, *, read_key: Callable[[], str] | None = None
 ) -> Source:
-    """Propose a geo point for columns of numbers that are called like coordinates.
+    """Propose a geo point for columns of degrees that are called like coordinates.
 
     Args:
         source: of items that were not sent yet.
@@ -476,20 +481,26 @@ def offer_places(
     Returns:
         The source, with places if that is accepted.
     """
-    names = [column.name for column in source.columns if column.kind in ("integer", "number")]
-    found = places.named_like_places(names)
+    found = places.named_like_places(column.name for column in source.columns)
     if found is None:
         return source
-    if proposing == "auto":
-        is_accepted = True
-    elif proposing == "ask" and _can_ask(read_key):
-        is_accepted = _is_accepted(
-            f"Make places ({places.FIELD}) of {' and '.join(found)}?", read_key
-        )
-    else:
-        is_accepted = False
+    is_offered = proposing == "auto" or (proposing == "ask" and _can_ask(read_key))
+    if not is_offered or not _hold_degrees(source, found):
         click.echo(f"facetd: --geo {','.join(found)} makes places of these columns", err=True)
-    return formats.with_places(source, found) if is_accepted else source
+        return source
+    question = f"Make places ({places.FIELD}) of {' and '.join(found)}?"
+    if proposing == "ask" and not _is_accepted(question, read_key):
+        return source
+    return formats.with_places(source, found)
+
+
+def _hold_degrees(source: Source, fields: tuple[str, str]) -> bool:
+    """Return whether it is known that all values of two columns are a latitude and a longitude."""
+    greatest = {column.name: column.greatest for column in source.columns}
+    return all(
+        (value := greatest[field]) is not None and value <= bound
+        for field, bound in zip(fields, places.BOUNDS, strict=True)
+    )
 
 
 def offer_configuration(

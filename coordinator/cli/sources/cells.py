@@ -42,6 +42,7 @@ _NAMED_DATE: Final = re.compile(
 ).fullmatch
 DECIMALS: Final = (".", ",")
 """What may divide the whole part of a number from its fraction."""
+_NUMBERS: Final = ("integer", "number")
 _BOOLEANS: Final = {"true": True, "false": False}
 ID_INTEGER_MAX: Final = 2**63 - 1
 
@@ -146,7 +147,9 @@ class ColumnKind:
 
     __slots__ = (
         "_can_have_commas",
+        "_greatest",
         "_possible",
+        "_to_number",
         "can_be_id",
         "comma_example",
         "date_orders",
@@ -162,6 +165,8 @@ class ColumnKind:
         self.comma_example = ""
         self.has_other_dates = False
         self.date_orders: tuple[str, ...] = ()
+        self._greatest = 0.0
+        self._to_number = converters_of(decimal)["number"]
         self._can_have_commas = decimal == "."
         checks = checks_of(decimal)
         self._possible = [one for one in checks.items() if one[0] not in DATE_ORDERS]
@@ -183,6 +188,8 @@ class ColumnKind:
             self._possible = [one for one in self._possible if one[1](text)]
             if self.can_be_id:
                 self.can_be_id = is_integer(text) and 0 <= int(text) <= ID_INTEGER_MAX
+            if self.kind in _NUMBERS:
+                self._greatest = max(self._greatest, abs(self._to_number(text)))
         if self._can_have_commas:
             self._can_have_commas = is_comma_number(text)
             if not self._can_have_commas:
@@ -194,6 +201,11 @@ class ColumnKind:
     def kind(self) -> str:
         """The narrowest kind that fits all cells."""
         return self._possible[0][0] if self.num_filled and self._possible else "text"
+
+    @property
+    def greatest(self) -> float | None:
+        """The greatest absolute value of a column of numbers."""
+        return self._greatest if self.kind in _NUMBERS else None
 
 
 def _text(cell: str) -> Any:

@@ -125,6 +125,7 @@ class _Table:
                 shown(column.comma_example) if kind == "text" else "",
                 kind == "text" and column.has_other_dates,
                 column.date_orders,
+                column.greatest if kind == column.kind else None,
             )
             for i, (name, kind, column) in enumerate(
                 zip(self._names, self._kinds, found, strict=True)

@@ -8,6 +8,8 @@ from typing import Any, Final
 from coordinator.cli.sources.source import SourceError
 
 FIELD: Final = "_geo"
+BOUNDS: Final = (90.0, 180.0)
+"""The greatest latitude and longitude, in degrees."""
 _LATITUDES: Final = ("lat", "latitude")
 _LONGITUDES: Final = ("lng", "lon", "long", "longitude")
 
@@ -43,7 +45,7 @@ def with_place(item: Any, fields: tuple[str, str], place: str) -> Any:
         return item
     lat, lng = (
         _degrees(value, bound, field, place)
-        for value, bound, field in zip(values, (90.0, 180.0), fields, strict=True)
+        for value, bound, field in zip(values, BOUNDS, fields, strict=True)
     )
     return {**item, FIELD: {"lat": lat, "lng": lng}}
 

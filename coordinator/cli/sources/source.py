@@ -26,6 +26,7 @@ class Column:
         comma_example: a value with a decimal comma, if the texts are numbers by that.
         has_other_dates: whether the texts look like dates that do not begin with the year.
         date_orders: kinds of dates that the texts can be read as.
+        greatest: absolute value of the greatest number; None if it is not known, or none is there.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Column:
     comma_example: str = ""
     has_other_dates: bool = False
     date_orders: tuple[str, ...] = ()
+    greatest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

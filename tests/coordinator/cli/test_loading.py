@@ -163,9 +163,10 @@ def test_one_key_makes_places(tmp_path: Path, key: str, is_made: bool) -> None:
     assert [item["name"] for item in items if "_geo" in item] == ["Vienna", "Paris"] * is_made
 
 
-def test_texts_that_are_called_like_coordinates_are_no_places(tmp_path: Path) -> None:
+@pytest.mark.parametrize("row", ["low,high", "48.2,500000", "5335000,16.4", ",", "91,0"])
+def test_columns_that_hold_no_degrees_are_no_places(tmp_path: Path, row: str) -> None:
     file = tmp_path / "texts.csv"
-    file.write_text("id,lat,long\n1,low,high\n")
+    file.write_text(f"id,lat,long\n1,48,16\n2,{row}\n" if row != "," else "id,lat,long\n1,,\n")
     source = formats.read(str(file), ReadOptions())
     assert loading.offer_places(source, "auto") is source
 
