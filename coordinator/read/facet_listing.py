@@ -24,7 +24,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import KeyTypos
 from coordinator.read.facet_keys import accept_keys
-from coordinator.read.facet_values import FacetValues, GroupCounts, Sums
+from coordinator.read.facet_values import FacetValues
 from coordinator.read.facets import (
     facet_results,
     is_summed_up,
@@ -33,6 +33,7 @@ from coordinator.read.facets import (
 )
 from coordinator.read.field_facets import field_results
 from coordinator.read.groups import count_groups
+from coordinator.read.merged_counts import GroupCounts, Sums
 from coordinator.read.results import FacetResult
 from coordinator.read.scatter import SearchOutcome
 

@@ -1,9 +1,9 @@
 """Facets of a search: what to ask the shards, and what to make of their counts.
 
-`facet_values` merges the counts. This module decides which counts a search needs (disjunctive
-facets ignore their own filter, statistics cover the hits only) and which of them are known already:
-when nothing narrows a search, the counts are the *totals* of the index, which are cached for as
-long as the horizon stays, here and on the shards.
+`merged_counts` adds up the counts, `buckets` lists them. This module decides which counts a search
+needs (disjunctive facets ignore their own filter, statistics cover the hits only) and which of them
+are known already: when nothing narrows a search, the counts are the *totals* of the index, which
+are cached for as long as the horizon stays, here and on the shards.
 """
 
 from __future__ import annotations
@@ -32,17 +32,10 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.parameters.typed import BucketOrder
+from coordinator.read.buckets import Bucket, page_of_buckets
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facet_values import (
-    Answers,
-    Bucket,
-    CountsReader,
-    FacetValues,
-    GroupCounts,
-    MergedCounts,
-    Sums,
-    page_of_buckets,
-)
+from coordinator.read.facet_values import FacetValues
+from coordinator.read.merged_counts import Answers, CountsReader, GroupCounts, MergedCounts, Sums
 from coordinator.read.ranges import finite
 from coordinator.read.results import FacetResult, FacetStats
 

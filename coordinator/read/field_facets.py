@@ -19,8 +19,9 @@ from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import FacetSpec
 from coordinator.read.facet_keys import accept_keys
-from coordinator.read.facet_values import Answers, FacetValues, MergedCounts
+from coordinator.read.facet_values import FacetValues
 from coordinator.read.facets import is_summed_up, listed_buckets, summaries
+from coordinator.read.merged_counts import Answers, MergedCounts
 from coordinator.read.results import FacetResult
 
 _STEP_KEYS: Final = 1_000

@@ -32,12 +32,12 @@ from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.facet_cube import histogram_requests
-from coordinator.read.facet_values import Answers
 from coordinator.read.facets import FacetPlan, plan_facets
 from coordinator.read.field_checks import check_fields, names_fields
 from coordinator.read.field_facets import field_requests
 from coordinator.read.index_memory import IndexMemories, IndexMemory
 from coordinator.read.merge import VALUES_FAST_MAX, num_distinct, num_inline
+from coordinator.read.merged_counts import Answers
 from coordinator.read.query_parser import ParsedQuery, QueryOptions, parse_query
 from coordinator.read.searched_state import SearchedState
 from coordinator.read.text_scoring import UNRESTRICTED, ScoredQuery, score_again, score_query

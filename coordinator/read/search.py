@@ -6,7 +6,7 @@
                   3 plan       the counts that each facet needs (facets)
                   4 scatter    SearchRequest to every shard (fan_out) ─▶ shard/read/searcher.py
                   5 learn      fetch what facet dictionaries have grown by, once (facets)
-                  6 merge      hits by order (merge), counts by addition (facets, facet_values)
+                  6 merge      hits by order (merge), counts by addition (facets, merged_counts)
                   7 fetch      documents of the page that did not come with the hits
                   8 render     projection, marks, scores (rendering) ─▶ SearchResult
 
@@ -39,20 +39,15 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
 from coordinator.parameters.curation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parse import FacetParameters, SearchParameters
+from coordinator.read.buckets import Bucket, num_buckets, page_of_buckets
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facet_listing import BUCKETS_FAST_MAX, FacetListing, is_long
-from coordinator.read.facet_values import (
-    Answers,
-    Bucket,
-    CountsReader,
-    num_buckets,
-    page_of_buckets,
-)
 from coordinator.read.facets import NONE_SELECTED
 from coordinator.read.fair_share import FairShare
 from coordinator.read.follow_ups import joint_counts, with_group_hits, with_value_statistics
 from coordinator.read.index_memory import IndexMemories
 from coordinator.read.merge import Hit
+from coordinator.read.merged_counts import Answers, CountsReader
 from coordinator.read.near_terms import NearTerms, Scope
 from coordinator.read.paging import Paging, next_cursor
 from coordinator.read.ranges import merge_ranges

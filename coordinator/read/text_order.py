@@ -1,9 +1,9 @@
-"""The order of the values of a long facet, kept up to date as values are added."""
+"""The order of texts, and of the values of a facet as values are added."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,6 +21,11 @@ _ENCODED_TEXTS: Final = 4_096
 """Texts that are encoded at a time."""
 
 
+def text_key(collation: str) -> Callable[[str], str | bytes]:
+    """Return the function that gives the sort key of a text."""
+    return str if collation == CODE_POINTS else collator(collation).key_of
+
+
 def sorted_numbers(
     texts: Sequence[str],
     num_texts: int,
@@ -36,11 +41,11 @@ def sorted_numbers(
         collation: which order.
     """
     num_known = len(known)
-    by_language = None if collation == CODE_POINTS else collator(collation)
     if num_texts - num_known <= _INSERTED_MAX and num_known:
+        sort_key = text_key(collation)
 
         def key_of(number: int) -> str | bytes:
-            return texts[number] if by_language is None else by_language.key_of(texts[number])
+            return sort_key(texts[number])
 
         fresh = sorted(range(num_known, num_texts), key=key_of)
         places = [bisect_left(known, key_of(number), key=key_of) for number in fresh]
@@ -55,6 +60,6 @@ def sorted_numbers(
         pieces.append(b"".join(encoded))
     keys = np.frombuffer(bytearray(b"".join(pieces)), np.uint8)
     offsets = np.cumsum(offsets)
-    if by_language is not None:
-        keys, offsets = by_language.keys(keys, offsets)
+    if collation != CODE_POINTS:
+        keys, offsets = collator(collation).keys(keys, offsets)
     return sort_keys(keys, offsets, known)

@@ -18,7 +18,7 @@ from common.protocol.messages import (
     ValueStatisticsRequest,
 )
 from coordinator.parameters.parse import FacetSpec, SearchParameters
-from coordinator.read.facet_values import NumberSummary, SummedBucket
+from coordinator.read.buckets import NumberSummary, SummedBucket
 from coordinator.read.facets import value_request
 from coordinator.read.ranges import finite
 from coordinator.read.results import FacetResult

@@ -23,7 +23,7 @@ from coordinator.http.services import Services
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.parameters.typed import SuggestParameters
 from coordinator.read.analytics import Analytics
-from coordinator.read.facet_values import Bucket
+from coordinator.read.buckets import Bucket
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.results import (

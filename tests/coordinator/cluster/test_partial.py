@@ -18,8 +18,8 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import parse_search
 from coordinator.read import text_scoring
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facet_values import MergedCounts
 from coordinator.read.facets import FacetMemory, _Totals, plan_facets
+from coordinator.read.merged_counts import MergedCounts
 from coordinator.read.query_parser import ParsedQuery
 from coordinator.read.text_scoring import StatisticsMemory
 

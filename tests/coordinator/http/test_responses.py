@@ -6,7 +6,7 @@ import json
 
 from common.errors import InvalidRequest, Unavailable
 from coordinator.http.responses import error_body, error_response, facet_body, header, search_body
-from coordinator.read.facet_values import Bucket
+from coordinator.read.buckets import Bucket
 from coordinator.read.results import (
     FacetPage,
     FacetResult,

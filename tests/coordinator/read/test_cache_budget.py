@@ -5,8 +5,8 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 from coordinator.parameters.typed import BucketOrder
+from coordinator.read.buckets import Bucket
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facet_values import Bucket
 from coordinator.read.facets import FacetMemory
 
 PAGE = [Bucket(f"v{i}", i, False) for i in range(50)]

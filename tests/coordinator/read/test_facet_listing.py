@@ -11,8 +11,8 @@ from common.limits import Limits
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import BucketOrder, FacetSpec, FacetSummary
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facet_values import MergedCounts
 from coordinator.read.facets import FacetMemory, FacetPlan, _Totals, num_values_to_list
+from coordinator.read.merged_counts import MergedCounts
 
 NUM_VALUES = 1_000
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {"size": 7}}}, Limits())

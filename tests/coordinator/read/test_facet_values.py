@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import FacetCounts, SearchResponse
 from coordinator.parameters.typed import BucketOrder
-from coordinator.read import facet_values
-from coordinator.read.facet_values import (
-    CountsReader,
-    FacetValues,
-    num_buckets,
-    page_of_buckets,
-)
+from coordinator.read import buckets as module
+from coordinator.read.buckets import num_buckets, page_of_buckets
+from coordinator.read.facet_values import FacetValues
+from coordinator.read.merged_counts import CountsReader
 from tests.common.protocol.packed_model import pack
 
 KEYS = [f"{a}{b}" for a in "abcdé" for b in "xyz漢"]
@@ -131,7 +128,7 @@ def test_pages_equal_a_sorted_counter(
 
 
 def test_very_many_ties_are_ordered_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facet_values, "_RANKED_MAX", 0)  # as if the numbering were too long
+    monkeypatch.setattr(module, "_RANKED_MAX", 0)  # as if the numbering were too long
     dictionary = [f"{(i * 7919) % 20000:05d}" for i in range(20000)]
     values = FacetValues(1)
     values.extend(0, 7, 0, dictionary)
