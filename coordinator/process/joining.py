@@ -34,9 +34,11 @@ from common.settings import SettingError
 from coordinator.cluster.placed_shards import shown_shards
 from coordinator.cluster.snapshots import SnapshotError
 from coordinator.process import maintenance
+from coordinator.replication.log_errors import LogAway
 from coordinator.replication.placement_table import TableStore
 from coordinator.replication.position import (
     REPLICA_FORMAT,
+    Position,
     ReplicaFile,
     held_shards,
     host_name,
@@ -50,7 +52,8 @@ from coordinator.replication.safety import (
     monitors_of,
     refusal,
 )
-from coordinator.replication.stream import LogAway, LogStream, Position, StreamInfo
+from coordinator.replication.stream import LogStream
+from coordinator.replication.stream_state import StreamInfo
 from coordinator.replication.transfer import Offer, find_offer, find_offers, take_snapshot
 from coordinator.settings import Settings
 

@@ -16,9 +16,9 @@ from common.errors import Unavailable
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.applying import Applier
 from coordinator.replication.entries import CatalogChange, Kind, pack
+from coordinator.replication.log_errors import LogAway
 from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.publishing import Publisher, not_confirmed
-from coordinator.replication.stream import LogAway
 from coordinator.replication.this_host import ThisHost
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from coordinator.cluster import snapshots
 from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.placed_shards import ShardHost, shown_shards
 from coordinator.cluster.snapshots import ServiceSnapshot, SnapshotError
+from coordinator.replication.log_errors import LogAway
 from coordinator.replication.other_host import OtherHost
 from coordinator.replication.position import new_host
-from coordinator.replication.stream import LogAway
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import PREFIX, CopyRequest, MakeSnapshot, take_snapshot
 from coordinator.write.lasting_tasks import LastingTasks

@@ -15,8 +15,8 @@ from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from coordinator.replication.comparison import Comparer
 from coordinator.replication.entries import ComparisonMark, HostReport, Kind, pack
+from coordinator.replication.log_errors import LogAway
 from coordinator.replication.publishing import Publisher, not_confirmed
-from coordinator.replication.stream import LogAway
 from coordinator.replication.this_host import ThisHost
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.replication.entries import HostReport, IndexFingerprint
-from coordinator.replication.stream import LogAway
+from coordinator.replication.log_errors import LogAway
 
 MARKS_KEPT: Final = 4
 """Marks whose reports are remembered; a slow host reports late."""

@@ -31,7 +31,9 @@ import orjson
 
 from common.process.logs import Log
 from common.settings import SettingError
-from coordinator.replication.stream import LogAway, LogStream, RaftGroup, without_user
+from coordinator.replication.log_connection import LogConnection, without_user
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.stream_state import RaftGroup
 from coordinator.settings import Settings
 
 ANSWER_SECONDS: Final = 0.2
@@ -141,11 +143,11 @@ class Elections:
     """Asks for elections of this log's leaders.
 
     Args:
-        stream: connection of a user of the system account.
+        connection: of a user of the system account.
     """
 
-    def __init__(self, stream: LogStream) -> None:
-        self._stream = stream
+    def __init__(self, connection: LogConnection) -> None:
+        self._connection = connection
         self._suspected = asyncio.Event()
         self._groups: tuple[RaftGroup, ...] = ()
         self._terms: dict[str, tuple[int, float]] = {}
@@ -162,16 +164,16 @@ class Elections:
 
     async def run(self) -> None:
         """Check whenever a leader is suspected to be dead, for as long as this host runs."""
-        self._stream.start()
+        self._connection.start()
         try:
             while True:
                 await self._suspected.wait()
                 self._suspected.clear()
-                while not self._stream.is_connected:  # noqa: ASYNC110
+                while not self._connection.is_connected:  # noqa: ASYNC110
                     await asyncio.sleep(CONNECT_SECONDS)
                 await asyncio.gather(*map(self._look, self._groups))
         finally:
-            await self._stream.close()
+            await self._connection.close()
 
     async def _look(self, group: RaftGroup) -> None:
         """Ask for an election if a group has lost its leader."""
@@ -187,7 +189,7 @@ class Elections:
                 return  # another host was faster, or an election has begun
             term, candidate = max(one.term for one in again) + 1, candidate_of(again)
             self._terms[group.name] = (term, time.monotonic())
-            await self._stream.tell(_VOTE + group.name, vote_request(term, candidate), _REPLY)
+            await self._connection.tell(_VOTE + group.name, vote_request(term, candidate), _REPLY)
             _log.warning("asked for an election", group=group.name, leader=candidate, term=term)
         except (LogAway, ValueError, KeyError, TypeError) as error:
             _log.warning("no election asked for", group=group.name, reason=str(error))
@@ -206,7 +208,7 @@ class Elections:
     async def _voters(self, group: RaftGroup, enough: int) -> list[Voter]:
         """Ask all servers for their state in a group."""
         question = orjson.dumps({"account": group.account, "group": group.name})
-        answers = await self._stream.ask_all(_ASK, ANSWER_SECONDS, enough, question)
+        answers = await self._connection.ask_all(_ASK, ANSWER_SECONDS, enough, question)
         found = [Voter.read(orjson.loads(answer), group) for answer in answers]
         return [one for one in found if one is not None]
 
@@ -222,10 +224,10 @@ def elections_of(settings: Settings) -> Elections | None:
     user, colon, password = settings.log_system.partition(":")
     addresses = ",".join(map(without_user, settings.log_url.split(",")))
     if colon and not Path(settings.log_system).exists():
-        return Elections(LogStream(addresses, "", user=user, password=password))
+        return Elections(LogConnection(addresses, user=user, password=password))
     if not Path(settings.log_system).is_file():
         raise SettingError(
             "log_system is USER:PASSWORD or a file of NATS credentials, of a user of the system "
             f"account, not {settings.log_system}"
         )
-    return Elections(LogStream(addresses, "", settings.log_system))
+    return Elections(LogConnection(addresses, settings.log_system))

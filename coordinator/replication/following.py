@@ -29,7 +29,9 @@ from coordinator.replication.entries import (
 from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.pieces import Pieces, divided
 from coordinator.replication.placed_groups import PlacedGroups
-from coordinator.replication.stream import Position, StreamMessage
+from coordinator.replication.position import Position
+from coordinator.replication.stream import StreamMessage
+from coordinator.replication.stream_follower import follow
 from coordinator.replication.this_host import ThisHost
 from coordinator.write.log import no_index
 from coordinator.write.write_queue import fail
@@ -102,7 +104,7 @@ class Follower:
             EntryError: an entry cannot be read.
             ReplicaStopped: an entry can never be applied here.
         """
-        async for message in self._stream.follow(position):
+        async for message in follow(self._stream, position):
             while self._num_bytes > UNDER_WAY_BYTES_MAX or len(self._steps) > UNDER_WAY_MAX:
                 await self._next_progress()
             async with self._gate:

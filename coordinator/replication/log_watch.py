@@ -11,7 +11,9 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded, Unavailable
 from common.process.logs import Log
 from coordinator.replication.elections import Elections
-from coordinator.replication.stream import LogAway, LogStream, RaftGroup, StreamInfo
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.stream import LogStream
+from coordinator.replication.stream_state import RaftGroup, StreamInfo
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog

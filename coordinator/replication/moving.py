@@ -31,9 +31,12 @@ from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
 from coordinator.replication.applying import Applier
 from coordinator.replication.entries import Kind, WriteGroup, decode_entry
+from coordinator.replication.log_errors import LogAway, LogBroken
 from coordinator.replication.pieces import Pieces, divided
 from coordinator.replication.placement_table import PlacementTable
-from coordinator.replication.stream import LogAway, LogBroken, Position, StreamMessage
+from coordinator.replication.position import Position
+from coordinator.replication.stream import StreamMessage
+from coordinator.replication.stream_follower import follow
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import find_offers, take_snapshot
 
@@ -202,7 +205,7 @@ class Mover:
             LogBroken: the log does not have it any more.
         """
         pieces = Pieces(self._stream)
-        async for message in self._stream.follow(Position(seq, 0)):
+        async for message in follow(self._stream, Position(seq, 0)):
             await self._log.wait_applied(message.seq, NEVER)  # with what it does to the catalog
             await self._apply(shard, client, message, pieces)
             self._reached = message.seq

@@ -19,7 +19,8 @@ from msgspec import Struct
 from common.process.logs import Log
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
-from coordinator.replication.stream import LogAway, LogStream
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.stream import LogStream
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

@@ -7,7 +7,8 @@ from collections import OrderedDict
 from typing import Final
 
 from coordinator.replication.entries import Content, LogEntry, WriteGroup, decode_entry, unpack
-from coordinator.replication.stream import LogAway, LogStream
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.stream import LogStream
 from coordinator.write.partitioning import Part
 
 THREAD_BYTES: Final = 64 * 1024

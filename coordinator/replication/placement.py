@@ -24,11 +24,11 @@ from coordinator.cluster.cluster import parse_address
 from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.collecting import Collector
 from coordinator.replication.gateway import Gateway
+from coordinator.replication.log_errors import LogAway
 from coordinator.replication.moving import Mover, ShardProcesses
 from coordinator.replication.other_host import OtherHost
 from coordinator.replication.placement_table import PlacedHost, PlacementTable, TableStore
 from coordinator.replication.shared_log import SharedLog
-from coordinator.replication.stream import LogAway
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import MakeSnapshot
 from coordinator.settings import Settings

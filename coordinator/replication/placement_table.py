@@ -24,7 +24,8 @@ from msgspec import Struct
 from common.data_directory import write_atomically
 from common.errors import InvalidRequest
 from common.process.logs import Log
-from coordinator.replication.stream import LogAway, LogStream
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.stream import LogStream
 
 if TYPE_CHECKING:
     from nats.js.kv import KeyValue

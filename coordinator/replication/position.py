@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import socket
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +20,15 @@ from common.data_directory import DataDirectoryError, replica_path, write_atomic
 from coordinator.settings import Settings
 
 REPLICA_FORMAT: Final = 1
+
+
+class Position(NamedTuple):
+    """How far a host has applied the log."""
+
+    seq: int
+    """Number of the last entry."""
+    stored_at: int
+    """When the log stored it, in nanoseconds since 1970; 0: not known, nothing is compared."""
 
 
 class ReplicaFile(Struct, frozen=True):

@@ -12,8 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from common.process.logs import Log
-from coordinator.replication.position import ReplicaFile, read_replica, write_replica
-from coordinator.replication.stream import Position
+from coordinator.replication.position import Position, ReplicaFile, read_replica, write_replica
 
 SAVE_SECONDS: Final = 1.0
 

@@ -18,9 +18,10 @@ from coordinator.replication.entries import (
     checksum_of,
     encode_entry,
 )
+from coordinator.replication.log_errors import LogAway
 from coordinator.replication.log_watch import LogWatch
 from coordinator.replication.position import new_host
-from coordinator.replication.stream import LogAway, LogStream
+from coordinator.replication.stream import LogStream
 
 GIVE_UP_SECONDS: Final = 8.0
 """How long publishing a change is retried: less than a request's deadline by default, and far less

@@ -21,7 +21,7 @@ import orjson
 
 from common.limits import Limits
 from coordinator.replication.entries import FORMAT
-from coordinator.replication.stream import (
+from coordinator.replication.stream_state import (
     CLUSTER_KEY,
     FORMAT_KEY,
     LIMITS_KEY,

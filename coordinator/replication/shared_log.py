@@ -68,6 +68,8 @@ from coordinator.replication.entries import (
     pack,
 )
 from coordinator.replication.following import Follower
+from coordinator.replication.log_connection import without_user
+from coordinator.replication.log_errors import LogAway, LogBroken
 from coordinator.replication.log_state import LogState
 from coordinator.replication.log_watch import LogWatch
 from coordinator.replication.own_changes import OwnChange, OwnChanges
@@ -76,6 +78,7 @@ from coordinator.replication.pieces import THREAD_BYTES
 from coordinator.replication.placed_groups import PlacedGroups
 from coordinator.replication.position import (
     REPLICA_FORMAT,
+    Position,
     ReplicaFile,
     host_name,
     new_host,
@@ -85,13 +88,7 @@ from coordinator.replication.publishing import Publisher, not_confirmed
 from coordinator.replication.safety import metadata_of
 from coordinator.replication.seq_waiters import SeqWaiters
 from coordinator.replication.shared_queue import SharedQueue
-from coordinator.replication.stream import (
-    LogAway,
-    LogBroken,
-    Position,
-    StreamInfo,
-    without_user,
-)
+from coordinator.replication.stream_state import StreamInfo
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.trimming import LogTrimmer
 from coordinator.write.log import DocumentOf, WriteLog, no_index, prepare_on_shards, without

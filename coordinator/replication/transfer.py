@@ -28,8 +28,9 @@ from common.errors import ServiceError
 from common.process.logs import Log
 from coordinator.cluster import snapshots
 from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot
-from coordinator.replication.position import new_host
-from coordinator.replication.stream import LogAway, LogStream, Position
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.position import Position, new_host
+from coordinator.replication.stream import LogStream
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from common.process.logs import Log
 from coordinator.cluster.placed_shards import PlacedShards
-from coordinator.replication.stream import LogAway, LogStream
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.stream import LogStream
 from coordinator.replication.transfer import find_offers
 
 if TYPE_CHECKING:

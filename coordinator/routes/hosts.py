@@ -10,7 +10,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_object
-from coordinator.replication.stream import LogAway
+from coordinator.replication.log_errors import LogAway
 from coordinator.routes.items import refuse_unknown
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from common.errors import Conflict, Unavailable
 from coordinator.replication.collecting import Collector
-from coordinator.replication.stream import LogAway
+from coordinator.replication.log_errors import LogAway
 
 SEQ = 7
 

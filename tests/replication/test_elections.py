@@ -16,7 +16,8 @@ from coordinator.replication.elections import (
     is_without_leader,
     vote_request,
 )
-from coordinator.replication.stream import RaftGroup, without_user
+from coordinator.replication.log_connection import without_user
+from coordinator.replication.stream_state import RaftGroup
 from coordinator.settings import Settings
 
 

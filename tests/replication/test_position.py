@@ -11,12 +11,12 @@ import pytest
 from coordinator.replication import progress
 from coordinator.replication.position import (
     REPLICA_FORMAT,
+    Position,
     ReplicaFile,
     read_replica,
     write_replica,
 )
 from coordinator.replication.progress import Progress
-from coordinator.replication.stream import Position
 
 
 def test_the_position_is_written_by_one_at_a_time(

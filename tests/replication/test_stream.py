@@ -14,8 +14,12 @@ import pytest_asyncio
 from nats.aio.msg import Msg
 
 from common.limits import Limits
+from coordinator.replication import stream_follower
+from coordinator.replication.log_errors import LogAway, LogBroken
+from coordinator.replication.position import Position
 from coordinator.replication.safety import metadata_of
-from coordinator.replication.stream import LogAway, LogBroken, LogStream, Position, StreamMessage
+from coordinator.replication.stream import LogStream, StreamMessage
+from coordinator.replication.stream_follower import follow
 from tests.replication.several_hosts import Hosts, SharedLogServers
 from tests.waiting import wait_until
 
@@ -39,7 +43,7 @@ async def stream(servers: SharedLogServers) -> AsyncIterator[LogStream]:
 
 async def first(stream: LogStream, position: Position, num: int) -> list[StreamMessage]:
     found = []
-    async for message in stream.follow(position):
+    async for message in follow(stream, position):
         found.append(message)
         if len(found) == num:
             break
@@ -62,7 +66,7 @@ async def test_a_backlog_is_not_fetched_one_by_one_once_the_consumer_sends(
 ) -> None:
     for number in range(NUM_BACKLOG):
         await stream.publish(str(number), b"x")
-    make, fetch = LogStream._make_consumer, LogStream._entry
+    make, fetch = stream_follower._make_consumer, LogStream.entry
     num_fetched = 0
     wanted = asyncio.Event()
 
@@ -78,8 +82,8 @@ async def test_a_backlog_is_not_fetched_one_by_one_once_the_consumer_sends(
             await asyncio.sleep(0.01)
         return await fetch(stream, *arguments)
 
-    monkeypatch.setattr(LogStream, "_make_consumer", make_when_fetching)
-    monkeypatch.setattr(LogStream, "_entry", fetch_when_sent)
+    monkeypatch.setattr(stream_follower, "_make_consumer", make_when_fetching)
+    monkeypatch.setattr(LogStream, "entry", fetch_when_sent)
     before = stream.client().stats["in_msgs"]
     messages = await first(stream, Position(40, 0), NUM_BACKLOG)
     assert [one.seq for one in messages] == list(range(41, 41 + NUM_BACKLOG))
@@ -119,7 +123,7 @@ async def test_a_log_whose_only_server_left_answers_has_no_leader(
     async def respond(stream: LogStream, subject: str, content: bytes, seconds: float) -> Msg:
         return Msg(_client=None, data=json.dumps(answer).encode())  # type: ignore[arg-type]
 
-    monkeypatch.setattr(LogStream, "_ask_repeatedly", respond)
+    monkeypatch.setattr(LogStream, "ask_repeatedly", respond)
     with pytest.raises(LogAway, match="no leader"):
         await LogStream("nats://a", "test").info()
     answer["cluster"]["leader"] = "a"  # type: ignore[index]

@@ -1,10 +1,10 @@
 """NATS JetStream in the simulated world: a log of several hosts, as its client sees it.
 
-The code under test is the real `LogStream`; this is what it reaches for: a client that subscribes,
-publishes and requests. Confirmed entries are never lost, as a majority of servers promises, unless
-a simulation asks for it (`truncate`). All else may go wrong: requests and confirmations are lost or
-late, requests arrive twice, messages to a follower are lost or come twice, consumers end,
-connections break, and for a while nobody leads.
+The code under test is the real `LogConnection`; this is what it reaches for: a client that
+subscribes, publishes and requests. Confirmed entries are never lost, as a majority of servers
+promises, unless a simulation asks for it (`truncate`). All else may go wrong: requests and
+confirmations are lost or late, requests arrive twice, messages to a follower are lost or come
+twice, consumers end, connections break, and for a while nobody leads.
 
 Hosts meet there too: what one publishes under a subject, those hear that have subscribed to it
 (`connects_hosts`), and there is a bucket for their table of shards.
@@ -27,7 +27,8 @@ from nats.errors import Error
 from nats.errors import TimeoutError as NatsTimeout
 from nats.js.errors import BucketNotFoundError, KeyNotFoundError, KeyWrongLastSequenceError
 
-from coordinator.replication.stream import LogAway, LogStream
+from coordinator.replication.log_connection import LogConnection
+from coordinator.replication.log_errors import LogAway
 from tests.simulation.event_loop import EventLoop
 from tests.simulation.seams import EPOCH
 from tests.simulation.world import Process, World
@@ -107,11 +108,11 @@ class JetStream:
 
     @contextmanager
     def standing_in(self) -> Iterator[None]:
-        """Let every `LogStream` connect to this log."""
+        """Let every `LogConnection` connect to this log."""
         log = self
-        real = LogStream.connect
+        real = LogConnection.connect
 
-        async def connect(stream: LogStream) -> None:
+        async def connect(stream: LogConnection) -> None:
             await asyncio.sleep(LATENCY_SECONDS)
             if log.world.now < log.away_until:
                 raise LogAway("no server of the log answers")
@@ -121,11 +122,11 @@ class JetStream:
             log.clients.append(client)
             stream._client = client  # type: ignore[assignment]
 
-        LogStream.connect = connect  # type: ignore[method-assign,assignment]
+        LogConnection.connect = connect  # type: ignore[method-assign,assignment]
         try:
             yield
         finally:
-            LogStream.connect = real  # type: ignore[method-assign]
+            LogConnection.connect = real  # type: ignore[method-assign]
 
     # --- what arrives at the leader
 

@@ -25,7 +25,8 @@ from common.shard_settings import ShardSettings
 from coordinator.cluster.placed_shards import shown_shards
 from coordinator.replication.placement_table import PlacementTable
 from coordinator.replication.position import held_shards, host_name, read_replica
-from coordinator.replication.stream import LogStream, StreamInfo
+from coordinator.replication.stream import LogStream
+from coordinator.replication.stream_state import StreamInfo
 from coordinator.settings import Settings
 from tests.simulation.client import Client
 from tests.simulation.history import History

@@ -27,8 +27,10 @@ from coordinator.replication.applying import Applier
 from coordinator.replication.following import Follower
 from coordinator.replication.gateway import Gateway
 from coordinator.replication.moving import Mover
+from coordinator.replication.position import Position
 from coordinator.replication.shared_log import SharedLog
-from coordinator.replication.stream import Position, StreamMessage, _Order
+from coordinator.replication.stream import StreamMessage
+from coordinator.replication.stream_follower import EntryOrder
 from coordinator.write.write_queue import WriteQueue
 from shard.storage.environment import Environment
 from tests.simulation.placed_hosts import simulate_placed, simulate_start_after_power_cut
@@ -256,7 +258,7 @@ class TestMistakesOfSeveralHostsAreFound:
     def test_a_follower_that_does_not_compare_where_it_goes_on(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(_Order, "compare", lambda order, entry: None)
+        monkeypatch.setattr(EntryOrder, "compare", lambda order, entry: None)
 
         with pytest.raises(SimulationFailed):
             sum(map(simulate_truncation, TRUNCATION_SEEDS))

@@ -1,0 +1,280 @@
+"""A connection to the servers of the log (NATS): connect, ask, tell."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from common.process.logs import Log
+from common.settings import SettingError
+from coordinator.replication.log_errors import LogAway
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+REQUEST_SECONDS: Final = 2.0
+CONNECT_SECONDS: Final = 2.0
+REPEAT_SECONDS: Final = 0.1
+"""After which a read that is not answered is sent again: a new leader does not know the requests
+to the old one."""
+RECONNECT_SECONDS: Final = 0.1
+
+_log = Log("log")
+
+
+def without_user(address: str) -> str:
+    """Return an address without its user and password."""
+    scheme, between, rest = address.strip().rpartition("://")
+    return f"{scheme}{between}{rest.rpartition('@')[2]}"
+
+
+def connect_options(
+    urls: str, credentials: str, user: str = "", password: str = ""
+) -> dict[str, Any]:
+    """Return the options of a connection.
+
+    Raises:
+        SettingError: an address is malformed.
+    """
+    servers = [url.strip() for url in urls.split(",") if url.strip()]
+    scheme = servers[0].partition("://")[0] if servers and "://" in servers[0] else "nats"
+    servers = [url if "://" in url else f"{scheme}://{url}" for url in servers]
+    for url in servers:
+        if url.partition("://")[0] not in ("nats", "tls"):
+            raise SettingError(
+                f"--log is nats://HOST:PORT, or several of these with commas between, not {url}"
+            )
+    if credentials and not Path(credentials).is_file():
+        raise SettingError(f"log_credentials names {credentials}, which is no file")
+    return {
+        "servers": servers,
+        "user_credentials": credentials or None,
+        "user": user or None,
+        "password": password or None,
+        "name": "facetd",
+        "connect_timeout": CONNECT_SECONDS,
+        "max_reconnect_attempts": -1,
+        "reconnect_time_wait": RECONNECT_SECONDS,
+        "ping_interval": 1,
+        "max_outstanding_pings": 2,
+    }
+
+
+class LogConnection:
+    """A connection to the log's servers; it is reopened whenever it ends.
+
+    Args:
+        urls: of the servers, with commas between.
+        credentials: file of NATS credentials, or empty.
+        user: if neither these nor the addresses name one.
+        password: of the user.
+    """
+
+    def __init__(
+        self, urls: str, credentials: str = "", *, user: str = "", password: str = ""
+    ) -> None:
+        self._options = connect_options(urls, credentials, user, password)
+        self._client: Client | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._asking: dict[asyncio.Future[Msg], None] = {}  # in the order of asking
+
+    @property
+    def servers(self) -> list[str]:
+        """Addresses of the servers, as configured."""
+        return list(self._options["servers"])
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a server is connected now."""
+        return self._client is not None and self._client.is_connected
+
+    @property
+    def num_known_servers(self) -> int:
+        """Number of servers that the connected one knows of."""
+        return 0 if self._client is None else len(self._client.servers)
+
+    def start(self) -> None:
+        """Begin to connect; retry until it succeeds."""
+        self._connecting = asyncio.create_task(self._connect_at_last())
+
+    async def connect(self) -> None:
+        """Connect once.
+
+        Raises:
+            LogAway: no server answers.
+            SettingError: nats-py is not installed, or the servers do not let us in.
+        """
+        try:
+            from nats.aio.client import Client as NatsClient
+            from nats.errors import AuthorizationError, Error
+        except ImportError as error:
+            raise SettingError(
+                "--log needs the NATS client: pip install 'facetd[cluster]'"
+            ) from error
+        logging.getLogger("nats").setLevel(logging.CRITICAL)  # we log what matters ourselves
+        refused: list[Exception] = []
+
+        async def note(error: Exception) -> None:
+            if isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
+                refused.append(error)
+
+        client = NatsClient()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS * len(self.servers) + 1):
+                await client.connect(
+                    **self._options, error_cb=note, disconnected_cb=self._give_up_asking
+                )
+        except (Error, OSError, TimeoutError) as error:
+            with contextlib.suppress(Exception):
+                await client.close()
+            if refused:
+                raise SettingError(f"the log's servers do not let us in: {refused[0]}") from error
+            raise LogAway(f"no server of the log answers: {', '.join(self.servers)}") from error
+        self._client = client
+
+    async def _connect_at_last(self) -> None:
+        last_reason = ""
+        while self._client is None:
+            try:
+                await self.connect()
+            except (LogAway, SettingError) as error:
+                if str(error) != last_reason:
+                    last_reason = str(error)
+                    _log.warning("log is away", reason=last_reason)
+                await asyncio.sleep(RECONNECT_SECONDS * 5)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        if self._client is not None:
+            with contextlib.suppress(Exception):
+                await self._client.close()
+            self._client = None
+
+    def client(self) -> Client:
+        """Return the connection.
+
+        Raises:
+            LogAway: there is none now.
+        """
+        if self._client is None or not self._client.is_connected:
+            raise LogAway("no server of the log is connected")
+        return self._client
+
+    async def _give_up_asking(self) -> None:
+        """End all requests: their responses would have come over the lost connection."""
+        for asking in list(self._asking):
+            asking.cancel()
+
+    async def request(
+        self, subject: str, content: bytes, seconds: float, headers: dict[str, str] | None = None
+    ) -> Msg:
+        """Send a request and return its answer.
+
+        Raises:
+            LogAway: no server answers, or the connection is lost.
+        """
+        from nats.errors import Error
+
+        client = self.client()
+        asking = asyncio.ensure_future(
+            client.request(subject, content, timeout=seconds, headers=headers)
+        )
+        self._asking[asking] = None
+        try:
+            return await asking
+        except (Error, OSError, TimeoutError) as error:
+            raise LogAway(f"the log does not answer ({type(error).__name__})") from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise LogAway("the connection to the log was lost") from None
+        finally:
+            self._asking.pop(asking, None)
+            asking.cancel()
+
+    async def ask(
+        self, subject: str, content: bytes = b"", seconds: float = REQUEST_SECONDS
+    ) -> Msg:
+        """Send a request and return its answer.
+
+        Raises:
+            LogAway: no server answers.
+        """
+        return await self.request(subject, content, seconds)
+
+    async def ask_repeatedly(self, subject: str, content: bytes, seconds: float) -> Msg:
+        """Send a request until it is answered, and return its answer.
+
+        Raises:
+            LogAway: no server answers.
+        """
+        give_up_at = time.monotonic() + seconds
+        asking: list[asyncio.Task[Msg]] = []
+        try:
+            while (left := give_up_at - time.monotonic()) > 0:
+                asking.append(asyncio.create_task(self.request(subject, content, left)))
+                await asyncio.wait(
+                    asking,
+                    timeout=min(left, REPEAT_SECONDS),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for one in asking:
+                    if one.done():
+                        return one.result()
+            raise LogAway("the log does not answer")
+        finally:
+            for one in asking:
+                one.cancel()
+
+    async def ask_all(
+        self, subject: str, seconds: float, enough: int = 0, content: bytes = b""
+    ) -> list[bytes]:
+        """Send a request and return all responses that arrive within some seconds.
+
+        Args:
+            subject: to whom.
+            seconds: to wait.
+            enough: number of responses after which to wait no longer; 0: always wait.
+            content: of the request.
+
+        Raises:
+            LogAway: no server is connected.
+        """
+        client = self.client()
+        inbox = client.new_inbox()
+        answers: list[bytes] = []
+        is_enough = asyncio.Event()
+
+        async def take(message: Msg) -> None:
+            if message.data:
+                answers.append(message.data)
+            if len(answers) == enough:
+                is_enough.set()
+
+        subscription = await client.subscribe(inbox, cb=take)
+        try:
+            await client.publish(subject, content, reply=inbox)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await is_enough.wait()
+        finally:
+            with contextlib.suppress(Exception):
+                await subscription.unsubscribe()
+        return answers
+
+    async def tell(self, subject: str, content: bytes, reply: str) -> None:
+        """Send a message, with a subject for responses.
+
+        Raises:
+            LogAway: no server is connected.
+        """
+        await self.client().publish(subject, content, reply=reply)

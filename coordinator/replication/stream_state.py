@@ -1,0 +1,106 @@
+"""The state of the log's stream and of its servers, as JetStream reports them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+ORIGIN_KEY: Final = "facetd-origin"
+CLUSTER_KEY: Final = "facetd-cluster"
+FORMAT_KEY: Final = "facetd-format"
+LIMITS_KEY: Final = "facetd-limits"
+SHARDS_KEY: Final = "facetd-shards"
+"""Number of shards of all hosts together, where each host holds some."""
+
+
+class RaftGroup(NamedTuple):
+    """A group of servers that elects a leader."""
+
+    name: str
+    account: str
+    """The account to which it belongs."""
+    traffic: str
+    """The account in which its servers talk to each other."""
+
+
+class ServerState(NamedTuple):
+    """A server that stores the log."""
+
+    name: str
+    is_leader: bool
+    is_current: bool
+    """Whether it has the whole log."""
+    num_missing: int
+    """Entries that it still lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """State of the stream, from its leader.
+
+    Attributes:
+        first_seq: the oldest entry that is kept.
+        last_seq: the newest entry.
+        num_replicas: servers that store it.
+        num_current: of these the ones that have all of it.
+        leader: name of the server that leads; empty for a server without a cluster.
+        servers: that store it; empty for a server without a cluster.
+        num_bytes: on each of them.
+        group: name of the group that elects the leader; empty if the system account knows none.
+        traffic: the account in which the group's servers talk to each other.
+        metadata: that facetd wrote when it created the stream.
+        config: as JetStream has it.
+    """
+
+    first_seq: int
+    last_seq: int
+    num_replicas: int
+    num_current: int
+    leader: str
+    servers: tuple[ServerState, ...]
+    num_bytes: int
+    group: str
+    traffic: str
+    metadata: dict[str, str]
+    config: dict[str, Any]
+
+    @property
+    def cluster(self) -> str:
+        """Names the log: a stream that is created again under the same name is another log."""
+        return self.metadata.get(CLUSTER_KEY, "")
+
+    @property
+    def origin(self) -> int:
+        """Number that the first entry was given; 1 unless the log began with existing data."""
+        return int(self.metadata.get(ORIGIN_KEY, "1"))
+
+    @classmethod
+    def read(cls, answer: dict[str, Any]) -> StreamInfo:
+        """Read a response of JetStream."""
+        state, config = answer["state"], answer["config"]
+        cluster = answer.get("cluster") or {}
+        followers = cluster.get("replicas") or []
+        leader = cluster.get("leader", "")
+        return cls(
+            first_seq=state["first_seq"],
+            last_seq=state["last_seq"],
+            num_replicas=config["num_replicas"],
+            num_current=1 + sum(map(_is_current, followers)),
+            leader=leader,
+            servers=(
+                *((ServerState(leader, True, True, 0),) if leader else ()),
+                *(
+                    ServerState(one["name"], False, _is_current(one), int(one.get("lag", 0)))
+                    for one in followers
+                ),
+            ),
+            num_bytes=state.get("bytes", 0),
+            group=cluster.get("raft_group", "") if cluster.get("system_account") else "",
+            traffic=cluster.get("traffic_account", ""),
+            metadata=config.get("metadata") or {},
+            config=config,
+        )
+
+
+def _is_current(follower: dict[str, Any]) -> bool:
+    return bool(follower["current"]) and not follower.get("offline")
