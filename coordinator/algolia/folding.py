@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from coordinator.algolia.filters import facet_filter
-from coordinator.algolia.parameters import IGNORED
+from coordinator.algolia.unsupported import IGNORED
 from coordinator.parameters.kinds import Mistake
 
 _OWN: Final = frozenset(

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from common.errors import InvalidRequest
 from common.limits import Limits
+from coordinator.algolia.errors import UNHONOURED
 from coordinator.algolia.filters import expression_of, parse_filters
-from coordinator.algolia.parameters import UNHONOURED
 from coordinator.parameters.kinds import Mistake
 from coordinator.parameters.raw import query_parameters
 

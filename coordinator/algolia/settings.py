@@ -18,7 +18,9 @@ from typing import Any, Final
 from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest
 from common.limits import Limits
-from coordinator.algolia.parameters import BY_NAME, UNHONOURED, WRONG, read_search
+from coordinator.algolia.errors import UNHONOURED, WRONG
+from coordinator.algolia.search import read_search
+from coordinator.algolia.table import BY_NAME
 
 KEY: Final = "algolia"
 """Key in the configuration document: settings that are defaults for searches by this protocol."""

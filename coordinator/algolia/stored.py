@@ -20,7 +20,7 @@ import orjson
 
 from common.errors import InvalidRequest
 from common.rules import NAME_CHARS_MAX
-from coordinator.algolia.parameters import UNHONOURED, WRONG
+from coordinator.algolia.errors import UNHONOURED, WRONG
 from coordinator.algolia.settings import KEY, OBJECTS
 
 OBJECT_ID_CHARS_MAX: Final = NAME_CHARS_MAX

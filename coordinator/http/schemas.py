@@ -16,12 +16,12 @@ from common.option_forms import LANGUAGES
 from common.value_changes import NAMES as CHANGES
 from coordinator.algolia.keys import NEW_KEY_SCHEMA
 from coordinator.algolia.objects import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
-from coordinator.algolia.parameters import BY_NAME as ALGOLIA_PARAMETERS
-from coordinator.algolia.parameters import or_null
-from coordinator.algolia.parameters import parameters_schema as algolia_parameters
 from coordinator.algolia.rules import RULE_SCHEMA
 from coordinator.algolia.settings import settings_schema
 from coordinator.algolia.synonyms import SYNONYM_SCHEMA
+from coordinator.algolia.table import BY_NAME as ALGOLIA_PARAMETERS
+from coordinator.algolia.table import or_null
+from coordinator.algolia.table import parameters_schema as algolia_parameters
 from coordinator.cluster.snapshots import NAME as SNAPSHOT_NAME
 from coordinator.http.middleware import RESERVED_NAMES
 from coordinator.parameters.table import (

@@ -15,8 +15,8 @@ from common.protocol.operations import Outcome
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.folding import Asked
 from coordinator.algolia.objects import ObjectChange, read_change
-from coordinator.algolia.parameters import flattened, query_string_parameters
 from coordinator.algolia.responses import object_of
+from coordinator.algolia.search import flattened, query_string_parameters
 from coordinator.cluster.catalog import Index
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable

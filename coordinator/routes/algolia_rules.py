@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest, NotFound
 from coordinator.algolia import stored
-from coordinator.algolia.parameters import query_string_parameters
 from coordinator.algolia.rules import RULES
+from coordinator.algolia.search import query_string_parameters
 from coordinator.algolia.stored import ObjectKind
 from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.http.responses import Response, json_response

@@ -12,7 +12,8 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, ServiceError
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.folding import Asked, fold
-from coordinator.algolia.parameters import (
+from coordinator.algolia.responses import facet_response, folded_response, search_answer
+from coordinator.algolia.search import (
     AlgoliaSearch,
     Style,
     flattened,
@@ -20,7 +21,6 @@ from coordinator.algolia.parameters import (
     read_facet_search,
     read_search,
 )
-from coordinator.algolia.responses import facet_response, folded_response, search_answer
 from coordinator.cluster.catalog import Index
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable

@@ -11,16 +11,9 @@ from common.errors import InvalidRequest, NotFound
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
 from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
-from coordinator.algolia.parameters import (
-    BY_NAME,
-    IGNORED,
-    ROWS,
-    UNSUPPORTED,
-    AlgoliaSearch,
-    flattened,
-    read_facet_search,
-    read_search,
-)
+from coordinator.algolia.search import AlgoliaSearch, flattened, read_facet_search, read_search
+from coordinator.algolia.table import BY_NAME, ROWS
+from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED
 from coordinator.parameters.typed import BucketOrder
 
 CONFIGURATION, _ = parse_configuration(

@@ -11,8 +11,9 @@ from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.keys import NEW_KEY_SCHEMA, new_key
-from coordinator.algolia.parameters import flattened, parameters_schema, read_search
+from coordinator.algolia.search import flattened, read_search
 from coordinator.algolia.settings import changed, settings_schema
+from coordinator.algolia.table import parameters_schema
 
 LIMITS = DEFAULT_LIMITS
 CONFIGURATION, _ = parse_configuration({})

@@ -1,0 +1,244 @@
+"""One search as Algolia's protocol requests it (pure).
+
+    raw  {"query": "lamp", "hitsPerPage": 8, "facetFilters": [["brand:A", "brand:B"]], …}
+     │   merged(settings, request): the request's parameters over those of the index's settings
+     ▼
+    AlgoliaSearch: our `SearchParameters`, and the style of the response
+
+A parameter is honoured (`table`), or it concerns only analytics and is ignored (`IGNORED`), or it
+is an error that names it (`UNSUPPORTED`), unless its value asks for what happens anyway. Nothing is
+dropped silently. A parameter may come as JSON or as text (`params` and query strings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from common.configuration import IndexConfiguration
+from common.errors import InvalidRequest, ServiceError
+from common.limits import Limits
+from common.option_forms import FacetSort
+from common.protocol.messages import FilterClause
+from coordinator.algolia.errors import guarded, translated, wrong
+from coordinator.algolia.reader import AlgoliaReader
+from coordinator.algolia.table import BY_NAME, CURSOR_ROW
+from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED, check_unsupported
+from coordinator.parameters.filter_objects import scalar_fields_of
+from coordinator.parameters.parse import (
+    FacetParameters,
+    SearchParameters,
+    parse_facet,
+    parse_search,
+)
+from coordinator.parameters.raw import RawParameters, query_parameters
+from coordinator.parameters.typed import facet_spec
+
+FACET_HITS: Final = 10
+
+
+class Style(Struct, frozen=True):
+    """The form of the hits in a response."""
+
+    pre: str = "<em>"
+    post: str = "</em>"
+    highlighted: tuple[str, ...] = ("*",)
+    """Paths in `_highlightResult`; ("*",): all."""
+    retrieved: tuple[str, ...] | None = None
+    """Paths in hits; None: all."""
+    excluded: tuple[str, ...] = ()
+    has_snippets: bool = False
+    restricts_arrays: bool = False
+    """Whether arrays in `_highlightResult` keep only the elements that match."""
+    members: frozenset[str] | None = None
+    """Members of the response (`responseFields`); None: all."""
+    has_offset: bool = False
+    """Whether the request pages by `offset` and `length`."""
+    geo_field: str | None = None
+    """Field whose points hits show as `_geoloc`; None: none."""
+
+
+class AlgoliaSearch(Struct, frozen=True):
+    """One search as requested by Algolia's protocol."""
+
+    name: str
+    """The index as the request names it."""
+    search: SearchParameters
+    style: Style
+    params: str
+    """The request's parameters, repeated in the response."""
+
+
+def merged(request: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge a request's parameters over the defaults in the index's settings."""
+    defaults = {
+        name: value for name, value in settings.items() if name in BY_NAME or name in UNSUPPORTED
+    }
+    return {**defaults, **request}
+
+
+def flattened(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a request: among its members, in `params`, or both.
+
+    Raises:
+        InvalidRequest: `params` is neither a query string nor an object.
+    """
+    params = request.get("params")
+    if isinstance(params, str):
+        params = {
+            name: values[-1] if isinstance(values, list) else values
+            for name, values in query_parameters(params.removeprefix("?")).items()
+        }
+    if params is not None and not isinstance(params, dict):
+        raise wrong("params", "must be a query string or an object")
+    return {
+        name: value
+        for name, value in {**(params or {}), **request}.items()
+        if name != "params" and value is not None
+    }
+
+
+def read_search(
+    name: str,
+    params: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    sort: list[str],
+    configuration: IndexConfiguration,
+    limits: Limits,
+    *,
+    choices: frozenset[str] = frozenset(),
+    allows_cursor: bool = False,
+) -> AlgoliaSearch:
+    """Read one search.
+
+    Args:
+        name: of the index, as in the request.
+        params: the request's.
+        settings: of the index, as `settings.stored` returns them.
+        sort: the order that the name specifies.
+        configuration: of the index.
+        limits: on sizes and counts.
+        choices: facets whose counts leave out their own filter (see `folding`).
+        allows_cursor: whether this is a browse.
+
+    Raises:
+        InvalidRequest: a parameter is invalid, unknown, or cannot be honoured; `param` names it.
+    """
+    reader = _read(merged(params, settings), settings, configuration, limits, allows_cursor)
+    guarded("facetFilters", lambda: reader.finish(choices))
+    if sort:
+        reader.raw["sort"] = sort
+    try:
+        search = parse_search(reader.raw, configuration, limits)
+    except ServiceError as error:
+        raise translated(error) from None
+    search = msgspec.structs.replace(_restricted(search, reader), skip=reader.skip or 0)
+    return AlgoliaSearch(name, search, Style(**reader.style), _shown(params))
+
+
+def read_facet_search(
+    facet: str,
+    params: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    configuration: IndexConfiguration,
+    limits: Limits,
+) -> tuple[FacetParameters, Style]:
+    """Read one search for facet values.
+
+    Raises:
+        InvalidRequest: as `read_search`.
+        NotFound: code facet_not_found.
+    """
+    params = dict(params)
+    facet_query = params.pop("facetQuery", "")
+    num_max = params.pop("maxFacetHits", FACET_HITS)
+    reader = _read(merged(params, settings), settings, configuration, limits, False)
+    guarded("facetFilters", lambda: reader.finish(frozenset()))
+    raw: RawParameters = {
+        name: reader.raw[name]
+        for name in ("match", "prefix", "typo", "search_fields", "rules")
+        if name in reader.raw
+    }
+    raw |= {
+        "name": facet,
+        "search_query": reader.raw["query"],
+        "facet_query": facet_query,
+        "per_page": num_max,
+    }
+    try:
+        parameters = parse_facet(raw, configuration, limits)
+    except ServiceError as error:
+        raise translated(error, per_page="maxFacetHits") from None
+    is_by_count = reader.options["sort"][0] == "count:desc"
+    order: FacetSort = (("count", True), ("key", False)) if is_by_count else (("key", False),)
+    spec = facet_spec(replace(parameters.facet, hide_zero=True, sort=order))
+    search = msgspec.structs.replace(_restricted(parameters.search, reader), facets=(spec,))
+    return msgspec.structs.replace(parameters, search=search), Style(**reader.style)
+
+
+def _read(
+    params: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    configuration: IndexConfiguration,
+    limits: Limits,
+    allows_cursor: bool,
+) -> AlgoliaReader:
+    """Read the parameters one by one; list every mistake."""
+    reader = AlgoliaReader(configuration, settings, limits)
+    errors: list[InvalidRequest] = []
+    for name, value in params.items():
+        if value is None or name in IGNORED:
+            continue
+        if len(errors) >= limits.errors_reported_max:
+            break
+        row = CURSOR_ROW if allows_cursor and name == "cursor" else BY_NAME.get(name)
+        try:
+            if row is not None:
+                guarded(name, partial(row.read, reader, value))
+            else:
+                check_unsupported(name, value)
+        except InvalidRequest as error:
+            errors.append(error)
+    if len(errors) > 1:
+        listed = [{"code": one.code, "param": one.param, "message": one.message} for one in errors]
+        errors[0].details["errors"] = listed
+    if errors:
+        raise errors[0]
+    return reader
+
+
+def _restricted(search: SearchParameters, reader: AlgoliaReader) -> SearchParameters:
+    """Return a search with the restrictions that none of our parameters can express."""
+    facets = reader.configuration.facets
+    fields = dict(search.filter_fields)
+    for condition, name in reader.conditions:
+        for field in scalar_fields_of(condition):
+            if field not in facets:
+                fields.setdefault(field, name)
+    clauses = (FilterClause(condition) for condition, _ in reader.conditions)
+    return msgspec.structs.replace(
+        search, filters=(*search.filters, *clauses), filter_fields=fields
+    )
+
+
+def _shown(params: Mapping[str, Any]) -> str:
+    """Return parameters as a query string."""
+    return urlencode(
+        {
+            name: value if isinstance(value, str) else orjson.dumps(value).decode()
+            for name, value in params.items()
+            if not name.lower().startswith("x-algolia-")
+        }
+    )
+
+
+def query_string_parameters(query_string: str) -> dict[str, Any]:
+    """Return the parameters of a GET request."""
+    return flattened({"params": query_string})

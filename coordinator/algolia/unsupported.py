@@ -1,0 +1,89 @@
+"""Algolia's search parameters that are ignored, and those that cannot be honoured (pure)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from common.errors import InvalidRequest
+from coordinator.algolia.errors import UNHONOURED, wrong
+from coordinator.algolia.reader import plain
+from coordinator.algolia.table import BY_NAME
+
+IGNORED: Final = frozenset(
+    (
+        *("analytics", "analyticsTags", "clickAnalytics", "userToken", "percentileComputation"),
+        *("enableABTest", "x-algolia-agent", "x-algolia-application-id", "x-algolia-api-key"),
+        *("x-algolia-usertoken", "x-algolia-query-id", "X-Algolia-UserToken"),
+    )
+)
+"""Parameters for analytics, which facetd does not collect, or that identify the client."""
+
+_NO: Final = (False,)
+_EMPTY: Final[tuple[Any, ...]] = ("", [])
+UNSUPPORTED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
+    "similarQuery": (("",), "POST /{index}/search with similar_to finds what is like an item"),
+    "optionalFilters": (_EMPTY, "filters do not change the order of hits"),
+    "sumOrFiltersScores": (_NO, "filters have no scores"),
+    "aroundLatLngViaIP": (_NO, "addresses are not looked up; send aroundLatLng"),
+    "aroundPrecision": ((), "distances are compared exactly"),
+    "minimumAroundRadius": ((), "there is no automatic radius; send aroundRadius"),
+    "naturalLanguages": (_EMPTY, "languages are a matter of the index's configuration"),
+    "ruleContexts": (_EMPTY, "rules have no contexts; they hold for a query, filters or a period"),
+    "enablePersonalization": (_NO, "there is no personalization"),
+    "personalizationImpact": ((), "there is no personalization"),
+    "enableReRanking": ((True, False), "there is no re-ranking"),
+    "reRankingApplyFilter": (_EMPTY, "there is no re-ranking"),
+    "getRankingInfo": (_NO, "ask POST /{index}/search with show=score_details"),
+    "ranking": ((), "ranking is a matter of the index's configuration (boost, rules)"),
+    "customRanking": ((), "ranking is a matter of the index's configuration (boost, rules)"),
+    "relevancyStrictness": ((100,), "no hit is left out for its rank"),
+    "minWordSizefor1Typo": ((), "typo_lengths in the index's configuration says so"),
+    "minWordSizefor2Typos": ((), "typo_lengths in the index's configuration says so"),
+    "allowTyposOnNumericTokens": (_NO, "digits are never mistyped"),
+    "disableTypoToleranceOnAttributes": (
+        _EMPTY,
+        "field_typo_lengths in the index's configuration says so",
+    ),
+    "disableExactOnAttributes": (_EMPTY, "exact words count more in all fields"),
+    "exactOnSingleWordQuery": ((), "exact words count more in all fields"),
+    "alternativesAsExact": ((), "exact words count more in all fields"),
+    "advancedSyntaxFeatures": (
+        (["exactPhrase", "excludeWords"], ["excludeWords", "exactPhrase"]),
+        "phrases and exclusions go together",
+    ),
+    "decompoundQuery": ((True, False), "compounds are not split"),
+    "mode": (("keywordSearch",), "there is no search by vectors"),
+    "semanticSearch": ((), "there is no search by vectors"),
+    "replaceSynonymsInHighlight": (_NO, "texts are shown as they are"),
+    "minProximity": ((1,), "proximity is configured per index"),
+    "attributeCriteriaComputedByMinProximity": (_NO, "ranking has no criteria"),
+    "attributeCriteriaComputedBy": ((), "ranking has no criteria"),
+    "renderingContent": (({},), "answers have no rendering content"),
+    "explain": (_EMPTY, "ask POST /{index}/search with show=score_details"),
+}
+"""By parameter: the values that ask for what happens anyway, and why no others are supported."""
+
+
+def check_unsupported(name: str, value: Any) -> None:
+    """Reject parameters that cannot be honoured or do not exist.
+
+    Raises:
+        InvalidRequest: code unsupported_parameter or unknown_parameter.
+    """
+    unsupported = UNSUPPORTED.get(name)
+    if unsupported is None:
+        near = difflib.get_close_matches(name[:100], [*BY_NAME, *UNSUPPORTED], n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(BY_NAME)}"
+        raise InvalidRequest(
+            f"unknown parameter {name[:100]!r}; {hint}",
+            code="unknown_parameter",
+            param=name[:100],
+        )
+    neutral, reason = unsupported
+    given = plain(value)
+    if not any(
+        given == one and isinstance(given, bool) == isinstance(one, bool) for one in neutral
+    ):
+        raise wrong(name, f"cannot be honoured: {reason}", UNHONOURED)
