@@ -35,15 +35,13 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from common import data_directory
-from common.data_directory import DataDirectoryError
 from common.errors import Conflict, InternalError, NotFound, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
 from common.process.priority import run_after_searches
@@ -59,10 +57,12 @@ from common.protocol.messages import (
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.backup import copy_file, copy_truth, put_back
-from shard.partition.merger import Job, Merger, flush
+from shard.partition.configuring import Configurer
+from shard.partition.made_indexes import MadeIndexes
+from shard.partition.merger import Job, Merger
+from shard.partition.open_index import OpenIndex
 from shard.partition.opening import Opening
 from shard.partition.partition import Partition
-from shard.partition.rebuild import Rebuild
 from shard.partition.resting import Resting, digest_of
 from shard.partition.writer import Writer
 from shard.segment.snapshot import Snapshot
@@ -71,14 +71,6 @@ from shard.storage.environment import (
     cause_of,
     explaining_refusal,
     is_disk_full,
-)
-from shard.storage.manifest import (
-    FORMAT,
-    SHARD_FILE,
-    ShardManifest,
-    UnreadableManifest,
-    read_manifest,
-    write_manifest,
 )
 from shard.storage.read_ahead import ReadAhead
 from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
@@ -100,31 +92,6 @@ GARBAGE_ATTEMPTS = 20
 """How often, and after how many attempts by other means, a closed environment is looked for."""
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class OpenIndex:
-    """An index that serves.
-
-    Attributes:
-        partition: its data.
-        writer: applies groups, on `thread`.
-        thread: one thread; also for maintenance that must not run beside a group.
-        prepared: a configuration that was built and waits for the catalog.
-        used: when it was used last, by a counter.
-        num_users: calls in progress that need it open after this turn of the event loop.
-    """
-
-    partition: Partition
-    writer: Writer
-    thread: ThreadPoolExecutor
-    prepared: Rebuild | None = field(default=None)
-    used: int = 0
-    num_users: int = 0
-
-    def submit(self, function: Callable[[], T]) -> Future[T]:
-        """Run a function on the writer's thread."""
-        return self.thread.submit(carried(function))
 
 
 class Indexes:
@@ -164,19 +131,18 @@ class Indexes:
         self._released: dict[int, threading.Event] = {}
         self._uses = itertools.count(1)
         self._unmade: dict[int, IndexEntry] = {}
-        self._known: set[int] = set()
-        self._entering: set[int] = set()
-        self._listing = threading.Lock()
         self._changes = asyncio.Lock()
         self._catalog_revision = -1
         self._named: set[int] = set()
         self._has_catalog = False
         self._settling: asyncio.Future[None] | None = None
         self._seq_on_disk = 0
+        self._made = MadeIndexes(folder, shard, num_shards, lambda: self.seq_max)
         self._opener = ThreadPoolExecutor(2, "opener")
         self._closer = ThreadPoolExecutor(1, "closer", run_after_searches)
         self.opening = Opening()
         self.merger = Merger()
+        self._configurer = Configurer(self._opener, self.merger, on_failure)
         self._read_ahead = ReadAhead(num_shards)
         RECENT_ITEMS.begin(settings.recent_items_bytes_max)
         self.page_budget = PageBudget(
@@ -195,14 +161,13 @@ class Indexes:
                 is missing.
             DamagedEnvironment: a data.mdb is damaged.
         """
-        manifest = self._read_shard_manifest()
-        self._known = set(manifest.indexes)
-        self._seq_on_disk = manifest.seq_max
+        self._seq_on_disk = self._made.read()
+        known = self._made.numbers
         for name in os.listdir(self._folder):
-            if name.startswith("index-") and int(name.removeprefix("index-")) not in self._known:
+            if name.startswith("index-") and int(name.removeprefix("index-")) not in known:
                 _log.warning("leftover of an unfinished change removed", folder=name)
                 shutil.rmtree(self._folder / name)
-        for number in sorted(self._known):
+        for number in sorted(known):
             # (Of thousands, joining paths as such would take a quarter of the time.)
             resting = Resting.of(f"{self._folder}/index-{number}", self._settings.map_bytes_max)
             self._resting[number] = resting
@@ -226,7 +191,7 @@ class Indexes:
 
     @property
     def _are_few(self) -> bool:
-        return len(self._known) <= FEW_INDEXES
+        return len(self._made.numbers) <= FEW_INDEXES
 
     async def _settle(self, numbers: Iterable[int]) -> None:
         """Open the indexes that something was written to since their last manifest."""
@@ -235,42 +200,15 @@ class Indexes:
                 with contextlib.suppress(ServiceError, StorageFailure):  # it was logged
                     await self._serving(number)
 
-    def _read_shard_manifest(self) -> ShardManifest:
-        path = self._folder / SHARD_FILE
-        try:
-            manifest = read_manifest(path, ShardManifest)
-        except UnreadableManifest as error:
-            raise DataDirectoryError(
-                f"{path} cannot be read ({error}); restore it from a backup"
-            ) from error
-        if manifest is None:
-            if any(self._folder.glob("index-*/data.mdb")):
-                raise DataDirectoryError(
-                    f"{path} is missing, but there are indexes beside it; restore it from a backup"
-                )
-            manifest = ShardManifest(FORMAT, self._shard, self._num_shards, ())
-            write_manifest(path, manifest)
-        if (manifest.shard, manifest.num_shards) != (self._shard, self._num_shards):
-            raise DataDirectoryError(
-                f"{self._folder} is shard {manifest.shard} of {manifest.num_shards}, "
-                f"not shard {self._shard} of {self._num_shards}"
-            )
-        return manifest
-
     def write_manifest(self, folder: Path) -> None:
         """Write to a folder which indexes this shard has."""
-        write_manifest(
-            folder / SHARD_FILE,
-            ShardManifest(
-                FORMAT, self._shard, self._num_shards, tuple(sorted(self._known)), self.seq_max
-            ),
-        )
+        self._made.write(folder)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"index-{number}"
 
     def _has(self, number: int) -> bool:
-        return number in self._known or number in self._unmade
+        return number in self._made.numbers or number in self._unmade
 
     def _begin_opening(self, number: int, opening: Opening) -> asyncio.Task[None]:
         entry = self._unmade.get(number)
@@ -404,7 +342,7 @@ class Indexes:
 
     def _put_away(self, number: int, index: OpenIndex) -> Resting:
         self.merger.remove(number)
-        _close(index)
+        index.close()
         return Resting.after(index.partition)
 
     @contextmanager
@@ -494,7 +432,7 @@ class Indexes:
 
         async def close_some() -> None:
             while waiting and clock() < give_up_at:
-                await self._in_thread(partial(_close, waiting.pop()))
+                await self._in_thread(waiting.pop().close)
 
         await asyncio.gather(close_some(), close_some())
         if waiting:
@@ -525,7 +463,7 @@ class Indexes:
             wanted = {entry.number: entry for entry in catalog.indexes}
             former = set() if catalog.base is None else self._named - {*catalog.gone}
             self._named = former | wanted.keys()
-            for number in (self._known | self._unmade.keys()) - self._named:
+            for number in (self._made.numbers | self._unmade.keys()) - self._named:
                 try:
                     await self._drop(number)
                 except OSError as error:  # no request can name it; the next catalog retries
@@ -537,10 +475,10 @@ class Indexes:
                     await self._create(entry)
                 elif not self._is_configured(entry):
                     with self.using(await self._serving(entry.number)) as index:
-                        await self._configure(index, entry)
+                        await self._configurer.configure(index, entry)
             for number, index in list(self._open.items()):
                 if index.prepared is not None and number not in wanted:  # it was given up
-                    await self._configure(index, index.partition.generation.entry)
+                    await self._configurer.configure(index, index.partition.generation.entry)
             self._catalog_revision = catalog.revision
             if not self._has_catalog:
                 self._has_catalog = True
@@ -576,11 +514,11 @@ class Indexes:
             else:
                 self._seq_on_disk = max(self._seq_on_disk, entry.source.seq)
                 partition = put_back(path, entry, self._shard, self._settings)
-            self._enter(entry.number)
+            self._made.enter(entry.number)
         except BaseException:
             if partition is not None:
                 partition.close()
-            if not self._may_be_named(entry.number):
+            if not self._made.may_name(entry.number):
                 shutil.rmtree(path, ignore_errors=True)
             raise
         return partition
@@ -589,40 +527,8 @@ class Indexes:
         """Remove what a failed making has left."""
         path = self._path(number)
         if path.exists():
-            with self._listing:
-                if self._may_be_named(number):
-                    self._write_known(self._known - {number})
+            self._made.strike_if_named(number)
             shutil.rmtree(path)
-
-    def _enter(self, number: int) -> None:
-        """Enter an index in shard.json; those that are made at the same time share a write."""
-        self._entering.add(number)
-        try:
-            with self._listing:
-                if number not in self._known:
-                    self._write_known(self._known | self._entering)
-        finally:
-            self._entering.discard(number)
-
-    def _may_be_named(self, number: int) -> bool:
-        """Whether shard.json names an index, or may: its next start will look for it then.
-
-        A failed write of shard.json may have changed it: if only the sync after it failed.
-        """
-        try:
-            manifest = read_manifest(self._folder / SHARD_FILE, ShardManifest)
-        except (OSError, UnreadableManifest):
-            return True
-        return manifest is not None and number in manifest.indexes
-
-    def _write_known(self, known: set[int]) -> None:
-        """Change which indexes there are, on disk and then here."""
-        former, self._known = self._known, known
-        try:
-            self.write_manifest(self._folder)
-        except BaseException:
-            self._known = former
-            raise
 
     async def _drop(self, number: int) -> None:
         for tasks in (self._closing, self._opening):
@@ -633,15 +539,11 @@ class Indexes:
             await self._in_thread(lambda: self._clear(number))
             return
         self._seq_on_disk = self.seq_max
-        await self._in_thread(lambda: self._strike(number))
+        await self._in_thread(lambda: self._made.strike(number))
         index = self._open.pop(number, None)
         self._resting.pop(number, None)
         self._released.pop(number, None)
         await self._in_thread(lambda: self._remove(number, index))
-
-    def _strike(self, number: int) -> None:
-        with self._listing:
-            self._write_known(self._known - {number})
 
     def _remove(self, number: int, index: OpenIndex | None) -> None:
         self.merger.remove(number)
@@ -651,29 +553,6 @@ class Indexes:
         # The environment is not closed here: a search that began before may still read from it.
         # It closes when the last snapshot has gone; until then its files have no names.
         shutil.rmtree(self._path(number), ignore_errors=True)
-
-    async def _configure(self, index: OpenIndex, entry: IndexEntry) -> None:
-        """Put a revision in force; discard a prepared one that is not wanted."""
-        entry = entry.without_source()
-        prepared, index.prepared = index.prepared, None
-        running = index.partition.generation.entry
-        if prepared is not None and prepared.entry.revision != entry.revision:
-            await self._in_thread(prepared.discard)
-            prepared = None
-        # Compare the whole entry: the number of a prepared revision that never came is used again.
-        if running == entry:
-            if prepared is not None:
-                await self._in_thread(prepared.discard)
-            return
-        if prepared is None:
-            prepared = await self._prepare(index, entry)
-        with explaining_refusal("to configure the index"):
-            try:
-                await asyncio.wrap_future(index.submit(prepared.finish))
-            except StorageFailure as error:
-                self._on_failure(error)
-                raise
-        self.merger.notify(entry.number)
 
     async def prepare(self, entry: IndexEntry, horizon: int = 0) -> None:
         """Note a new index, or build a revision in the background; the catalog puts it in force.
@@ -696,26 +575,7 @@ class Indexes:
                         self._begin_opening(entry.number, Opening())
                 return
             with self.using(await self.opened(entry.number)) as index:
-                if index.prepared is not None:
-                    await self._in_thread(index.prepared.discard)
-                    index.prepared = None
-                index.prepared = await self._prepare(index, entry.without_source(), horizon)
-
-    async def _prepare(self, index: OpenIndex, entry: IndexEntry, horizon: int = 0) -> Rebuild:
-        def make() -> Rebuild:
-            # On the writer's thread: it alone may compact the log, and give numbers to paths.
-            index.writer.settle(horizon)
-            return Rebuild(index.partition, entry)
-
-        with explaining_refusal("to build the index again"):
-            rebuild = await asyncio.wrap_future(index.submit(make))
-        try:
-            with explaining_refusal("to build the index again"):
-                await self._in_thread(rebuild.run)
-        except BaseException:
-            await self._in_thread(rebuild.discard)
-            raise
-        return rebuild
+                await self._configurer.prepare(index, entry, horizon)
 
     # --- use
 
@@ -769,7 +629,7 @@ class Indexes:
 
     def all_numbers(self) -> list[int]:
         """Return the numbers of all indexes."""
-        return sorted(self._known | self._unmade.keys())
+        return sorted(self._made.numbers | self._unmade.keys())
 
     def _resident_bytes_max(self) -> int:
         sizes = [index.partition.file_bytes for index in self.all_open()]
@@ -815,19 +675,3 @@ def _told(number: int, error: Exception) -> ServiceError:
     return InternalError(
         "the index is damaged: restore it from a backup, or remove it", code="item_corrupt"
     )
-
-
-def _close(index: OpenIndex) -> None:
-    """Finish the writer, write segments in memory, so that the next open has nothing to index.
-
-    The environment stays open: a slow search may still read from it, and the process ends anyway.
-    """
-    index.thread.shutdown()
-    index.writer.close()
-    if index.partition.is_settled:
-        return
-    try:
-        index.writer.fold()
-        flush(index.partition)
-    except (OSError, StorageFull) as error:
-        _log.warning("left for the next open", index=index.partition.number, reason=str(error))

@@ -45,7 +45,8 @@ from common.values import facet_key
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.snapshots import list_snapshots, verify
 from shard.maintenance.check import check_index
-from shard.partition.indexes import Indexes, OpenIndex
+from shard.partition.indexes import Indexes
+from shard.partition.open_index import OpenIndex
 from shard.read import searcher
 from tests.common.protocol.packed_model import unpack
 from tests.faults.disk_states import Chance, History, Tree

@@ -19,7 +19,9 @@ from common.protocol.messages import ApplyRequest, CatalogUpdate, IndexEntry
 from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import indexes as module
-from shard.partition.indexes import Indexes, OpenIndex
+from shard.partition.indexes import Indexes
+from shard.partition.made_indexes import MadeIndexes
+from shard.partition.open_index import OpenIndex
 from shard.partition.partition import Partition
 from shard.partition.resting import Resting
 from shard.storage import environment
@@ -51,14 +53,14 @@ async def test_the_next_start_finds_what_a_failed_making_left(
             raise OSError(errno.EIO, "refused")
         sync_folder(path)
 
-    def refuse_file(path: Path, *_: object, **__: object) -> None:
-        raise OSError(errno.EIO, "refused", path)
+    def refuse_file(_: MadeIndexes, folder: Path) -> None:
+        raise OSError(errno.EIO, "refused", folder)
 
     with monkeypatch.context() as patch:
         if fails_behind_the_rename:
             patch.setattr(data_directory, "sync_folder", refuse)
         else:
-            patch.setattr(indexes, "write_manifest", refuse_file)
+            patch.setattr(MadeIndexes, "write", refuse_file)
         await indexes.take_catalog(CATALOG)
         with pytest.raises(Unavailable, match="cannot be made now: the disk refused"):
             await indexes.opened(1)
@@ -326,7 +328,7 @@ async def test_an_index_that_is_being_closed_is_listed(
 ) -> None:
     """Found by a run of all tests: it was missing, so its index was shown as degraded."""
     may_close = threading.Event()
-    close = module._close
+    close = OpenIndex.close
 
     def close_when_told(index: OpenIndex) -> None:
         assert may_close.wait(10)
@@ -335,7 +337,7 @@ async def test_an_index_that_is_being_closed_is_listed(
     monkeypatch.setattr(module, "FEW_INDEXES", 0)
     monkeypatch.setattr(f"{__name__}._SETTINGS", ShardSettings(open_indexes_max=1))
     indexes = await _restarted(tmp_path, 3)
-    monkeypatch.setattr(module, "_close", close_when_told)
+    monkeypatch.setattr(OpenIndex, "close", close_when_told)
     for number in (1, 2, 3):
         await indexes.opened(number)
     for _ in range(2):  # while they close, and afterwards
@@ -353,7 +355,7 @@ async def test_openings_wait_while_many_indexes_are_being_closed(
 ) -> None:
     """Thousands of closed but not yet released indexes had held 8,000 threads and all mappings."""
     may_close = threading.Semaphore(0)
-    close = module._close
+    close = OpenIndex.close
 
     def close_when_told(index: OpenIndex) -> None:
         assert may_close.acquire(timeout=10)
@@ -363,7 +365,7 @@ async def test_openings_wait_while_many_indexes_are_being_closed(
     monkeypatch.setattr(module, "CLOSING_MAX", 2)
     monkeypatch.setattr(f"{__name__}._SETTINGS", ShardSettings(open_indexes_max=1))
     indexes = await _restarted(tmp_path, 4)
-    monkeypatch.setattr(module, "_close", close_when_told)
+    monkeypatch.setattr(OpenIndex, "close", close_when_told)
     for number in (1, 2, 3):
         await indexes.opened(number)
     waiting = asyncio.ensure_future(indexes.opened(4))

@@ -1,0 +1,96 @@
+"""Revisions of an index's configuration: built in the background, then put in force (`rebuild`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from common.process.request_ids import carried
+from common.protocol.messages import IndexEntry
+from shard.partition.merger import Merger
+from shard.partition.open_index import OpenIndex
+from shard.partition.rebuild import Rebuild
+from shard.storage.environment import StorageFailure, explaining_refusal
+
+T = TypeVar("T")
+
+
+class Configurer:
+    """Builds revisions of open indexes and puts them in force.
+
+    Args:
+        threads: where revisions are built.
+        merger: told of what changes.
+        on_failure: called, on any thread, when the process must end.
+    """
+
+    def __init__(
+        self,
+        threads: ThreadPoolExecutor,
+        merger: Merger,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._threads = threads
+        self._merger = merger
+        self._on_failure = on_failure
+
+    async def prepare(self, index: OpenIndex, entry: IndexEntry, horizon: int) -> None:
+        """Build a revision, in the place of one that was prepared before.
+
+        Args:
+            index: which is open.
+            entry: with its revision.
+            horizon: the oldest state that any request still uses: what died up to it is not built.
+
+        Raises:
+            StorageFull, InternalError: the disk refused it.
+        """
+        if index.prepared is not None:
+            await self._in_thread(index.prepared.discard)
+            index.prepared = None
+        index.prepared = await self._build(index, entry.without_source(), horizon)
+
+    async def configure(self, index: OpenIndex, entry: IndexEntry) -> None:
+        """Put a revision in force; discard a prepared one that is not wanted."""
+        entry = entry.without_source()
+        prepared, index.prepared = index.prepared, None
+        running = index.partition.generation.entry
+        if prepared is not None and prepared.entry.revision != entry.revision:
+            await self._in_thread(prepared.discard)
+            prepared = None
+        # Compare the whole entry: the number of a prepared revision that never came is used again.
+        if running == entry:
+            if prepared is not None:
+                await self._in_thread(prepared.discard)
+            return
+        if prepared is None:
+            prepared = await self._build(index, entry, 0)
+        with explaining_refusal("to configure the index"):
+            try:
+                await asyncio.wrap_future(index.submit(prepared.finish))
+            except StorageFailure as error:
+                self._on_failure(error)
+                raise
+        self._merger.notify(entry.number)
+
+    async def _build(self, index: OpenIndex, entry: IndexEntry, horizon: int) -> Rebuild:
+        def make() -> Rebuild:
+            # On the writer's thread: it alone may compact the log, and give numbers to paths.
+            index.writer.settle(horizon)
+            return Rebuild(index.partition, entry)
+
+        with explaining_refusal("to build the index again"):
+            rebuild = await asyncio.wrap_future(index.submit(make))
+        try:
+            with explaining_refusal("to build the index again"):
+                await self._in_thread(rebuild.run)
+        except BaseException:
+            await self._in_thread(rebuild.discard)
+            raise
+        return rebuild
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, carried(function))

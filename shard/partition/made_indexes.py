@@ -1,0 +1,124 @@
+"""The numbers of the indexes that a shard has made, entered in `shard.json`.
+
+A start looks for the folder of each; a folder without a number is a leftover of a crash.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from common.data_directory import DataDirectoryError
+from shard.storage.manifest import (
+    FORMAT,
+    SHARD_FILE,
+    ShardManifest,
+    UnreadableManifest,
+    read_manifest,
+    write_manifest,
+)
+
+
+class MadeIndexes:
+    """Which indexes the shard has made; all methods may be called on any thread.
+
+    Args:
+        folder: of the shard.
+        shard: its ordinal.
+        num_shards: number of shards.
+        seq_max: returns the highest write sequence on disk, over all indexes.
+
+    Attributes:
+        numbers: of the indexes; replaced, never changed.
+    """
+
+    def __init__(
+        self, folder: Path, shard: int, num_shards: int, seq_max: Callable[[], int]
+    ) -> None:
+        self.numbers: set[int] = set()
+        self._folder = folder
+        self._shard = shard
+        self._num_shards = num_shards
+        self._seq_max = seq_max
+        self._entering: set[int] = set()
+        self._lock = threading.Lock()
+
+    def read(self) -> int:
+        """Read the file, or make it; return the highest write sequence that it names.
+
+        Raises:
+            DataDirectoryError: the file was made for another shard, cannot be read, or is missing
+                although there are indexes.
+        """
+        path = self._folder / SHARD_FILE
+        try:
+            manifest = read_manifest(path, ShardManifest)
+        except UnreadableManifest as error:
+            raise DataDirectoryError(
+                f"{path} cannot be read ({error}); restore it from a backup"
+            ) from error
+        if manifest is None:
+            if any(self._folder.glob("index-*/data.mdb")):
+                raise DataDirectoryError(
+                    f"{path} is missing, but there are indexes beside it; restore it from a backup"
+                )
+            manifest = ShardManifest(FORMAT, self._shard, self._num_shards, ())
+            write_manifest(path, manifest)
+        if (manifest.shard, manifest.num_shards) != (self._shard, self._num_shards):
+            raise DataDirectoryError(
+                f"{self._folder} is shard {manifest.shard} of {manifest.num_shards}, "
+                f"not shard {self._shard} of {self._num_shards}"
+            )
+        self.numbers = set(manifest.indexes)
+        return manifest.seq_max
+
+    def write(self, folder: Path) -> None:
+        """Write the file to a folder: the shard's, or that of a backup."""
+        write_manifest(
+            folder / SHARD_FILE,
+            ShardManifest(
+                FORMAT, self._shard, self._num_shards, tuple(sorted(self.numbers)), self._seq_max()
+            ),
+        )
+
+    def enter(self, number: int) -> None:
+        """Enter an index; those that are made at the same time share a write."""
+        self._entering.add(number)
+        try:
+            with self._lock:
+                if number not in self.numbers:
+                    self._change_to(self.numbers | self._entering)
+        finally:
+            self._entering.discard(number)
+
+    def strike(self, number: int) -> None:
+        """Strike an index out."""
+        with self._lock:
+            self._change_to(self.numbers - {number})
+
+    def strike_if_named(self, number: int) -> None:
+        """Strike out an index that a failed making may have entered."""
+        with self._lock:
+            if self.may_name(number):
+                self._change_to(self.numbers - {number})
+
+    def may_name(self, number: int) -> bool:
+        """Whether the file names an index, or may: the next start will look for it then.
+
+        A failed write may have changed the file: if only the sync after it failed.
+        """
+        try:
+            manifest = read_manifest(self._folder / SHARD_FILE, ShardManifest)
+        except (OSError, UnreadableManifest):
+            return True
+        return manifest is not None and number in manifest.indexes
+
+    def _change_to(self, numbers: set[int]) -> None:
+        """Change which indexes there are, on disk and then here."""
+        former, self.numbers = self.numbers, numbers
+        try:
+            self.write(self._folder)
+        except BaseException:
+            self.numbers = former
+            raise
