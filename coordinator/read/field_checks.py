@@ -6,8 +6,8 @@ was parsed, from the statistics of the index: a round trip only for a field not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
 
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
@@ -20,6 +20,7 @@ from coordinator.read.searched_state import SearchedState
 _TEXTS: Final = 1 << ValueKind.STRING
 _NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
 _LISTED_CHARS_MAX: Final = 500
+_UNKNOWN_FACET: Final = "unknown_facet"
 
 
 def names_fields(parameters: SearchParameters) -> bool:
@@ -51,21 +52,8 @@ async def check_fields(
         InvalidRequest: a field has no values of the kind that it is used for.
         Unavailable: a shard is down or late.
     """
-    if parameters.key_filter is not None:
+    if parameters.key_filter is not None or _first_unmet(memory, parameters) is None:
         return
-    if _are_known(memory, parameters):
-        return
-    knows = memory.knows_field
-    named = [key.field for key in parameters.sort if key.field is not None and key.point is None]
-    distinct = [] if parameters.distinct is None else [parameters.distinct.field]
-    counted = memory.statistics.scalar_fields
-    cube = parameters.cube
-    ranges = [one for one in parameters.ranges if one.origin is None and one.zoom is None]
-    summed = [
-        (spec.configuration.field, name)
-        for spec in parameters.all_facets
-        for name in spec.summary.fields
-    ]
     statistics = await memory.statistics.of_query(
         state.index,
         NO_QUERY,
@@ -73,83 +61,65 @@ async def check_fields(
         state.deadline,
         is_partial=parameters.allows_partial,
     )
-    if statistics.num_docs == 0:
-        return
-    known = sorted(memory.statistics.scalar_fields)
-    for name, param in parameters.filter_fields.items():
-        if not knows(name):
-            raise InvalidRequest(
-                f"{name!r} is neither a facet nor a field with values to filter or count by; "
-                f"the facets are {_listed(memory.configuration.facets)}, "
-                f"fields with values are {_listed(known)}",
-                code="unknown_facet",
-                param=param,
-            )
-    for name in named:
-        if not knows(name):
-            raise InvalidRequest(
-                f"no item has a value to sort by in {name!r}; "
-                f"fields with values are {_listed(known)}",
-                code="unknown_sort_field",
-                param=parameters.sort_param,
-            )
-    for facet, name in summed:
-        if not counted.get(name, 0) & _NUMBERS:
-            with_any = [one for one in known if counted[one] & _NUMBERS]
-            raise InvalidRequest(
-                f"no item has a number to sum up in {name!r}; "
-                f"fields with numbers are {_listed(with_any)}",
-                code="invalid_facets",
-                param=f"facets.{facet}.stats",
-            )
-    if cube is not None and not counted.get(cube.field, 0) & _NUMBERS:
-        with_any = [one for one in known if counted[one] & _NUMBERS]
-        raise InvalidRequest(
-            f"no item has a number to count by in {cube.field!r}; "
-            f"fields with numbers are {_listed(with_any)}",
-            code="invalid_facet_cube",
-            param="facet_cube.field",
-        )
-    for name in distinct:
-        if not knows(name):
-            raise InvalidRequest(
-                f"no item has a value to tell items apart by in {name!r}; "
-                f"fields with values are {_listed(known)}",
-                code="invalid_distinct",
-                param="distinct",
-            )
-    for one in ranges:
-        if not counted.get(one.field, 0) & _kinds_of(one):
-            wanted = "text" if _kinds_of(one) == _TEXTS else "number"
-            with_any = [name for name in known if counted[name] & _kinds_of(one)]
-            raise InvalidRequest(
-                f"no item has a {wanted} to count by in {one.field!r}; "
-                f"fields with {wanted}s are {_listed(with_any)}",
-                code="invalid_facet_ranges",
-                param=f"facet_ranges.{one.field}",
-            )
+    unmet = _first_unmet(memory, parameters)
+    if unmet is not None and statistics.num_docs > 0:
+        raise _error(memory, unmet)
 
 
-def _are_known(memory: IndexMemory, parameters: SearchParameters) -> bool:
-    """Return whether all fields that a search names are known to have the values that it needs."""
-    knows = memory.knows_field
-    for name in parameters.filter_fields:
-        if not knows(name):
-            return False
-    for key in parameters.sort:
-        if key.field is not None and key.point is None and not knows(key.field):
-            return False
-    if parameters.distinct is not None and not knows(parameters.distinct.field):
-        return False
+def _first_unmet(memory: IndexMemory, parameters: SearchParameters) -> _Need | None:
+    """Return the first field that is not known to have the values that the search needs."""
     counted = memory.statistics.scalar_fields
-    for one in parameters.ranges:
-        is_of_values = one.origin is None and one.zoom is None
-        if is_of_values and not counted.get(one.field, 0) & _kinds_of(one):
-            return False
-    numbers = [name for spec in parameters.all_facets for name in spec.summary.fields]
+    for need in _needs(parameters):
+        field, kinds, *_ = need
+        if not (counted.get(field, 0) & kinds if kinds else memory.knows_field(field)):
+            return need
+    return None
+
+
+_Need: TypeAlias = tuple[str, int, str, str, str]
+"""A field, the kinds of values of which it must have any (a bit set; 0: it must be known), what
+for, and the code and the parameter of the error if it has none."""
+
+
+def _needs(parameters: SearchParameters) -> Iterator[_Need]:
+    """Yield all fields that a search names."""
+    for name, param in parameters.filter_fields.items():
+        yield name, 0, "filter", _UNKNOWN_FACET, param
+    for key in parameters.sort:
+        if key.field is not None and key.point is None:
+            yield key.field, 0, "sort by", "unknown_sort_field", parameters.sort_param
+    for spec in parameters.all_facets:
+        facet = spec.configuration.field
+        for name in spec.summary.fields:
+            yield name, _NUMBERS, "sum up", "invalid_facets", f"facets.{facet}.stats"
     if parameters.cube is not None:
-        numbers.append(parameters.cube.field)
-    return not [name for name in numbers if not counted.get(name, 0) & _NUMBERS]
+        field = parameters.cube.field
+        yield field, _NUMBERS, "count by", "invalid_facet_cube", "facet_cube.field"
+    if parameters.distinct is not None:
+        yield parameters.distinct.field, 0, "tell items apart by", "invalid_distinct", "distinct"
+    for one in parameters.ranges:
+        if one.origin is None and one.zoom is None:
+            param = f"facet_ranges.{one.field}"
+            yield one.field, _kinds_of(one), "count by", "invalid_facet_ranges", param
+
+
+def _error(memory: IndexMemory, need: _Need) -> InvalidRequest:
+    """Return the error about a field without fitting values."""
+    field, kinds, purpose, code, param = need
+    counted = memory.statistics.scalar_fields
+    fitting = _listed(name for name in sorted(counted) if not kinds or counted[name] & kinds)
+    if code == _UNKNOWN_FACET:
+        message = (
+            f"{field!r} is neither a facet nor a field with values to filter or count by; "
+            f"the facets are {_listed(memory.configuration.facets)}, "
+            f"fields with values are {fitting}"
+        )
+    else:
+        noun = {0: "value", _TEXTS: "text", _NUMBERS: "number"}[kinds]
+        message = (
+            f"no item has a {noun} to {purpose} in {field!r}; fields with {noun}s are {fitting}"
+        )
+    return InvalidRequest(message, code=code, param=param)
 
 
 def _kinds_of(request: RangeRequest) -> int:
