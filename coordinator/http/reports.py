@@ -18,7 +18,8 @@ from msgspec import Struct
 from common.errors import Unavailable
 from common.process.logs import Log
 from common.process.memory import resident_bytes
-from coordinator.http.metrics import Counts, Metrics, ProcessUse, SlowQueries
+from coordinator.http.metrics import Counts, Metrics, ProcessUse
+from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.analytics import Analytics, Noted, ReaderAnalytics
 
 if TYPE_CHECKING:

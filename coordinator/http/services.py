@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from coordinator.cluster.cluster import Cluster
     from coordinator.cluster.shared_state import SharedState
     from coordinator.http.exchange import Outbox
-    from coordinator.http.metrics import Metrics, SlowQueries
+    from coordinator.http.metrics import Metrics
     from coordinator.http.openapi import InterfaceDocument
     from coordinator.http.routing import ServedRoute
     from coordinator.http.security import Guard
+    from coordinator.http.slow_queries import SlowQueries
     from coordinator.read.analytics import Analytics
     from coordinator.read.item_explanation import ItemExplanations
     from coordinator.read.result_cache import ResultCache

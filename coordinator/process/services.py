@@ -10,10 +10,11 @@ from common.process.turns import Turns
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
-from coordinator.http.metrics import Metrics, SlowQueries
+from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
+from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.analytics import Analytics
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache

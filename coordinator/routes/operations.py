@@ -13,7 +13,7 @@ from common.process.memory import resident_bytes
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
 from coordinator.http import docs_page
-from coordinator.http.metrics import Waiting
+from coordinator.http.exposition import Waiting, exposition
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route, RouteTable
@@ -149,7 +149,7 @@ async def metrics(services: Services, request: Request) -> Response:
     )
     log = services.shared_log
     replica, num_away = (None, 0) if log is None else (log.state, log.peers.num_away)
-    text = services.metrics.exposition(shards, names, waiting, services.results, replica, num_away)
+    text = exposition(services.metrics, shards, names, waiting, services.results, replica, num_away)
     return Response(text, content_type=_METRICS_TYPE)
 
 

@@ -15,10 +15,11 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import locate_in
 from coordinator.http.app import HttpApp, create_app
-from coordinator.http.metrics import Metrics, SlowQueries
+from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
+from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.analytics import Analytics
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache

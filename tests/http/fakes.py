@@ -16,10 +16,11 @@ from common.placement import shard_of_id
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.http.app import HttpApp, create_app
-from coordinator.http.metrics import Metrics, SlowQueries
+from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
+from coordinator.http.slow_queries import SlowQueries
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.parameters.typed import SuggestParameters
 from coordinator.read.analytics import Analytics
