@@ -197,6 +197,7 @@ class _ExpressionParser:
 
     def _condition(self) -> Filter:
         function = self._peek()
+        self._count_towards_limit(function)
         field = self._field()
         token = self._take()
         if token.kind == "operator":
@@ -337,28 +338,33 @@ class _ExpressionParser:
         self._expect_operator("[")
         if self._take_operator("]"):
             return ()
-        keys = [self._key()]
+        keys = [self._listed()]
         while self._take_operator(","):
-            keys.append(self._key())
+            keys.append(self._listed())
         self._expect_operator("]")
         return tuple(keys)
+
+    def _listed(self) -> str:
+        self._count_towards_limit(self._peek())
+        return self._key()
 
     def _field(self) -> str:
         token = self._take()
         if token.kind not in ("word", "quoted") or token.keyword:
             _fail(f"expected the name of a field, not {token.shown}", token.position)
-        self._num_conditions += 1
         return token.text if self._nested is None else f"{self._nested}.{token.text}"
 
     def _value(self) -> _Token:
         token = self._take()
         if token.kind not in ("word", "quoted"):
             _fail(f"expected a value, not {token.shown}", token.position)
+        return token
+
+    def _count_towards_limit(self, token: _Token) -> None:
         self._num_conditions += 1
         if self._num_conditions > self._limits.filter_conditions_max:
             shown = self._limits.shown("filter_conditions_max")
-            _fail(f"more than {shown} conditions and values", token.position)
-        return token
+            _fail(f"more than {shown} conditions and listed values", token.position)
 
     def _key(self) -> str:
         token = self._value()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
-from common.limits import DEFAULT_LIMITS
+from common.limits import DEFAULT_LIMITS, Limits
 from common.query import (
     And,
     AnyOf,
@@ -109,3 +109,28 @@ def test_any_text_parses_or_is_refused(text: str) -> None:
     except InvalidRequest as error:
         position = error.details["position"]
     assert 0 <= position <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("condition", "counted"),
+    [
+        ("year = 1990", 1),
+        ("NOT (year != 1990)", 1),
+        ("year >= 1990", 1),
+        ("year 1990 TO 1999", 1),
+        ("title EXISTS", 1),
+        ("title STARTS WITH a", 1),
+        ("_count(tags) >= 2", 1),
+        ("_geoRadius(place, 48.2, 16.4, 2000)", 1),
+        ("_geoPolygon([1, 2], [3, 4], [5, 2])", 1),
+        ("tags IN []", 1),
+        ("tags IN [a, b]", 3),
+        ("variants { size = M AND price < 50 }", 3),
+    ],
+)
+def test_the_limit_counts_conditions_and_listed_values_once(condition: str, counted: int) -> None:
+    parse_filter(condition, Limits(filter_conditions_max=counted))
+    two = f"{condition} OR {condition}"
+    parse_filter(two, Limits(filter_conditions_max=2 * counted))
+    with pytest.raises(InvalidRequest, match="filter_conditions_max"):
+        parse_filter(two, Limits(filter_conditions_max=2 * counted - 1))
