@@ -64,6 +64,7 @@ class Voter:
         leader: id of the server that it follows; empty: none.
         term: newest that it knows.
         vote: id of the server that it has voted for in this term; empty: none.
+        last_term: of the newest entry in its log.
         quorum: servers that make a majority.
         peers: ids of the others.
     """
@@ -73,6 +74,7 @@ class Voter:
     leader: str
     term: int
     vote: str
+    last_term: int
     quorum: int
     peers: tuple[str, ...]
 
@@ -88,6 +90,7 @@ class Voter:
             leader=found.get("leader", ""),
             term=found.get("term", 0),
             vote=found.get("voted_for", ""),
+            last_term=found.get("pterm", 0),
             quorum=found["quorum_needed"],
             peers=tuple(found.get("peers") or ()),
         )
@@ -109,13 +112,17 @@ def is_without_leader(voters: Sequence[Voter]) -> bool:
 def can_elect(voters: Sequence[Voter]) -> bool:
     """Return whether one of them may still win the votes of a majority in the newest term.
 
-    Not if they have voted for a leader that is lost, or each for itself; then it takes another
-    term. Servers that have been asked for an election have not voted yet, and soon stand.
+    Not if they have voted for a leader that is lost, or each for itself, nor if the log has an
+    entry of this term: then it had a leader, though a server that was empty or away meanwhile did
+    not vote for it. All these take another term. Servers that have been asked for an election have
+    not voted yet, and soon stand.
 
     Args:
         voters: those that answer, at least one.
     """
     term = max(one.term for one in voters)
+    if any(one.last_term == term for one in voters):
+        return False
     votes = [one.vote if one.term == term else "" for one in voters]
     most = max((votes.count(one.id) for one in voters if one.state == "CANDIDATE"), default=0)
     return most + votes.count("") >= voters[0].quorum

@@ -80,12 +80,18 @@ class Chaos:
     rounds: list[tuple[str, float, float]] = field(default_factory=list)
     """Harm, begin, end."""
 
-    def run(self, num_rounds: int, check_all: Callable[[], None]) -> None:
-        """Do harm, one round after the other, each kind as often as any other."""
+    def run(self, num_rounds: int, wait_writing: Callable[[], None]) -> None:
+        """Do harm, one round after the other, each kind as often as any other.
+
+        Args:
+            num_rounds: how often.
+            wait_writing: returns once every client can write: else a pause of the writes that a
+                harm has begun is put down to the next one.
+        """
         harms: list[str] = []
         for number in range(num_rounds):
             self.wait_healthy()
-            check_all()
+            wait_writing()
             if not harms:
                 harms = self.random.sample(self.kinds, len(self.kinds))
             kind = harms.pop()
@@ -305,7 +311,7 @@ def chaos(
 
 def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any]:
     """Return what was measured: pauses of all writes together, by kind of harm."""
-    acknowledged = sorted(at for writer in writers for at in writer.acknowledged_at)
+    acknowledged = sorted(at for writer in writers for at in writer.answered_at)
     gaps = list(itertools.pairwise(acknowledged))
     pauses: dict[str, list[float]] = defaultdict(list)
     rounds: list[tuple[float, int, str]] = []
@@ -365,14 +371,18 @@ def run_rounds(
         writers = [Writer(number, hosts) for number in range(1, 4)]
         reader = Reader(hosts)
 
-        def check_all() -> None:
+        def wait_writing() -> None:
+            now = time.monotonic()
+            wait_until(
+                lambda: all(one.error is not None or one.has_answer_since(now) for one in writers)
+            )
             for writer in writers:
                 if writer.error is not None:
                     raise writer.error
 
         try:
             with at_work(*writers, reader):
-                found.run(num_rounds, check_all)
+                found.run(num_rounds, wait_writing)
         finally:
             print(json.dumps(report(found, writers, reader)), flush=True)
         check(hosts, writers)

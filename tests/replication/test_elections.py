@@ -23,7 +23,7 @@ from coordinator.settings import Settings
 
 def voter(id: str, **what: Any) -> Voter:
     peers = tuple({"a", "b", "c"} - {id})
-    given = {"state": "FOLLOWER", "leader": "a", "term": 7, "vote": "a", **what}
+    given = {"state": "FOLLOWER", "leader": "a", "term": 7, "vote": "a", "last_term": 6, **what}
     return Voter(id=id, quorum=2, peers=peers, **given)
 
 
@@ -48,6 +48,16 @@ def test_whoever_was_asked_already_gets_time() -> None:
     stands = voter("c", state="CANDIDATE", leader="", term=8, vote="c")
     assert can_elect([voter("b"), stands])
     assert can_elect([voter("b", term=8, vote=""), stands])
+
+
+def test_a_leader_for_which_no_answering_server_has_voted_is_lost_too() -> None:
+    emptied = voter("b", vote="", last_term=0)
+    assert can_elect([emptied, voter("c", vote="")])
+    found = [emptied, voter("c", vote="", last_term=7)]
+    assert is_without_leader(found)
+    assert not can_elect(found)
+    asked = [voter(id, term=8, vote="", last_term=7) for id in ("b", "c")]
+    assert can_elect(asked)
 
 
 def test_candidates_that_have_all_voted_for_themselves_need_another_term() -> None:
@@ -76,9 +86,16 @@ def test_a_vote_is_asked_for_by_one_who_has_nothing() -> None:
 
 def test_an_answer_of_a_server() -> None:
     group = RaftGroup("S-R3F-x", "$G", "$SYS")
-    state = {"id": "b", "state": "FOLLOWER", "leader": "a", "term": 7, "quorum_needed": 2}
+    state = {
+        "id": "b",
+        "state": "FOLLOWER",
+        "leader": "a",
+        "term": 7,
+        "pterm": 6,
+        "quorum_needed": 2,
+    }
     answer = {"data": {"$G": {"S-R3F-x": {**state, "peers": {"a": {}, "c": {}}}}}}
-    assert Voter.read(answer, group) == Voter("b", "FOLLOWER", "a", 7, "", 2, ("a", "c"))
+    assert Voter.read(answer, group) == Voter("b", "FOLLOWER", "a", 7, "", 6, 2, ("a", "c"))
     assert Voter.read({"error": {"code": 404}}, group) is None
 
 

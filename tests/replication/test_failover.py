@@ -1,7 +1,8 @@
 """For how long are writes and reads away after a kill of a host, or of a server of the log?
 
 Every host has a writer of its own, which sends the next item as soon as the last one is answered.
-A pause is the longest time without an acknowledgement of a host that was not killed.
+A pause of the writes is the longest time without an acknowledgement of a host that was not killed,
+one of the reads that of a client that asks one other host if the first one fails.
 
     FACETD_FAILOVER_KILLS=100 pytest --long -s tests/replication/test_failover.py -k long
 """
@@ -13,6 +14,7 @@ import itertools
 import json
 import os
 import random
+import signal
 import time
 import urllib.request
 from collections import defaultdict
@@ -29,7 +31,10 @@ from tests.replication.workload import INDEX, ClientThread, Reader, at_work, con
 from tests.service import Service
 from tests.waiting import wait_until
 
-KINDS = ("leader of the log", "leader of JetStream", "other server", "host")
+SERVERS = ("leader of the log", "leader of JetStream", "other server")
+PARTS = ("shard", "coordinator")
+"""A process of a host; the supervisor starts it again."""
+KINDS = (*SERVERS, "host", *PARTS)
 KILLS_LONG = int(os.environ.get("FACETD_FAILOVER_KILLS", "100"))
 PAUSE_SECONDS = 8.0
 """In the short form, which runs beside others; the long form is strict."""
@@ -47,7 +52,6 @@ class HostWriter(ClientThread):
         super().__init__()
         self.number = number
         self.service = service
-        self.acknowledged_at: list[float] = []
         self.refused: list[tuple[float, str]] = []
 
     def run(self) -> None:
@@ -63,24 +67,12 @@ class HostWriter(ClientThread):
                 continue
             now = time.monotonic()
             if reply.status == 200:
-                self.acknowledged_at.append(now)
+                self.answered_at.append(now)
                 time.sleep(WRITE_PAUSE_SECONDS)
             else:
                 self.refused.append((now, reply.body.decode()[:300]))
                 time.sleep(0.02)
         client.close()
-
-    def has_acknowledged_since(self, moment: float) -> bool:
-        return bool(self.acknowledged_at) and self.acknowledged_at[-1] > moment
-
-    def pause(self, begun_at: float, ended_at: float) -> float:
-        """Return the longest time between two acknowledgements that touches a span."""
-        times = [begun_at - 60, *self.acknowledged_at, ended_at + 60]
-        return max(
-            after - before
-            for before, after in itertools.pairwise(times)
-            if after > begun_at and before < ended_at and before >= times[1]
-        )
 
 
 @dataclass
@@ -92,28 +84,33 @@ class Failover:
     writers: list[HostWriter]
     reader: Reader
     pauses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    read_pauses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def kill(self, kind: str, dice: random.Random) -> None:
         """Kill one of the six, measure, and start it again."""
         self.wait_well()
         killed = self._choose(kind, dice)
         begun_at = time.monotonic()
-        if kind == "host":
-            self.hosts.services[killed].kill_all()
-        else:
+        if kind in SERVERS:
             self.log.servers[killed].kill()
-        others = [one for one in self.writers if kind != "host" or one.number != killed]
-        wait_until(lambda: all(one.has_acknowledged_since(begun_at) for one in others))
+        elif kind in PARTS:
+            os.kill(self.hosts.services[killed].pids_of(kind)[0], signal.SIGKILL)
+        else:
+            self.hosts.services[killed].kill_all()
+        others = [one for one in self.writers if kind in SERVERS or one.number != killed]
+        wait_until(lambda: all(one.has_answer_since(begun_at) for one in others))
         # Whoever could write at once may be stopped later, as when its connection is found dead.
         ended_at = time.monotonic() + 0.5
-        wait_until(lambda: all(one.has_acknowledged_since(ended_at) for one in others))
+        wait_until(lambda: all(one.has_answer_since(ended_at) for one in others))
         pauses = [round(one.pause(begun_at, ended_at), 2) for one in others]
         self.pauses[kind].append(max(pauses))
-        print(f"{kind} {killed}: {pauses}", flush=True)
-        if kind == "host":
-            self.hosts.services[killed].start(wait=False)
-        else:
+        reading = round(self.reader.pause(begun_at, ended_at), 2)
+        self.read_pauses[kind].append(reading)
+        print(f"{kind} {killed}: {pauses}, reads {reading}", flush=True)
+        if kind in SERVERS:
             self.log.start(killed)
+        elif kind not in PARTS:
+            self.hosts.services[killed].start(wait=False)
 
     def _choose(self, kind: str, dice: random.Random) -> int:
         leader = int((replica_state(self.hosts.services[0]) or {})["leader"].removeprefix("n"))
@@ -122,7 +119,7 @@ class Failover:
             return leader
         if kind == "leader of JetStream":
             return meta
-        numbers = [one for one in range(3) if kind == "host" or one not in (leader, meta)]
+        numbers = [one for one in range(3) if kind not in SERVERS or one not in (leader, meta)]
         return dice.choice(numbers)
 
     def wait_well(self) -> None:
@@ -133,15 +130,13 @@ class Failover:
             wait_until(lambda server=server: is_healthy(server))  # type: ignore[misc]
         wait_until(lambda: all(map(_is_well, self.hosts.services)), 120)
         now = time.monotonic()
-        wait_until(lambda: all(one.has_acknowledged_since(now) for one in self.writers))
+        wait_until(lambda: all(one.has_answer_since(now) for one in self.writers))
 
     def report(self) -> dict[str, Any]:
-        every = [pause for some in self.pauses.values() for pause in some]
         return {
-            "pauses": {
-                kind: _summary(some) for kind, some in {**self.pauses, "all": every}.items()
-            },
-            "acknowledged": sum(len(one.acknowledged_at) for one in self.writers),
+            "pauses": _summaries(self.pauses),
+            "read_pauses": _summaries(self.read_pauses),
+            "acknowledged": sum(len(one.answered_at) for one in self.writers),
             "refused": sum(len(one.refused) for one in self.writers),
             "reads": self.reader.num_read,
             "reads_failed": len(self.reader.failures),
@@ -157,6 +152,11 @@ def _is_well(service: Service) -> bool:
         and not state["trouble"]
         and 0 <= state["lag_ms"] < LAG_MS_MAX
     )
+
+
+def _summaries(pauses: dict[str, list[float]]) -> dict[str, Any]:
+    every = [pause for some in pauses.values() for pause in some]
+    return {kind: _summary(some) for kind, some in {**pauses, "all": every}.items()}
 
 
 def _summary(pauses: list[float]) -> dict[str, Any]:

@@ -30,11 +30,29 @@ RESTING_TRIES = 10
 
 
 class ClientThread(threading.Thread):
-    """A client that works until `ends` is set."""
+    """A client that works until `ends` is set.
+
+    Attributes:
+        ends: set to end it.
+        answered_at: when its requests were answered well; monotonic seconds.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.ends = threading.Event()
+        self.answered_at: list[float] = []
+
+    def has_answer_since(self, moment: float) -> bool:
+        return bool(self.answered_at) and self.answered_at[-1] > moment
+
+    def pause(self, begun_at: float, ended_at: float) -> float:
+        """Return the longest time between two answers that touches a span."""
+        times = [begun_at - 60, *self.answered_at, ended_at + 60]
+        return max(
+            after - before
+            for before, after in itertools.pairwise(times)
+            if after > begun_at and before < ended_at and before >= times[1]
+        )
 
 
 class Writer(ClientThread):
@@ -50,7 +68,6 @@ class Writer(ClientThread):
         """Versions by id whose write was not acknowledged: it may still be carried out, later than
         others that were sent after it."""
         self.anonymous: dict[str, bool] = {}
-        self.acknowledged_at: list[float] = []
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -87,7 +104,7 @@ class Writer(ClientThread):
                     self.acknowledged[id] = version
             time.sleep(PAUSE_SECONDS)
             if is_done:
-                self.acknowledged_at.append(time.monotonic())
+                self.answered_at.append(time.monotonic())
 
     def _send(self, client: Client, method: str, path: str, document: Any) -> bool:
         try:
@@ -123,6 +140,9 @@ class Reader(ClientThread):
                 other = self._read(chosen[1], OTHER_READ_SECONDS)
                 if other:
                     self.failures.append(f"{told}; {other}")
+                told = other
+            if not told:
+                self.answered_at.append(time.monotonic())
             time.sleep(PAUSE_SECONDS)
 
     def _read(self, service: Service, seconds: float) -> str:
@@ -153,7 +173,7 @@ class Clients:
         """Wait until so many more writes are acknowledged."""
 
         def acknowledged() -> int:
-            return sum(len(one.acknowledged_at) for one in self.writers)
+            return sum(len(one.answered_at) for one in self.writers)
 
         before = acknowledged()
         wait_until(lambda: acknowledged() >= before + num)
