@@ -7,7 +7,7 @@ was parsed, from the statistics of the index: a round trip only for a field not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
@@ -20,7 +20,18 @@ from coordinator.read.searched_state import SearchedState
 _TEXTS: Final = 1 << ValueKind.STRING
 _NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
 _LISTED_CHARS_MAX: Final = 500
-_UNKNOWN_FACET: Final = "unknown_facet"
+
+
+class _Need(NamedTuple):
+    """A field that a search names, and what the search needs of it."""
+
+    field: str
+    kinds: int
+    """Kinds of values of which it must have any, as a bit set; 0: the field must be known."""
+    purpose: str
+    """What for, as the error says; empty: to filter or count by."""
+    param: str
+    code: str
 
 
 def names_fields(parameters: SearchParameters) -> bool:
@@ -70,45 +81,43 @@ def _first_unmet(memory: IndexMemory, parameters: SearchParameters) -> _Need | N
     """Return the first field that is not known to have the values that the search needs."""
     counted = memory.statistics.scalar_fields
     for need in _needs(parameters):
-        field, kinds, *_ = need
-        if not (counted.get(field, 0) & kinds if kinds else memory.knows_field(field)):
+        kinds = need.kinds
+        if not (counted.get(need.field, 0) & kinds if kinds else memory.knows_field(need.field)):
             return need
     return None
-
-
-_Need: TypeAlias = tuple[str, int, str, str, str]
-"""A field, the kinds of values of which it must have any (a bit set; 0: it must be known), what
-for, and the code and the parameter of the error if it has none."""
 
 
 def _needs(parameters: SearchParameters) -> Iterator[_Need]:
     """Yield all fields that a search names."""
     for name, param in parameters.filter_fields.items():
-        yield name, 0, "filter", _UNKNOWN_FACET, param
+        yield _Need(name, 0, "", param, code="unknown_facet")
     for key in parameters.sort:
         if key.field is not None and key.point is None:
-            yield key.field, 0, "sort by", "unknown_sort_field", parameters.sort_param
+            yield _Need(key.field, 0, "sort by", parameters.sort_param, code="unknown_sort_field")
     for spec in parameters.all_facets:
         facet = spec.configuration.field
         for name in spec.summary.fields:
-            yield name, _NUMBERS, "sum up", "invalid_facets", f"facets.{facet}.stats"
+            param = f"facets.{facet}.stats"
+            yield _Need(name, _NUMBERS, "sum up", param, code="invalid_facets")
     if parameters.cube is not None:
         field = parameters.cube.field
-        yield field, _NUMBERS, "count by", "invalid_facet_cube", "facet_cube.field"
+        yield _Need(field, _NUMBERS, "count by", "facet_cube.field", code="invalid_facet_cube")
     if parameters.distinct is not None:
-        yield parameters.distinct.field, 0, "tell items apart by", "invalid_distinct", "distinct"
+        field = parameters.distinct.field
+        yield _Need(field, 0, "tell items apart by", "distinct", code="invalid_distinct")
     for one in parameters.ranges:
         if one.origin is None and one.zoom is None:
             param = f"facet_ranges.{one.field}"
-            yield one.field, _kinds_of(one), "count by", "invalid_facet_ranges", param
+            kinds = _kinds_of(one)
+            yield _Need(one.field, kinds, "count by", param, code="invalid_facet_ranges")
 
 
 def _error(memory: IndexMemory, need: _Need) -> InvalidRequest:
     """Return the error about a field without fitting values."""
-    field, kinds, purpose, code, param = need
+    field, kinds, purpose, param, code = need
     counted = memory.statistics.scalar_fields
     fitting = _listed(name for name in sorted(counted) if not kinds or counted[name] & kinds)
-    if code == _UNKNOWN_FACET:
+    if not purpose:
         message = (
             f"{field!r} is neither a facet nor a field with values to filter or count by; "
             f"the facets are {_listed(memory.configuration.facets)}, "
