@@ -715,15 +715,23 @@ class ItemScanner:
         return items
 
     def _detect_array(self) -> bool:
-        """Look at the first character; return False while there is none but white space."""
-        if self._rest[:1] == _BYTE_ORDER_MARK[:1]:
+        """Look at the first character; return False while there is none but white space.
+
+        Blank lines are dropped; a first line that is too long is left to the scan of lines.
+        """
+        is_start = self.num_bytes == len(self._rest)
+        if is_start and self._rest[:1] == _BYTE_ORDER_MARK[:1]:
             if len(self._rest) < len(_BYTE_ORDER_MARK):
                 return False
             self._rest = self._rest.removeprefix(_BYTE_ORDER_MARK)
         num_spaces = len(self._rest) - len(self._rest.lstrip(b" \t\r\n"))
-        if num_spaces == len(self._rest):
+        first_line = self._rest.rfind(b"\n", 0, num_spaces) + 1
+        self._position += self._rest.count(b"\n", 0, first_line)
+        del self._rest[:first_line]
+        num_spaces -= first_line
+        if num_spaces == len(self._rest) <= self._limits.item_bytes_max:
             return False
-        self.is_array = self._rest[num_spaces] == ord("[")
+        self.is_array = self._rest[num_spaces : num_spaces + 1] == b"["
         if self.is_array:
             self._position = 0
             del self._rest[: num_spaces + 1]

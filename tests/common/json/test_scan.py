@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
@@ -321,6 +322,48 @@ def test_chunking_changes_nothing_about_broken_bodies(
     body = b"[" + b",".join(members) + b"]" if is_array else b"\n".join(members)
 
     assert scan(data.draw(chunked(body))) == scan([body])
+
+
+@given(st.data(), st.text(" \t\r\n", max_size=20), st.sampled_from([b"{}", b"{]", b"[{]"]))
+def test_white_space_before_the_first_item_counts_for_any_chunking(
+    data: st.DataObject, space: str, item: bytes
+) -> None:
+    body = space.encode() + item
+    scanner = ItemScanner()
+
+    found = scan(data.draw(chunked(body)))
+    errors = scanner.feed(body).errors + scanner.finish().errors
+
+    first_line = space.rfind("\n") + 1
+    assert [position for position, *_ in found] == [
+        0 if item.startswith(b"[") else 1 + space.count("\n")
+    ]
+    assert [error.byte for error in errors] == {
+        b"{}": [],
+        b"{]": [len(space) - first_line + 2],
+        b"[{]": [len(space) + 3],
+    }[item]
+
+
+def test_blank_lines_before_the_first_item_are_not_kept() -> None:
+    scanner = ItemScanner(limits=Limits(item_bytes_max=100))
+    blank = b" \r\n" * 50_000
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            assert not scanner.feed(blank).errors
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2 * len(blank)
+    assert scanner.feed(b'{"id":1}\n').lines.tolist() == [40 * 50_000 + 1]
+
+
+def test_a_first_line_of_white_space_may_be_as_long_as_an_item() -> None:
+    scanner = ItemScanner(limits=Limits(item_bytes_max=100))
+    assert not scanner.feed(b" " * 100).errors
+    assert [error.code for error in scanner.feed(b" ").errors] == ["invalid_item"]
+    assert scanner.feed(b' \n{"id":1}\n').lines.tolist() == [2]
 
 
 @given(st.lists(damaged_items().map(lambda item: item.replace(b"\n", b" ")), max_size=5))
