@@ -380,8 +380,9 @@ def _check_placement(settings: Settings) -> None:
         raise SettingError("--shards-here and --shard exclude each other")
     if settings.coordinators > 1:
         raise SettingError(
-            "--shards-here takes one coordinator, because others read only shards of their own "
-            "host: start without --coordinators"
+            "--shards-here takes one coordinator: others are connected to the shards of their own "
+            "host only, and other hosts would not keep the states that they read. Start without "
+            "--coordinators, and put a load balancer in front of the hosts"
         )
     host = settings.rpc_listen.rpartition(":")[0].removeprefix("[").removesuffix("]")
     if not host:

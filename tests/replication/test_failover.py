@@ -98,10 +98,11 @@ class Failover:
         else:
             self.hosts.services[killed].kill_all()
         others = [one for one in self.writers if kind in SERVERS or one.number != killed]
-        wait_until(lambda: all(one.has_answer_since(begun_at) for one in others))
+        clients = (*others, self.reader)
+        wait_until(lambda: all(one.has_answer_since(begun_at) for one in clients))
         # Whoever could write at once may be stopped later, as when its connection is found dead.
         ended_at = time.monotonic() + 0.5
-        wait_until(lambda: all(one.has_answer_since(ended_at) for one in others))
+        wait_until(lambda: all(one.has_answer_since(ended_at) for one in clients))
         pauses = [round(one.pause(begun_at, ended_at), 2) for one in others]
         self.pauses[kind].append(max(pauses))
         reading = round(self.reader.pause(begun_at, ended_at), 2)
