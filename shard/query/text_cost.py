@@ -1,6 +1,7 @@
 """How long will a text query take? Estimated from sizes alone, before anything is read.
 
-    a word            finding it, and the entries of its list: a share of the documents
+    a word            finding it, and the entries of its list: first a share of the documents; if
+                      that would make the query slow, their number
     with typos        its distance from every term of the vocabulary, unless the segment caches it
 
 The estimate only decides on which thread a search runs, never what it returns: a factor of three is
@@ -31,7 +32,9 @@ _OTHER_US: Final = 15.0
 _TERM_US: Final = 0.002
 """Cost per typo and term of the vocabulary."""
 _DOC_US: Final = 0.0004
-"""Cost per word and document of the segment: one document in ten has the word, 4 ns each."""
+"""Cost per word and document of the segment: one document in ten has the word."""
+_ENTRY_US: Final = 0.004
+"""Cost per entry of a word's list."""
 
 
 def words_of(clauses: Iterable[Clause]) -> list[Word]:
@@ -79,10 +82,18 @@ def is_slow_text(
         languages: of the configuration.
         num_others: spacings and whole fields to count documents of.
     """
-    docs_us = snapshot.num_docs * _DOC_US + len(snapshot.views) * _WORD_US
-    num_us = len(words) * docs_us + num_others * len(snapshot.views) * _OTHER_US
+    num_views = len(snapshot.views)
+    num_us = (len(words) * _WORD_US + num_others * _OTHER_US) * num_views
     if num_us > FAST_US:
         return True
+    all_docs_us = snapshot.num_docs * _DOC_US
+    if num_us + len(words) * all_docs_us <= FAST_US:
+        num_us += len(words) * all_docs_us
+    else:
+        for word in words:
+            num_us += _entries_us(snapshot, word, languages)
+            if num_us > FAST_US:
+                return True
     for word in words:
         if word.infix:
             for view in snapshot.views:
@@ -97,3 +108,18 @@ def is_slow_text(
             if num_us > FAST_US:
                 return True
     return False
+
+
+def _entries_us(snapshot: Snapshot, word: Word, languages: Languages) -> float:
+    """Return the cost of a word's entries; of one that takes long to look up, as of any word."""
+    num_us = 0.0
+    for view in snapshot.views:
+        segment = view.segment
+        num_us_of_any = segment.num_docs * _DOC_US
+        takes_long = word.typos or word.infix or word.is_prefix
+        if takes_long and not is_known(segment, word, languages):
+            num_us += num_us_of_any
+            continue
+        expansion = expand_word(segment, word, languages)
+        num_us += num_us_of_any if expansion.phrases else expansion.num_entries * _ENTRY_US
+    return num_us

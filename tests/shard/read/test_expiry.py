@@ -139,6 +139,28 @@ def test_many_words_are_slow_and_few_are_not(
     assert search_cost.is_slow_to_count(snapshot, asked)
 
 
+def test_words_of_a_large_segment_are_slow_if_their_lists_are_long(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_cost, "_DOC_US", 1_000.0)
+    monkeypatch.setattr(text_cost, "_ENTRY_US", 0.0)
+    assert not search_cost.is_slow(snapshot, some_words())
+    monkeypatch.setattr(text_cost, "_ENTRY_US", 1_000.0)
+    assert search_cost.is_slow(snapshot, some_words())
+
+
+def test_half_typed_words_of_a_large_segment_are_slow_until_it_knows_them(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = StatisticsRequest(1, 0, 0, (Word("w1", is_prefix=True),))
+    monkeypatch.setattr(text_cost, "_DOC_US", 1_000.0)
+    monkeypatch.setattr(text_cost, "_ENTRY_US", 0.0)
+    assert search_cost.is_slow_to_count(snapshot, asked)
+    for view in snapshot.views:
+        doc_freqs(view, asked.words[0], languages_of(snapshot))
+    assert not search_cost.is_slow_to_count(snapshot, asked)
+
+
 def test_words_with_typos_are_slow_until_a_segment_knows_them(
     snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
