@@ -123,7 +123,9 @@ class FairShare:
             running[index] -= 1
         waiting = self._waiting.get(index)
         while waiting and not self._has_its_share(index):
-            running[index] = running.get(index, 0) + 1
-            waiting.popleft().set_result(None)
+            place = waiting.popleft()
+            if not place.done():  # else it was given up in this turn of the loop
+                running[index] = running.get(index, 0) + 1
+                place.set_result(None)
         if waiting is not None and not waiting:
             del self._waiting[index]

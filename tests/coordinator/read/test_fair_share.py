@@ -136,6 +136,24 @@ async def test_who_gives_up_takes_no_place(searches: Searches) -> None:
     assert (searches.num_running(1), searches.share.num_waiting) == (RUNNING_MAX, 0)
 
 
+async def test_a_place_that_is_given_up_in_the_turn_in_which_another_ends(
+    searches: Searches,
+) -> None:
+    await searches.begin(2)
+    await searches.begin(1, RUNNING_MAX + 2)
+    ending, given_up, next_one = searches.tasks[1], *searches.tasks[-2:]
+    next(end for one, end in searches.running if one == 1).set()
+    given_up.cancel()  # its place is cancelled now, and is left in the turn that ends the other
+    await searches.settle()
+    assert await ending == "done"
+    assert not next_one.done()
+    assert (searches.num_running(1), searches.share.num_waiting) == (RUNNING_MAX, 0)
+    for _ in range(RUNNING_MAX):
+        await searches.end(1)
+    await searches.begin(1, RUNNING_MAX)
+    assert searches.num_running(1) == RUNNING_MAX, "no place was lost"
+
+
 async def test_a_search_that_fails_gives_its_place_back(searches: Searches) -> None:
     async def fail() -> None:
         raise ValueError("failed")
