@@ -64,7 +64,8 @@ class LogServer:
         """
         path = self.folder / "nats.conf"
         path.write_text(configuration)
-        with (self.folder / "log").open("ab") as log:
+        # Beside the folder, which may be a small disk that goes with the test.
+        with self.folder.with_name(f"{self.folder.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [str(NATS_SERVER), "-c", str(path)], stdout=log, stderr=log
             )

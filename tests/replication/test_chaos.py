@@ -26,6 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ ROUNDS_LONG = int(os.environ.get("FACETD_CHAOS_ROUNDS", "300"))
 SEED = int(os.environ.get("FACETD_CHAOS_SEED", "1"))
 KINDS = tuple(filter(None, os.environ.get("FACETD_CHAOS_KINDS", "").split(",")))
 """Kinds of harm of the long runs; empty: all."""
-NUM_SLOWEST = 5
+NUM_SLOWEST = 8
 DISK_BYTES = 192 << 20
 HEALTHY_SECONDS = 180.0
 AFTERMATH_SECONDS = 1.0
@@ -98,7 +99,8 @@ class Chaos:
             begun_at = time.monotonic()
             what = self.harm(kind)
             self.rounds.append((kind, begun_at, time.monotonic()))
-            print(f"round {number + 1}: {what}, {time.monotonic() - begun_at:.1f} s", flush=True)
+            took = time.monotonic() - begun_at
+            print(f"{_time_of_day(begun_at)} round {number + 1}: {what}, {took:.1f} s", flush=True)
         self.wait_healthy()
 
     @property
@@ -314,17 +316,17 @@ def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any
     acknowledged = sorted(at for writer in writers for at in writer.answered_at)
     gaps = list(itertools.pairwise(acknowledged))
     pauses: dict[str, list[float]] = defaultdict(list)
-    rounds: list[tuple[float, int, str]] = []
+    rounds: list[tuple[float, str, int, str]] = []
     for number, (kind, begun_at, ended_at) in enumerate(found.rounds, 1):
-        pause = max(
+        pause, since = max(
             (
-                after - before for before, after in gaps
+                (after - before, before) for before, after in gaps
                 if after > begun_at and before < ended_at + AFTERMATH_SECONDS
             ),
-            default=0.0,
+            default=(0.0, begun_at),
         )  # fmt: skip
         pauses[kind].append(pause)
-        rounds.append((round(pause, 2), number, kind))
+        rounds.append((round(pause, 2), _time_of_day(since), number, kind))
     kills = sorted(
         pause
         for kind, some in pauses.items()
@@ -342,9 +344,18 @@ def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any
         "kills": len(kills),
         "pause_after_kill_p50_s": _quantile(kills, 0.5),
         "pause_after_kill_p99_s": _quantile(kills, 0.99),
-        "pause_by_kind_max_s": {kind: round(max(some), 2) for kind, some in sorted(pauses.items())},
+        "pause_by_kind_p50_max_s": {
+            kind: (_quantile(sorted(some), 0.5), round(max(some), 2))
+            for kind, some in sorted(pauses.items())
+        },
         "slowest_rounds": sorted(rounds, reverse=True)[:NUM_SLOWEST],
     }
+
+
+def _time_of_day(moment: float) -> str:
+    """Return the UTC time of day, as in the hosts' logs, of a monotonic moment."""
+    at = datetime.fromtimestamp(time.time() - time.monotonic() + moment, UTC)
+    return at.isoformat(timespec="milliseconds")[11:23]
 
 
 def _quantile(ascending: list[float], part: float) -> float | None:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.recorded_answers import SEED, RecordedService, Requests
@@ -139,7 +140,8 @@ class Reader(ClientThread):
             if told:
                 other = self._read(chosen[1], OTHER_READ_SECONDS)
                 if other:
-                    self.failures.append(f"{told}; {other}")
+                    at = datetime.now(UTC).isoformat(timespec="seconds")[11:]
+                    self.failures.append(f"{at} {told}; {other}")
                 told = other
             if not told:
                 self.answered_at.append(time.monotonic())

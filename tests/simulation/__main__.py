@@ -1,6 +1,7 @@
 """Run simulations: `python -m tests.simulation SEED` shows one, `FIRST LAST` runs many.
 
-`hosts` or `placed` before the numbers: of several hosts that hold everything, or some shards each.
+`hosts` or `placed` before the numbers: of several hosts that hold everything, or some shards each;
+`moves`: of shards that move between such hosts while nothing fails.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 import sys
 import time
 
-from tests.simulation.placed_hosts import simulate_placed
+from tests.simulation.placed_hosts import simulate_moves, simulate_placed
 from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import SimulationFailed, simulate
 
 
 def main() -> int:
     """Return the number of seeds that fail (1 at most)."""
-    kinds = {"hosts": simulate_hosts, "placed": simulate_placed}
+    kinds = {"hosts": simulate_hosts, "placed": simulate_placed, "moves": simulate_moves}
     words = sys.argv[1:]
     simulation = kinds[words.pop(0)] if words[0] in kinds else simulate
     first, *rest = map(int, words)

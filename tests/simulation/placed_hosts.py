@@ -62,11 +62,20 @@ class HostMisfortune:
         machines: all hosts.
         log: that they share.
         pause_seconds: between two misfortunes, on average.
+        only_moves: whether shards are moved, and nothing else happens.
     """
 
-    def __init__(self, machines: list[Machine], log: JetStream, pause_seconds: float) -> None:
+    def __init__(
+        self,
+        machines: list[Machine],
+        log: JetStream,
+        pause_seconds: float,
+        *,
+        only_moves: bool = False,
+    ) -> None:
         self._machines = machines
         self._log = log
+        self._only_moves = only_moves
         self._world = machines[0].world
         self._pause_seconds = pause_seconds
         self.is_over = False
@@ -80,12 +89,9 @@ class HostMisfortune:
             if self.is_over:
                 return
             self.is_busy = True
-            dice.choice(
-                (
-                    *(self._kill, self._empty, self._place, self._hold, self._hold, self._cut),
-                    *(self._move, self._move, self._move),
-                )
-            )()
+            harms = (self._kill, self._empty, self._place, self._hold, self._hold, self._cut)
+            moves = (self._move, self._move, self._move)
+            dice.choice(moves if self._only_moves else (*harms, *moves))()
             self.is_busy = False
 
     def _any(self) -> Machine:
@@ -273,6 +279,24 @@ def simulate_placed(seed: int, *, is_verbose: bool = False) -> Outcome:
         return _simulate(world)
 
 
+def simulate_moves(seed: int, *, is_verbose: bool = False) -> Outcome:
+    """Run one simulation of hosts that move their shards while clients write, and nothing fails.
+
+    Far more of these moves come to an end between two writes than of `simulate_placed`.
+
+    Raises:
+        SimulationFailed: with the seed and the end of the trace.
+    """
+    world = World(seed, is_verbose=is_verbose)
+    with (
+        explained(world, f"python -m tests.simulation moves {seed}"),
+        turned_knobs(world.random),
+        _servers_not_looked_at(),
+        _supervised(),
+    ):
+        return _simulate_moves(world)
+
+
 def simulate_start_after_power_cut(seed: int) -> None:
     """Have one host that holds a shard alone take another one, from hosts that wait for its own.
 
@@ -360,6 +384,29 @@ def _simulate(world: World) -> Outcome:
         of_hosts.is_over = True
         mend(log, machines, misfortunes)
         world.run(lambda: not of_hosts.is_busy)
+        run_all(first, all_moved(world, machines))
+        read_everywhere(first, actors[0])
+        history.check()
+    return Outcome.of(world, history, first)
+
+
+def _simulate_moves(world: World) -> Outcome:
+    settings = ShardSettings(map_bytes_max=64 << 20)
+    history = History(NUM_SHARDS)
+    log = JetStream(world, connects_hosts=True)
+    with ExitStack() as stack:
+        stack.enter_context(log.standing_in())
+        machines = _started(world, settings, stack, PLACED)
+        first = machines[0]
+        seen = [0]
+        actors = [PlacedActor(log, seen, first, history, number, 60) for number in range(2)]
+        run_all(first, actors[0].create_index())
+        moves = HostMisfortune(machines, log, 1.0, only_moves=True)
+        keeper = world.new_process("moves")
+        world.spawn(keeper, "moves", moves.run)
+        run_all(first, *(actor.run() for actor in actors))
+        moves.is_over = True
+        world.run(lambda: not moves.is_busy)
         run_all(first, all_moved(world, machines))
         read_everywhere(first, actors[0])
         history.check()

@@ -33,7 +33,11 @@ from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import EntryOrder
 from coordinator.write.write_queue import WriteQueue
 from shard.storage.environment import Environment
-from tests.simulation.placed_hosts import simulate_placed, simulate_start_after_power_cut
+from tests.simulation.placed_hosts import (
+    simulate_moves,
+    simulate_placed,
+    simulate_start_after_power_cut,
+)
 from tests.simulation.service import PORT
 from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import Outcome, SimulationFailed, simulate
@@ -185,6 +189,25 @@ def test_every_answer_of_hosts_that_hold_some_shards_in_hundreds_of_simulations(
     assert num_acknowledged > 3 * len(PLACED_SEEDS_LONG)
 
 
+MOVES_SEEDS = range(1, 4)
+MOVES_SEEDS_LONG = range(100, 300)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("seed", MOVES_SEEDS)
+def test_every_answer_while_shards_move_is_admissible(seed: int) -> None:
+    outcome = simulate_moves(seed)
+
+    assert outcome.num_acknowledged > 30
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3_600)
+def test_every_answer_while_shards_move_in_hundreds_of_simulations() -> None:
+    num_acknowledged = acknowledged_in_all(simulate_moves, MOVES_SEEDS_LONG)
+    assert num_acknowledged > 30 * len(MOVES_SEEDS_LONG)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_hosts_that_start_do_not_wait_for_each_others_shards() -> None:
     simulate_start_after_power_cut(1)
@@ -284,12 +307,15 @@ class TestMistakesOfSeveralHostsAreFound:
 class TestMistakesOfPlacedShardsAreFound:
     """What is planted into the ways between hosts that hold some shards each."""
 
-    SEEDS = range(1, 60)
+    SEEDS = (15, *range(1, 15))
+    MOVES_SEEDS = range(1, 16)
 
-    def _is_found(self) -> bool:
-        for seed in self.SEEDS:
+    def _is_found(
+        self, simulation: Callable[[int], Outcome] = simulate_placed, seeds: Sequence[int] = SEEDS
+    ) -> bool:
+        for seed in seeds:
             try:
-                simulate_placed(seed)
+                simulation(seed)
             except SimulationFailed:
                 return True
             finally:
@@ -312,8 +338,6 @@ class TestMistakesOfPlacedShardsAreFound:
 
         assert self._is_found()
 
-    @pytest.mark.long
-    @pytest.mark.timeout(3_600)
     def test_a_copy_that_is_read_before_it_has_the_state(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -338,8 +362,6 @@ class TestMistakesOfPlacedShardsAreFound:
         monkeypatch.setattr(PlacedShard, "_preference", preference)
         monkeypatch.setattr(Gateway, "_read", read)
 
-    @pytest.mark.long
-    @pytest.mark.timeout(3_600)
     def test_a_shard_that_is_taken_is_followed_from_too_late(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -352,10 +374,8 @@ class TestMistakesOfPlacedShardsAreFound:
         monkeypatch.setattr(joining, "take_snapshot", take)
         monkeypatch.setattr(moving, "take_snapshot", take)
 
-        assert self._is_found()
+        assert self._is_found(simulate_moves, self.MOVES_SEEDS)
 
-    @pytest.mark.long
-    @pytest.mark.timeout(3_600)
     def test_a_shard_that_joins_without_all_entries(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real = Mover._apply
 
@@ -365,4 +385,4 @@ class TestMistakesOfPlacedShardsAreFound:
 
         monkeypatch.setattr(Mover, "_apply", apply)
 
-        assert self._is_found()
+        assert self._is_found(simulate_moves, self.MOVES_SEEDS)
