@@ -40,7 +40,7 @@ from benchmarks.corpus import Items, Shape, block, generate, words
 from benchmarks.peers.base import SERVERS, NotInstalled, require_packages
 from benchmarks.peers.facetd import Facetd
 from benchmarks.peers.lucene import INDEXING_HEAP, Lucene
-from benchmarks.peers.servers.game_player import COMMANDS, Asked, Played
+from benchmarks.peers.servers.game_player import COMMANDS, GameQuery, Played
 from benchmarks.processes import Running
 from common.scoring import inverse_doc_freq
 
@@ -48,7 +48,7 @@ KINDS = ("term", "intersection", "union", "phrase")
 PLAYER = "benchmarks.peers.servers.game_player"
 SERVING_HEAP = "512m"
 WARM_TURNS = 3
-"""Turns before the first one that counts; the Java machine compiles meanwhile."""
+"""LoopScheduler before the first one that counts; the Java machine compiles meanwhile."""
 K1, B = 1.2, 0.75
 SCORED_QUERIES = 60
 SCORE_TOLERANCE = 0.08
@@ -62,7 +62,7 @@ SHARES = (0.66, 0.27, 0.05, 0.02)
 # --- queries
 
 
-def draw_queries(shape: Shape, count: int, seed: int) -> list[Asked]:
+def draw_queries(shape: Shape, count: int, seed: int) -> list[GameQuery]:
     """Draw terms and, of each set of words, an intersection and a union; phrases from items."""
     rng = np.random.default_rng([shape.seed, 4, seed])
     vocabulary = words(shape)
@@ -75,9 +75,9 @@ def draw_queries(shape: Shape, count: int, seed: int) -> list[Asked]:
             rank = int(math.exp(rng.uniform(0, math.log(min(RANKS_MAX, len(vocabulary)))))) - 1
             if vocabulary[rank] not in drawn:
                 drawn.append(vocabulary[rank])
-        queries += [Asked(kind, tuple(drawn)) for kind in ("intersection", "union")]
-        queries.append(Asked("term", tuple(drawn[:1])))
-        queries.append(Asked("phrase", _phrase_of(rng, some, vocabulary, size)))
+        queries += [GameQuery(kind, tuple(drawn)) for kind in ("intersection", "union")]
+        queries.append(GameQuery("term", tuple(drawn[:1])))
+        queries.append(GameQuery("phrase", _phrase_of(rng, some, vocabulary, size)))
     return list(dict.fromkeys(queries))
 
 
@@ -91,7 +91,7 @@ def _phrase_of(
     return tuple(vocabulary[number] for number in items.description[first : first + size].tolist())
 
 
-def read_queries(path: Path, shape: Shape) -> tuple[list[Asked], int]:
+def read_queries(path: Path, shape: Shape) -> tuple[list[GameQuery], int]:
     """Read a file of queries, words mapped by rank; returns how many are of other forms, too."""
     lines = [line.split("\t") for line in path.read_text("utf-8").splitlines() if line.strip()]
     texts = [row[1] if len(row) > 1 else row[0] for row in lines]
@@ -100,25 +100,25 @@ def read_queries(path: Path, shape: Shape) -> tuple[list[Asked], int]:
     freqs = Counter(word for one in known for word in one.words)
     vocabulary = words(shape)
     stands_for = {word: vocabulary[i] for i, (word, _) in enumerate(freqs.most_common())}
-    queries = [Asked(one.kind, tuple(stands_for[word] for word in one.words)) for one in known]
+    queries = [GameQuery(one.kind, tuple(stands_for[word] for word in one.words)) for one in known]
     return list(dict.fromkeys(queries)), len(parsed) - len(known)
 
 
-def _parse(text: str) -> Asked | None:
+def _parse(text: str) -> GameQuery | None:
     """Return a query of one form, None for one that mixes them."""
     if text.startswith('"') and text.endswith('"') and text.count('"') == 2:
         parts = text.strip('"').split()
-        return Asked("phrase" if len(parts) > 1 else "term", tuple(parts))
+        return GameQuery("phrase" if len(parts) > 1 else "term", tuple(parts))
     parts = text.split()
     if '"' in text or any(part.startswith("-") for part in parts):
         return None
     plain = tuple(dict.fromkeys(part.lstrip("+") for part in parts))
     if len(plain) == 1:
-        return Asked("term", plain)
+        return GameQuery("term", plain)
     marked = {part.startswith("+") for part in parts}
     if len(marked) > 1:
         return None
-    return Asked("intersection" if marked == {True} else "union", plain)
+    return GameQuery("intersection" if marked == {True} else "union", plain)
 
 
 # --- truth
@@ -143,7 +143,7 @@ RARITIES: Mapping[str, Rarity] = {"facetd": inverse_doc_freq, "pisa": _rarity_in
 class Teller:
     """Counts and BM25 scores by brute force over the texts of the corpus."""
 
-    def __init__(self, shape: Shape, num_items: int, queries: Iterable[Asked]) -> None:
+    def __init__(self, shape: Shape, num_items: int, queries: Iterable[GameQuery]) -> None:
         number = {word: i for i, word in enumerate(words(shape))}
         self.queries = {one: [number[word] for word in one.words] for one in queries}
         self.num_items = num_items
@@ -174,7 +174,7 @@ class Teller:
         """Return documents, ascending, and how many of the positions each has."""
         return np.unique(np.searchsorted(self.ends, places, "right"), return_counts=True)
 
-    def count(self, query: Asked) -> int:
+    def count(self, query: GameQuery) -> int:
         """Return the number of hits."""
         numbers = self.queries[query]
         if query.kind == "phrase":
@@ -185,13 +185,13 @@ class Teller:
             return len(self._docs_of(starts)[0])
         return int(self._mask(query).sum())
 
-    def _mask(self, query: Asked) -> NDArray[np.bool_]:
+    def _mask(self, query: GameQuery) -> NDArray[np.bool_]:
         counts = np.zeros(self.num_items, np.int8)
         for number in self.queries[query]:
             counts[self.docs[number][0]] += 1
         return counts >= (1 if query.kind == "union" else len(query.words))
 
-    def best_scores(self, query: Asked, k: int, idf: Rarity) -> list[float]:
+    def best_scores(self, query: GameQuery, k: int, idf: Rarity) -> list[float]:
         """Return the scores of the best hits, by an engine's rarity of words; not for phrases."""
         norms = K1 * (1 - B + B * self.lengths / self.lengths.mean())
         scores = np.zeros(self.num_items)
@@ -447,7 +447,7 @@ class Record:
         return Cell(statistics.median(times), times[int(len(times) * 0.9)], sum(times))
 
 
-def check(record: Record, queries: Sequence[Asked], truths: Mapping[Asked, int]) -> None:
+def check(record: Record, queries: Sequence[GameQuery], truths: Mapping[GameQuery, int]) -> None:
     """Note which counts are not the truth."""
     for command, turns in record.turns.items():
         for query, played in zip(queries, turns[0], strict=True):
@@ -459,11 +459,13 @@ def check(record: Record, queries: Sequence[Asked], truths: Mapping[Asked, int])
                 record.wrong.append(f"{command} {query}: {len(played.scores)} scores")
 
 
-def check_scores(record: Record, queries: Sequence[Asked], teller: Teller, rarity: Rarity) -> None:
+def check_scores(
+    record: Record, queries: Sequence[GameQuery], teller: Teller, rarity: Rarity
+) -> None:
     """Note which best scores are not nearly those of BM25, but for one factor of the engine."""
     at = [i for i, one in enumerate(queries) if one.kind != "phrase"]
     step = max(1, len(at) // SCORED_QUERIES)
-    ratios: list[tuple[Asked, float]] = []
+    ratios: list[tuple[GameQuery, float]] = []
     for i in at[::step]:
         played = record.turns["TOP_10"][0][i]
         if played is not None:
@@ -478,7 +480,7 @@ def check_scores(record: Record, queries: Sequence[Asked], teller: Teller, rarit
             record.wrong.append(f"TOP_10 {query}: a score is {ratio / factor:.3f} of BM25")
 
 
-def report(title: str, queries: Sequence[Asked], records: Mapping[str, Record]) -> str:
+def report(title: str, queries: Sequence[GameQuery], records: Mapping[str, Record]) -> str:
     """Return the whole report as Markdown."""
     peers = [name for name in records if name not in ("floor", "facetd", BEFORE)]
     head = ["command", "queries", *records, "median ÷ best", "p90 ÷ best", "sum ÷ best"]

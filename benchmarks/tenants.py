@@ -369,7 +369,7 @@ def _by_name(pids: Sequence[int]) -> dict[str, int]:
                 (
                     name
                     for name, mark in (
-                        ("coordinator", "--bell"),
+                        ("coordinator", "--takeover-pipe"),
                         ("coordinator", "--lock"),
                         ("shards", "--shard-id"),
                         ("fork server", "shard.process.fork_server"),

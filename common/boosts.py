@@ -72,7 +72,7 @@ class Boost(Struct, frozen=True, array_like=True):
         return self.is_time and self.origin is None
 
 
-def moment_of(text: str) -> float | None:
+def timestamp_of(text: str) -> float | None:
     """Return an ISO date, with or without a time, as seconds since 1970; None if it is none.
 
     A year, or a year and a month, is its first moment; without a time zone it is UTC.
@@ -84,10 +84,10 @@ def moment_of(text: str) -> float | None:
     if len(text) < 8 or not text.isascii():
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
 def parse_duration(value: Any) -> float | None:
@@ -153,11 +153,11 @@ def _parse_scale(
     scale, origin = options[function], options.get("origin")
     seconds = parse_duration(scale)
     if seconds is not None and function in _BY_DISTANCE:
-        moment = moment_of(origin) if isinstance(origin, str) else None
-        if origin is not None and moment is None:
+        timestamp = timestamp_of(origin) if isinstance(origin, str) else None
+        if origin is not None and timestamp is None:
             report(f"{path}.origin", 'must be an ISO date such as "2026-01-31"; absent: now')
             return None
-        return Boost(name, function, weight, seconds, moment, is_time=True)
+        return Boost(name, function, weight, seconds, timestamp, is_time=True)
     if not _is_number(scale) or not 0 < scale <= SCALE_MAX:
         durations = ', or a duration such as "180d" (s, min, h, d, w, y)'
         report(

@@ -13,7 +13,7 @@
     ├── Unavailable          503  shard_unavailable, overloaded, starting, stopping: send it later
     │   ├── TooManyRequests  429
     │   └── DeadlineExceeded 504
-    ├── Switched         503  the configuration that the request was parsed with is being replaced
+    ├── ConfigurationSwitched  503  the configuration that parsed the request is being replaced
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
     ├── PartlyStored         500  items without ids that must not all be sent again
     └── InternalError        500  a bug, or damaged data: item_corrupt, snapshot_damaged
@@ -151,7 +151,7 @@ class DeadlineExceeded(Unavailable):
     default_code = "deadline_exceeded"
 
 
-class Switched(ServiceError):
+class ConfigurationSwitched(ServiceError):
     """A shard has, or is about to get, another configuration than the request was parsed with.
 
     The coordinator restarts such a request; a client sees this only if that does not help. It is
@@ -221,7 +221,7 @@ _BY_CODE: dict[str, type[ServiceError]] = {
         Unavailable,
         TooManyRequests,
         DeadlineExceeded,
-        Switched,
+        ConfigurationSwitched,
         StorageFull,
         PartlyStored,
         InternalError,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from common.boosts import moment_of
+from common.boosts import timestamp_of
 from common.limits import Limits
 from common.placement import canonical_id
 from common.values import facet_key
@@ -155,7 +155,7 @@ def _with_conditions(rule: Rule, when: Any) -> Rule:
     moments = {}
     for name in ("from", "until"):
         text = when.get(name)
-        moments[name] = moment_of(text) if isinstance(text, str) else None
+        moments[name] = timestamp_of(text) if isinstance(text, str) else None
         if text is not None and moments[name] is None:
             raise _Mistake(f".when.{name}", 'must be an ISO date such as "2026-01-31T12:00:00Z"')
     return rule._replace(

@@ -449,7 +449,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
     """If not empty: only items with these (canonical) ids can match."""
     boosts: tuple[Boost, ...] = ()
     """What the score is multiplied by, in this order; without a query it is 1 at first."""
-    moment: int = 0
+    timestamp: int = 0
     """Start of the search, in seconds since 1970: boosts by age count from it."""
     min_score: float | None = None
     """Items below it are no hits."""

@@ -31,8 +31,8 @@ from common.errors import (
     encode_error,
 )
 from common.process.logs import Log
+from common.process.loop_scheduler import LoopScheduler
 from common.process.request_ids import REQUEST_IDS
-from common.process.turns import Turns
 from common.protocol.framing import (
     MAX_FRAME_BYTES,
     MAX_HELLO_BYTES,
@@ -93,7 +93,7 @@ class RpcServer:
         handlers: of all methods but `hello`.
         authenticate: checks the first frame of every connection.
         slow_ms: calls that take longer are logged; 0: none.
-        turns: of this loop; notified when calls have arrived.
+        scheduler: of this loop; told when calls have arrived.
 
     Attributes:
         num_in_flight: calls in progress.
@@ -105,10 +105,10 @@ class RpcServer:
         handlers: Iterable[Handler[Any, Any]],
         authenticate: Authenticator,
         slow_ms: int = 0,
-        turns: Turns | None = None,
+        scheduler: LoopScheduler | None = None,
     ) -> None:
         self.authenticate = authenticate
-        self.turns = Turns() if turns is None else turns
+        self.scheduler = LoopScheduler() if scheduler is None else scheduler
         self.slow_seconds = slow_ms / 1000
         self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {}
         self.attachers: dict[str, Callable[[Any, memoryview], Any] | None] = {}
@@ -271,7 +271,7 @@ class ServerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Serve every call that has arrived completely."""
-        self._server.turns.begin()
+        self._server.scheduler.begin_tick()
         try:
             for body, attachment in self._reader.feed(data):
                 if self.is_known:

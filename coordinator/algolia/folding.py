@@ -30,7 +30,7 @@ _OWN: Final = frozenset(
 """Parameters that may differ: they change neither the matching items nor the listing of values."""
 
 
-class Asked(NamedTuple):
+class RequestedQuery(NamedTuple):
     """One query of a list: the index it names, and its parameters."""
 
     name: str
@@ -41,12 +41,12 @@ class FoldedSearch(NamedTuple):
     """A search, and the queries that its result answers as well."""
 
     position: int
-    main: Asked
+    main: RequestedQuery
     folded: list[tuple[int, str]]
     """Position and facet of each folded query."""
 
 
-def fold(queries: Sequence[Asked]) -> list[FoldedSearch]:
+def fold(queries: Sequence[RequestedQuery]) -> list[FoldedSearch]:
     """Return the searches to run for a list of queries."""
     groups: list[FoldedSearch] = []
     for position, asked in enumerate(queries):
@@ -58,7 +58,7 @@ def fold(queries: Sequence[Asked]) -> list[FoldedSearch]:
     return groups
 
 
-def _left_out_facet(main: Asked, asked: Asked) -> str | None:
+def _left_out_facet(main: RequestedQuery, asked: RequestedQuery) -> str | None:
     """Return the facet whose own selection a query drops from the main search, or None."""
     params = asked.params
     facets = params.get("facets")

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any, Final
 
-from common.boosts import moment_of
+from common.boosts import timestamp_of
 from common.limits import DEFAULT_LIMITS
 from common.placement import ID_BYTES_MAX, canonical_id
 from common.query import And, AnyOf, Filter
@@ -190,16 +190,16 @@ def _periods(value: Any, param: str) -> list[dict[str, Any]]:
     periods: list[dict[str, Any]] = []
     for i, one in enumerate(_list(value, param)):
         period = {}
-        for name, moment in _object(one, f"{param}[{i}]").items():
+        for name, timestamp in _object(one, f"{param}[{i}]").items():
             if name not in ("from", "until"):
                 raise wrong(f"{param}[{i}].{name}", "is unknown; known are from, until")
-            if moment is not None:
-                period[name] = _moment(moment, f"{param}[{i}].{name}")
+            if timestamp is not None:
+                period[name] = _timestamp(timestamp, f"{param}[{i}].{name}")
         periods.append(period)
     return periods or [{}]
 
 
-def _moment(value: Any, param: str) -> str:
+def _timestamp(value: Any, param: str) -> str:
     if type(value) is int:
         try:
             return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
@@ -341,9 +341,9 @@ def _shown(rule: Mapping[str, Any], _: int) -> dict[str, Any]:
         "enabled": True,
     }
     period = {
-        name: int(moment)
+        name: int(timestamp)
         for name in ("from", "until")
-        if when.get(name) is not None and (moment := moment_of(when[name])) is not None
+        if when.get(name) is not None and (timestamp := timestamp_of(when[name])) is not None
     }
     if period:
         shown["validity"] = [period]

@@ -69,8 +69,8 @@ def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 @with_settings(*SERVICE_SETTINGS, "shard_addresses")
 @click.option("--parent-pipe", type=int, hidden=True)
 @click.option("--lock", type=int, hidden=True)
-@click.option("--bell", type=int, hidden=True)
-@click.option("--seat", hidden=True)
+@click.option("--takeover-pipe", type=int, hidden=True)
+@click.option("--slot", hidden=True)
 @click.pass_context
 def coordinator(
     ctx: click.Context,
@@ -78,8 +78,8 @@ def coordinator(
     config_file: Path | None,
     parent_pipe: int | None,
     lock: int | None,
-    bell: int | None,
-    seat: str | None,
+    takeover_pipe: int | None,
+    slot: str | None,
     **flags: Any,
 ) -> None:
     """Run the coordinator alone, for shards that run elsewhere.
@@ -89,15 +89,17 @@ def coordinator(
     """
     gc.disable()  # collections during imports find nothing; `run` enables it when all is made
     from coordinator.process.coordinator import run
-    from coordinator.process.seats import Seat
+    from coordinator.process.coordinator_slots import CoordinatorSlot
 
     settings = load_settings(config_file, flags)
-    ours = None if seat is None else Seat.of_argument(seat)
+    ours = None if slot is None else CoordinatorSlot.of_argument(slot)
     if ours is not None and ours.ordinal and parent_pipe is not None:
         from coordinator.process.reader import run_reader
 
         ctx.exit(run_reader(settings, ours, parent_pipe))
-    ctx.exit(run(settings, lock=lock, parent_pipe=parent_pipe, bell=bell, seat=ours))
+    ctx.exit(
+        run(settings, lock=lock, parent_pipe=parent_pipe, takeover_pipe=takeover_pipe, slot=ours)
+    )
 
 
 @click.command(

@@ -109,7 +109,7 @@ class ReaderCluster(Cluster):
         shard.begin_serving()
 
 
-class OwnersLeases(Leases):
+class OwnerLeases(Leases):
     """Cursors of a reader: only the owner can read them, and it leases their states."""
 
     def check_ours(self) -> None:

@@ -20,13 +20,13 @@ from multidict import istr
 
 from common.deadline import Deadline
 from common.errors import (
+    ConfigurationSwitched,
     Forbidden,
     InternalError,
     InvalidRequest,
     MethodNotAllowed,
     NotFound,
     ServiceError,
-    Switched,
     Unavailable,
     UnsupportedMediaType,
 )
@@ -249,7 +249,7 @@ class Middleware:
         try:
             if num_taken > BODY_FAST_BYTES:
                 lane = request.index.number if route.needs_index else COMMON_LANE
-                await self._services.turns.take(lane)
+                await self._services.scheduler.wait_turn(lane)
             if route.is_admitted:
                 if metrics.requests_in_flight >= self._limits.requests_in_flight_max:
                     raise Unavailable(
@@ -263,7 +263,7 @@ class Middleware:
             for _ in range(SWITCH_TRIES_MAX):
                 try:
                     return await self._run(route, request)
-                except Switched:
+                except ConfigurationSwitched:
                     await self._wait_switched(route, request)
                 request.waited_ms = int((time.perf_counter() - begun) * 1000)
             return await self._run(route, request)
@@ -282,7 +282,7 @@ class Middleware:
         """Wait for a route's index that is switching configuration, and look it up again.
 
         Then the request is parsed again, under the configuration of that moment. Routes raise no
-        `Switched` once they have changed or sent anything.
+        `ConfigurationSwitched` once they have changed or sent anything.
         """
         if route.needs_index:
             await self._catalog.switched(request.index, SWITCH_WAIT_SECONDS)

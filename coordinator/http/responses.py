@@ -49,8 +49,8 @@ BUCKETS_FAST_MAX: Final = 4_000
 JOINED_BYTES_MAX: Final = 64 * 1024
 """Up to this size, head and body are joined: a copy is cheaper than a second write."""
 WRITE_BYTES: Final = 256 * 1024
-"""A longer body is written in parts of this size, in turns of the event loop of their own: handing
-a megabyte to the socket takes half a millisecond."""
+"""A longer body is written in parts of this size, each in a separate tick of the event loop:
+handing a megabyte to the socket takes half a millisecond."""
 
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus

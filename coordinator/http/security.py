@@ -507,18 +507,18 @@ def _expiry(document: Mapping[str, Any]) -> float | None:
         if type(seconds) is not int or not 0 < seconds < 10**10:
             raise _wrong("expires_in_seconds", "must be a positive integer")
         ends.append(time.time() + seconds)
-    moment = document.get("expires_at")
-    if moment is not None:
-        ends.append(_moment(moment))
+    timestamp = document.get("expires_at")
+    if timestamp is not None:
+        ends.append(_timestamp(timestamp))
     return min(ends, default=None)
 
 
-def _moment(moment: object) -> float:
+def _timestamp(timestamp: object) -> float:
     """Convert a future ISO date to seconds since 1970."""
-    if not isinstance(moment, str):
+    if not isinstance(timestamp, str):
         raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z")
     try:
-        parsed = datetime.fromisoformat(moment)
+        parsed = datetime.fromisoformat(timestamp)
         if parsed.tzinfo is None:
             parsed = parsed.replace(tzinfo=UTC)
         seconds = parsed.astimezone(UTC).timestamp()  # fails if the year does not exist in UTC
@@ -527,14 +527,14 @@ def _moment(moment: object) -> float:
     if seconds <= time.time():
         raise _wrong("expires_at", "must not be past")
     if seconds > _EXPIRY_MAX:
-        raise _wrong("expires_at", f"must not be after {_shown_moment(_EXPIRY_MAX)}")
+        raise _wrong("expires_at", f"must not be after {_shown_timestamp(_EXPIRY_MAX)}")
     return seconds
 
 
-def _shown_moment(seconds: float) -> str:
+def _shown_timestamp(seconds: float) -> str:
     """Return seconds since 1970 as an ISO date, capped at the last one that can be shown."""
-    moment = datetime.fromtimestamp(min(seconds, _EXPIRY_MAX), UTC)
-    return moment.isoformat(timespec="seconds")
+    timestamp = datetime.fromtimestamp(min(seconds, _EXPIRY_MAX), UTC)
+    return timestamp.isoformat(timespec="seconds")
 
 
 def _wrong(name: str, message: str) -> InvalidRequest:
@@ -548,7 +548,7 @@ def shown_key(id_: str, key: StoredKey) -> dict[str, Any]:
         "actions": [action.value for action in key.actions],
         "indexes": list(key.indexes),
         "created_at": key.created,
-        "expires_at": None if key.expires is None else _shown_moment(key.expires),
+        "expires_at": None if key.expires is None else _shown_timestamp(key.expires),
         "filter": key.filter,
         "description": key.description,
     }

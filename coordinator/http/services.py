@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from common.process.turns import Turns
+from common.process.loop_scheduler import LoopScheduler
 from coordinator.parameters.cache import ParsedRequests
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from coordinator.write.ingest import Ingest
 
 BODY_FAST_BYTES: Final = 4_096
-"""Requests with longer bodies take turns: decoding and checking one takes milliseconds."""
+"""Requests with longer bodies queue in the scheduler: decoding and checking one takes
+milliseconds."""
 COMMON_LANE: Final = 0
 """Lane of requests whose path names no index; indexes are numbered from 1."""
 
@@ -61,5 +62,5 @@ class Services:
     """Memory shared with the other coordinators, if there are several."""
     outbox: Outbox | None = None
     """Leads to the owner, if this is a reader."""
-    turns: Turns = field(default_factory=Turns)
+    scheduler: LoopScheduler = field(default_factory=LoopScheduler)
     parsed: ParsedRequests = field(default_factory=ParsedRequests)

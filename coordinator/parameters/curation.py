@@ -87,7 +87,7 @@ def curated(
     parameters: SearchParameters,
     rules: Sequence[CompiledRule],
     analyzer: Analyzer,
-    moment: int,
+    timestamp: int,
 ) -> tuple[SearchParameters, list[str]]:
     """Apply the matching rules to a search; return the new search and the names of these rules.
 
@@ -95,7 +95,7 @@ def curated(
         parameters: of the search.
         rules: of its index, or of the request.
         analyzer: folds the query.
-        moment: now, in seconds since 1970.
+        timestamp: now, in seconds since 1970.
     """
     if not rules:
         return parameters, []
@@ -105,7 +105,7 @@ def curated(
     chosen: dict[str, set[str]] = {}
     for clause in parameters.filters:
         _add_chosen(clause.filter, chosen)
-    holding = [one for one in rules if _holds(one, words, chosen, moment)]
+    holding = [one for one in rules if _holds(one, words, chosen, timestamp)]
     if not holding:
         return parameters, []
     pins: dict[str, Pin] = {}
@@ -143,13 +143,13 @@ def _add_chosen(condition: Filter, chosen: dict[str, set[str]]) -> None:
 
 
 def _holds(
-    compiled: CompiledRule, words: tuple[str, ...], chosen: dict[str, set[str]], moment: int
+    compiled: CompiledRule, words: tuple[str, ...], chosen: dict[str, set[str]], timestamp: int
 ) -> bool:
     """Return whether all conditions of a rule hold."""
     rule = compiled.rule
-    if rule.begins is not None and moment < rule.begins:
+    if rule.begins is not None and timestamp < rule.begins:
         return False
-    if rule.ends is not None and moment >= rule.ends:
+    if rule.ends is not None and timestamp >= rule.ends:
         return False
     if not all(chosen.get(name, set()).issuperset(keys) for name, keys in rule.filters):
         return False

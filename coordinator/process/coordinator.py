@@ -23,9 +23,9 @@ import uvloop
 from common import data_directory
 from common.data_directory import DataDirectoryError, Endpoint
 from common.process import logs
-from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.logs import Log
 from common.process.memory import configure_allocator, keep_small
+from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.priority import run_in_background
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
@@ -36,9 +36,9 @@ from coordinator.http.exchange import Inbox
 from coordinator.http.reports import Reports
 from coordinator.http.security import UnsafeAddress, is_open_to_all
 from coordinator.http.services import Services
-from coordinator.process.doorman import ring
-from coordinator.process.seats import Seat
+from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.services import SWITCH_SECONDS, make_services
+from coordinator.process.startup_listener import request_takeover
 from coordinator.process.supervisor import (
     PORT_TRY_SECONDS,
     PORT_WAIT_SECONDS,
@@ -65,8 +65,8 @@ def run(
     *,
     lock: int | None = None,
     parent_pipe: int | None = None,
-    bell: int | None = None,
-    seat: Seat | None = None,
+    takeover_pipe: int | None = None,
+    slot: CoordinatorSlot | None = None,
 ) -> int:
     """Run the coordinator until a signal arrives.
 
@@ -74,8 +74,9 @@ def run(
         settings: of the service.
         lock: descriptor that holds the lock of the data directory, if the supervisor took it.
         parent_pipe: read end of the supervisor's pipe, if there is a supervisor.
-        bell: write end of the pipe to the supervisor's doorman, if it holds the port.
-        seat: among several coordinators; None: there are no others.
+        takeover_pipe: write end of the pipe to the supervisor's startup listener, if it holds the
+            port.
+        slot: among several coordinators; None: there are no others.
 
     Returns:
         The exit status.
@@ -87,9 +88,9 @@ def run(
     logs.configure("coordinator", level=settings.log_level, style=settings.log_style)
     configure_allocator()
     try:
-        if settings.coordinators > 1 and seat is None:
+        if settings.coordinators > 1 and slot is None:
             raise SettingError("several coordinators take facetd serve, which starts them")
-        return uvloop.run(_run(settings, lock, parent_pipe, bell, seat))
+        return uvloop.run(_run(settings, lock, parent_pipe, takeover_pipe, slot))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
         print(f"facetd: {error}", file=sys.stderr)
         return EXIT_CANNOT_START if is_supervised else 1
@@ -99,8 +100,8 @@ async def _run(
     settings: Settings,
     lock: int | None,
     parent_pipe: int | None,
-    bell: int | None = None,
-    seat: Seat | None = None,
+    takeover_pipe: int | None = None,
+    slot: CoordinatorSlot | None = None,
 ) -> int:
     """Start, wait, stop."""
     data = settings.data_dir
@@ -122,8 +123,8 @@ async def _run(
     log = None if shared is None else shared.log
     services = make_services(settings, catalog, cluster, log=log)
     readers = None
-    if seat is not None:
-        readers = ReaderProcesses(settings, seat, services)
+    if slot is not None:
+        readers = ReaderProcesses(settings, slot, services)
         services = replace(services, shared=readers.shared)
     app = create_app(services)
 
@@ -140,9 +141,9 @@ async def _run(
     try:
         if shared is not None:
             await _take_keys(shared, settings, catalog, stop)
-        if bell is not None:
-            ring(bell)
-        port = await _listen(app, settings, seat)
+        if takeover_pipe is not None:
+            request_takeover(takeover_pipe)
+        port = await _listen(app, settings, slot)
         if readers is not None:
             readers.start(app)
         address = url(settings.host, port)
@@ -242,14 +243,14 @@ class ReaderProcesses:
 
     Args:
         settings: of the service.
-        seat: of the owner.
+        slot: of the owner.
         services: whose changes the readers follow.
     """
 
-    def __init__(self, settings: Settings, seat: Seat, services: Services) -> None:
-        shared = self.shared = SharedState(seat.state, settings.coordinators, seat.ordinal)
+    def __init__(self, settings: Settings, slot: CoordinatorSlot, services: Services) -> None:
+        shared = self.shared = SharedState(slot.state, settings.coordinators, slot.ordinal)
         catalog = services.catalog
-        self._exchange = seat.exchange
+        self._exchange = slot.exchange
         self._reports = Reports(services.metrics, services.analytics, services.slow_queries)
 
         def publish() -> None:
@@ -273,10 +274,10 @@ class ReaderProcesses:
             await asyncio.sleep(PORT_TRY_SECONDS)
 
 
-async def _listen(app: HttpApp, settings: Settings, seat: Seat | None) -> int:
+async def _listen(app: HttpApp, settings: Settings, slot: CoordinatorSlot | None) -> int:
     """Start to listen; wait if the port is about to be released."""
-    if seat is not None:
-        listeners = [socket.socket(fileno=one) for one in seat.listeners]
+    if slot is not None:
+        listeners = [socket.socket(fileno=one) for one in slot.listeners]
         return await app.start(settings.host, settings.port, listeners)
     give_up_at = asyncio.get_running_loop().time() + PORT_WAIT_SECONDS
     while True:

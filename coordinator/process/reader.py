@@ -22,16 +22,16 @@ import uvloop
 
 from common.data_directory import DataDirectoryError
 from common.process import logs
-from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.logs import Log
 from common.process.memory import configure_allocator, keep_small
+from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.priority import run_in_background
 from common.settings import SettingError
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.reader_cluster import (
     LOOK_SECONDS,
+    OwnerLeases,
     OwnerOnly,
-    OwnersLeases,
     ReaderCatalog,
     ReaderCluster,
 )
@@ -40,7 +40,7 @@ from coordinator.http.app import create_app
 from coordinator.http.exchange import Outbox
 from coordinator.http.reports import Reporter
 from coordinator.http.security import UnsafeAddress
-from coordinator.process.seats import Seat
+from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.services import SWITCH_SECONDS, analytics_arguments, make_services
 from coordinator.process.supervisor import raise_descriptor_limit
 from coordinator.read.analytics import ReaderAnalytics
@@ -49,12 +49,12 @@ from coordinator.settings import Settings
 _log = Log("coordinator")
 
 
-def run_reader(settings: Settings, seat: Seat, parent_pipe: int) -> int:
+def run_reader(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> int:
     """Run a reader until a signal arrives.
 
     Args:
         settings: of the service.
-        seat: of this reader.
+        slot: of this reader.
         parent_pipe: read end of the supervisor's pipe.
 
     Returns:
@@ -62,17 +62,17 @@ def run_reader(settings: Settings, seat: Seat, parent_pipe: int) -> int:
     """
     ask_for_parent_death_signal()
     sys.setswitchinterval(SWITCH_SECONDS)
-    name = f"reader {seat.ordinal}"
+    name = f"reader {slot.ordinal}"
     logs.configure(name, level=settings.log_level, style=settings.log_style)
     configure_allocator()
     try:
-        return uvloop.run(_run(settings, seat, parent_pipe))
+        return uvloop.run(_run(settings, slot, parent_pipe))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
         print(f"facetd: {error}", file=sys.stderr)
         return EXIT_CANNOT_START
 
 
-async def _run(settings: Settings, seat: Seat, parent_pipe: int) -> int:
+async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> int:
     """Start, wait, stop."""
     watch_parent(parent_pipe)
     raise_descriptor_limit()
@@ -82,13 +82,13 @@ async def _run(settings: Settings, seat: Seat, parent_pipe: int) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
-    shared = SharedState(seat.state, settings.coordinators, seat.ordinal)
+    shared = SharedState(slot.state, settings.coordinators, slot.ordinal)
     shared.begin_reader()
     catalog = ReaderCatalog(settings, shared)
     cluster = ReaderCluster.for_reader(settings, catalog, shared)
-    outbox = Outbox(seat.exchange)
+    outbox = Outbox(slot.exchange)
     analytics = ReaderAnalytics(*analytics_arguments(settings))
-    leases: Leases = OwnersLeases(cluster, settings.limits)
+    leases: Leases = OwnerLeases(cluster, settings.limits)
     services = replace(
         make_services(settings, catalog, cluster, analytics=analytics, leases=leases),
         shared=shared,
@@ -104,12 +104,12 @@ async def _run(settings: Settings, seat: Seat, parent_pipe: int) -> int:
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            listeners = [socket.socket(fileno=one) for one in seat.listeners]
+            listeners = [socket.socket(fileno=one) for one in slot.listeners]
             await app.start(settings.host, settings.port, listeners)
             gc.collect()
             gc.freeze()
             gc.enable()
-            _log.info("reading", reader=seat.ordinal, pid=os.getpid())
+            _log.info("reading", reader=slot.ordinal, pid=os.getpid())
             tasks = [asyncio.create_task(keep_small()), asyncio.create_task(reporter.keep())]
             await stopping
             _log.info("stopping")

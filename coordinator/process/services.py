@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from common import data_directory
-from common.process.turns import Turns
+from common.process.loop_scheduler import LoopScheduler
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
@@ -54,10 +54,10 @@ def make_services(
         analytics: counts searches; None: they are counted here.
         leases: of cursors; None: of this coordinator's own.
     """
-    turns = Turns()
+    scheduler = LoopScheduler()
     if analytics is None:
         analytics = Analytics(*analytics_arguments(settings))
-    search = Search(cluster, catalog, settings.limits, turns, leases)
+    search = Search(cluster, catalog, settings.limits, scheduler, leases)
     write_log = EmbeddedLog(cluster, catalog, settings) if log is None else log
     fields = KnownFields(cluster, settings.limits)
     return Services(
@@ -78,7 +78,7 @@ def make_services(
         slow_queries=SlowQueries(settings.slow_query_ms),
         analytics=analytics,
         results=ResultCache(settings.result_cache_bytes // settings.coordinators),
-        turns=turns,
+        scheduler=scheduler,
     )
 
 

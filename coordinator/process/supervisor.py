@@ -13,8 +13,8 @@
 - SIGTERM and SIGINT stop the coordinator first (it accepts no new requests and finishes the running
   ones), then the shards; status 0.
 - Children end when this process does, however it ends: a parent-death signal and a pipe see to that
-  (`common.process.lifeline`). This process takes the lock of the data directory and hands it to the
-  coordinator, so it is held until both have ended.
+  (`common.process.parent_death`). This process takes the lock of the data directory and hands it to
+  the coordinator, so it is held until both have ended.
 
 This process imports neither numba nor any other large package.
 """
@@ -39,12 +39,12 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.kernels import extension, sources
 from common.kernels.extension import KernelsMissing
-from common.process.lifeline import EXIT_CANNOT_START
 from common.process.logs import Log
+from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python import let_processes_find_us, python_command
-from coordinator.process.doorman import Doorman
+from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
 from coordinator.process.port_holder import PortHolder, port_holder
-from coordinator.process.seats import Seat, Seats
+from coordinator.process.startup_listener import StartupListener
 from coordinator.replication.position import shards_to_run
 from coordinator.settings import Settings
 
@@ -67,7 +67,8 @@ PORT_TAKEN_SECONDS: Final = data_directory.LOCK_WAIT_SECONDS
 killed service may take as long to end as its owner, which has the lock."""
 
 PORT_WAIT_SECONDS: Final = 5.0
-"""How long a coordinator waits for its port: the doorman, or a killed coordinator, releases it."""
+"""How long a coordinator waits for its port: the startup listener, or a killed coordinator,
+releases it."""
 
 PORT_TRY_SECONDS: Final = 0.02
 
@@ -298,10 +299,10 @@ class Supervisor:
         """Shards that have left this host."""
         self._coordinators: list[Child] = []
         self._fork_server: ForkServer | None = None
-        self._doorman: Doorman | None = None
+        self._startup_listener: StartupListener | None = None
         self._restarts: dict[Child, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
-        self._seats: Seats | None = None
+        self._slots: CoordinatorSlots | None = None
         self._is_stopping = False
         self._status = 0
 
@@ -363,20 +364,20 @@ class Supervisor:
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
         let_processes_find_us()
-        doorman = self._doorman = Doorman()
-        if not await self._take_port(doorman) or not await self._prepare_kernels():
-            doorman.end()
+        startup_listener = self._startup_listener = StartupListener()
+        if not await self._take_port(startup_listener) or not await self._prepare_kernels():
+            startup_listener.end()
             return self._status
-        seats = self._seats
+        slots = self._slots
         pipe, pipe_end = os.pipe()  # we keep the write end open for as long as we live
         self._fork_server = ForkServer((pipe,), self._wake.set)
         self._pipe = pipe
         self._shards = {shard: self._shard_child(shard) for shard in shards_to_run(settings)}
         self._coordinators = [
-            Child("coordinator", partial(self._start_coordinator, pipe, lock, seats)),
+            Child("coordinator", partial(self._start_coordinator, pipe, lock, slots)),
             *(
-                Child(f"reader {seat.ordinal}", partial(start_reader, pipe, seat))
-                for seat in ([] if seats is None else seats.seats[1:])
+                Child(f"reader {slot.ordinal}", partial(start_reader, pipe, slot))
+                for slot in ([] if slots is None else slots.slots[1:])
             ),
         ]
         if settings.has_placed_shards:
@@ -394,14 +395,14 @@ class Supervisor:
                 using.cancel()
                 await asyncio.gather(using, return_exceptions=True)
             await self._stop_children()
-            doorman.end()
-            if seats is not None:
-                seats.close()
+            startup_listener.end()
+            if slots is not None:
+                slots.close()
             os.close(pipe_end)
         _log.info("stopped", status=self._status)
         return self._status
 
-    async def _take_port(self, doorman: Doorman) -> bool:
+    async def _take_port(self, startup_listener: StartupListener) -> bool:
         """Listen before anything is started; return False, and set the status, if that fails.
 
         The directory is ours, so the port belongs to another program, or to a part of a killed
@@ -413,9 +414,11 @@ class Supervisor:
         while True:
             try:
                 if settings.coordinators > 1:
-                    self._seats = Seats(settings.host, settings.port, settings.coordinators)
-                listeners = None if self._seats is None else self._seats.first_listeners()
-                doorman.begin(settings.host, settings.port, listeners)
+                    self._slots = CoordinatorSlots(
+                        settings.host, settings.port, settings.coordinators
+                    )
+                listeners = None if self._slots is None else self._slots.first_listeners()
+                startup_listener.begin(settings.host, settings.port, listeners)
                 return True
             except OSError as error:
                 is_taken = error.errno == errno.EADDRINUSE
@@ -428,15 +431,15 @@ class Supervisor:
             await asyncio.sleep(PORT_TRY_SECONDS)
 
     def _start_coordinator(
-        self, pipe: int, lock: int, seats: Seats | None
+        self, pipe: int, lock: int, slots: CoordinatorSlots | None
     ) -> subprocess.Popen[bytes]:
-        """Start the coordinator; the first one takes over the port from the doorman."""
-        assert self._doorman is not None
-        bell = self._doorman.bell_end
-        seat = None if seats is None else seats.seats[0]
-        inherited = (pipe, lock) if bell < 0 else (pipe, lock, bell)
-        command = coordinator_command(pipe, lock, bell, seat)
-        return popen(command, inherited if seat is None else (*inherited, *seat.descriptors))
+        """Start the coordinator; the first one takes over the port from the startup listener."""
+        assert self._startup_listener is not None
+        takeover_pipe = self._startup_listener.takeover_end
+        slot = None if slots is None else slots.slots[0]
+        inherited = (pipe, lock) if takeover_pipe < 0 else (pipe, lock, takeover_pipe)
+        command = coordinator_command(pipe, lock, takeover_pipe, slot)
+        return popen(command, inherited if slot is None else (*inherited, *slot.descriptors))
 
     async def _prepare_kernels(self) -> bool:
         """Make sure that there are kernels to run; return False if the start must not go on.
@@ -452,8 +455,10 @@ class Supervisor:
             return True
         if extension.can_build(wanted) and not sources.is_current(wanted):
             _log.info("compiling the kernels that changed")
-            assert self._doorman is not None
-            self._doorman.doing = "kernels that changed are being compiled, for some minutes"
+            assert self._startup_listener is not None
+            self._startup_listener.doing = (
+                "kernels that changed are being compiled, for some minutes"
+            )
             await self._run_aside(extension.build_command(wanted))
             if self._is_stopping:
                 return False
@@ -556,8 +561,8 @@ class Supervisor:
         """
         for timer in self._restarts.values():
             timer.cancel()
-        if self._seats is not None:
-            self._seats.stop_listening()
+        if self._slots is not None:
+            self._slots.stop_listening()
         await self._stop_group(self._coordinators, self._settings.stop_grace_seconds)
         shards = [*self._shards.values(), *self._ending.values()]
         await self._stop_group(shards, SHARD_STOP_SECONDS)
@@ -598,14 +603,14 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
     ]
 
 
-def start_reader(pipe: int, seat: Seat) -> subprocess.Popen[bytes]:
+def start_reader(pipe: int, slot: CoordinatorSlot) -> subprocess.Popen[bytes]:
     """Start one of several coordinators that only reads."""
     command = [
         *python_command("coordinator", "coordinator"),
         *("--parent-pipe", str(pipe)),
-        *("--seat", seat.argument()),
+        *("--slot", slot.argument()),
     ]
-    return popen(command, (pipe, *seat.descriptors))
+    return popen(command, (pipe, *slot.descriptors))
 
 
 def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = None) -> str:
@@ -621,15 +626,15 @@ def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = N
 
 
 def coordinator_command(
-    pipe: int, lock: int, bell: int = -1, seat: Seat | None = None
+    pipe: int, lock: int, takeover_pipe: int = -1, slot: CoordinatorSlot | None = None
 ) -> list[str]:
     """Return the arguments of the coordinator process; settings are passed in the environment."""
     return [
         *python_command("coordinator", "coordinator"),
         *("--parent-pipe", str(pipe)),
         *("--lock", str(lock)),
-        *(("--bell", str(bell)) if bell >= 0 else ()),
-        *(("--seat", seat.argument()) if seat is not None else ()),
+        *(("--takeover-pipe", str(takeover_pipe)) if takeover_pipe >= 0 else ()),
+        *(("--slot", slot.argument()) if slot is not None else ()),
     ]
 
 

@@ -15,7 +15,7 @@ CACHE_BYTES_MAX: Final = 32 << 20
 """Estimated bytes of all of them."""
 
 
-class Forgetful(Protocol):
+class Evictable(Protocol):
     """Something that remembers what can be had again."""
 
     def forget(self) -> None:
@@ -31,11 +31,11 @@ class CacheBudget:
 
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
-        self._sizes: OrderedDict[Forgetful, int] = OrderedDict()
+        self._sizes: OrderedDict[Evictable, int] = OrderedDict()
         self.num_bytes = 0
         self._lock = RLock()
 
-    def take(self, memory: Forgetful, num_bytes: int) -> None:
+    def take(self, memory: Evictable, num_bytes: int) -> None:
         """Charge a memory for something new; make room if needed."""
         with self._lock:
             self._sizes[memory] = self._sizes.pop(memory, 0) + num_bytes
@@ -45,7 +45,7 @@ class CacheBudget:
                 self.num_bytes -= size
                 oldest.forget()
 
-    def drop(self, memory: Forgetful) -> None:
+    def drop(self, memory: Evictable) -> None:
         """Release everything charged to a memory."""
         with self._lock:
             self.num_bytes -= self._sizes.pop(memory, 0)

@@ -1,6 +1,6 @@
 """Cursors: continue after the last hit of a page, on the same state of the index.
 
-    base64url( msgpack [version, revision, horizon, search, shard, record, score, place, moment,
+    base64url( msgpack [version, revision, horizon, search, shard, record, score, place, timestamp,
     hits so far, sort values…] + tag )
 
 A cursor identifies the last hit by its sort values, score and place, so any page costs as little as
@@ -54,7 +54,7 @@ class Cursor:
     """Score and place (insertion number) of that hit."""
     sort_values: tuple[Any, ...] | None = None
     """Sort values of that hit; None if they are left out."""
-    moment: int = 0
+    timestamp: int = 0
     """When the first page was requested, in seconds since 1970: scores may depend on it."""
     num_seen: int = 0
     """Hits on all pages so far; positions of pinned hits count from there."""
@@ -90,7 +90,7 @@ class Cursor:
                 self.search,
                 *self.hit,
                 *self.place,
-                self.moment,
+                self.timestamp,
                 self.num_seen,
                 *sort_values,
             )
@@ -130,7 +130,7 @@ class Cursor:
             record,
             score,
             place,
-            moment,
+            timestamp,
             seen,
             *values,
         ) = msgspec.msgpack.decode(packed)
@@ -147,7 +147,7 @@ class Cursor:
             (shard, record),
             (score, place),
             sort_values,
-            moment,
+            timestamp,
             seen,
         )
 

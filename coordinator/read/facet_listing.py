@@ -1,11 +1,11 @@
 """The facets of a response, merged and listed without keeping other requests waiting.
 
     few values and buckets     at once
-    many buckets               facet by facet, in turns with other requests (`common.process.turns`)
+    many buckets               facet by facet, through the scheduler (`loop_scheduler`)
     very many values           on a thread, one response at a time: the kernels that add up, choose
                                and sort run beside the event loop
 
-Which keys a search within the values accepts is found first, always in turns.
+The keys that a search within the values accepts are found first, always through the scheduler.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
+from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.process.request_ids import carried
-from common.process.turns import Turns, completed
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import KeyTypos
@@ -46,7 +46,7 @@ LONG_RESPONSE_VALUES: Final = 100_000
 LONG_RESPONSE_KEYS: Final = 10_000
 """So are those whose values are read as numbers, or come as keys, if there are more: 1 µs each."""
 BUCKETS_FAST_MAX: Final = 1_000
-"""A search that may list more buckets takes turns: listing these takes 0.5 ms."""
+"""A search that may list more buckets goes through the scheduler: listing these takes 0.5 ms."""
 
 T = TypeVar("T")
 
@@ -57,13 +57,13 @@ class FacetListing:
     Args:
         cluster: the shards.
         analyzer: folds keys.
-        turns: of the event loop; long lists take theirs.
+        scheduler: lets long lists yield the event loop.
     """
 
-    def __init__(self, cluster: Cluster, analyzer: Analyzer, turns: Turns) -> None:
+    def __init__(self, cluster: Cluster, analyzer: Analyzer, scheduler: LoopScheduler) -> None:
         self._cluster = cluster
         self._analyzer = analyzer
-        self._turns = turns
+        self._scheduler = scheduler
         self._lister = ThreadPoolExecutor(1, "lister")
 
     async def listed(
@@ -101,9 +101,9 @@ class FacetListing:
             )
             keys = [part.keys for _, one in outcome.answers for part in one.ranges[first:]]
             if sum(map(len, keys)) > LONG_RESPONSE_KEYS:
-                found = await self.on_a_thread(lambda _: completed(steps))
+                found = await self.on_a_thread(lambda _: run_to_completion(steps))
             else:
-                found = await self._turns.run(state.index.number, steps)
+                found = await self._scheduler.run(state.index.number, steps)
 
         def results(sums: Sums | None) -> Iterable[FacetResult]:
             listed = facet_results(
@@ -125,7 +125,7 @@ class FacetListing:
             return await self.on_a_thread(lambda sums: list(results(sums)))
         if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
             return list(results(None))
-        return await self._turns.run(state.index.number, _listing(results(None)))
+        return await self._scheduler.run(state.index.number, _listing(results(None)))
 
     async def accepted(
         self,
@@ -141,7 +141,7 @@ class FacetListing:
             return None
         steps = accept_keys(values, self._analyzer, pattern, key_query, typos=typos)
         state = outcome.state
-        return await self._turns.run(state.index.number, _until(state.deadline, steps))
+        return await self._scheduler.run(state.index.number, _until(state.deadline, steps))
 
     async def on_a_thread(self, list_facets: Callable[[Sums], T]) -> T:
         """List facets on the thread for long responses, with sums of their own."""

@@ -17,8 +17,8 @@ import numpy as np
 from msgspec import Struct, structs
 
 from common.deadline import Deadline
-from common.errors import Switched
-from common.process.turns import Turns
+from common.errors import ConfigurationSwitched
+from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import (
     FACET_VALUES_MAX,
     FacetCounts,
@@ -125,7 +125,9 @@ class FacetMemory:
         self._pages.clear()
         self._budget.drop(self)
 
-    async def learn(self, index: Index, answers: Answers, deadline: Deadline, turns: Turns) -> None:
+    async def learn(
+        self, index: Index, answers: Answers, deadline: Deadline, scheduler: LoopScheduler
+    ) -> None:
         """Fetch the parts of dictionaries that the responses refer to and we lack.
 
         Few new values take one round trip; many come in parts, so that other requests get their
@@ -144,10 +146,10 @@ class FacetMemory:
                 ends.append(counts.num_values)
             parts = await call_all(self._cluster, FACET_VALUES, requests, deadline.remaining_ms)
             if num_values > FACET_VALUES_MAX:
-                await turns.take(index.number)
+                await scheduler.wait_turn(index.number)
             for (shard, asked), end, part in zip(requests, ends, parts, strict=True):
                 if part.epoch != asked.epoch or (asked.start < end and not part.values):
-                    raise Switched(
+                    raise ConfigurationSwitched(
                         f"facet {asked.field!r} has just been rebuilt on shard {shard}; try again"
                     )
                 self.values(asked.field).extend(shard, part.epoch, part.start, part.values)

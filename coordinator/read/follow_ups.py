@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from common.limits import Limits
-from common.process.turns import Turns
+from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, SearchResponse
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
@@ -79,7 +79,7 @@ async def with_group_hits(
 
 async def with_value_statistics(
     scatter: Scatter,
-    turns: Turns,
+    scheduler: LoopScheduler,
     parameters: SearchParameters,
     outcome: SearchOutcome,
     facets: list[FacetResult],
@@ -88,7 +88,7 @@ async def with_value_statistics(
 
     Args:
         scatter: sends searches to the shards.
-        turns: of the event loop; adding up takes them.
+        scheduler: lets adding up yield the event loop.
         parameters: of the search.
         outcome: that the facets are from.
         facets: with the buckets that are shown.
@@ -101,7 +101,7 @@ async def with_value_statistics(
     )
     answers = answered(await scatter.send(request, parameters, outcome.state.deadline))
     steps = with_statistics(facets, requests, [answer for _, answer in answers])
-    return await turns.run(outcome.state.index.number, steps)
+    return await scheduler.run(outcome.state.index.number, steps)
 
 
 async def joint_counts(

@@ -41,7 +41,7 @@ from common.analysis.analyzer import (
 from common.analysis.languages import TypoLengths, stop_words, typo_groups
 from common.configuration import IndexConfiguration
 from common.option_forms import PrefixMode, TypoMode
-from common.process.turns import completed
+from common.process.loop_scheduler import run_to_completion
 from common.query import Clause, Phrase, Word
 from coordinator.read.spacing import SYMBOLS, Spacing, TypedWord, is_cuttable, spacings_of
 
@@ -186,7 +186,7 @@ def _edits(word: str, options: QueryOptions, lengths: TypoLengths) -> int:
 
 
 class _ClauseBuilder:
-    """Turns the tokens of unquoted words into clauses."""
+    """LoopScheduler the tokens of unquoted words into clauses."""
 
     def __init__(self, vocabulary: QueryDictionary, options: QueryOptions) -> None:
         self.vocabulary = vocabulary
@@ -405,7 +405,7 @@ def typed_words(text: str, analyzer: Analyzer) -> tuple[list[Token], bool] | Non
 
     None if something is quoted or excluded: such a query is not guessed at.
     """
-    pieces = completed(_split(text, analyzer))
+    pieces = run_to_completion(_split(text, analyzer))
     if not pieces or any(piece.is_phrase or piece.is_excluded for piece in pieces):
         return None
     return [token for piece in pieces for token in piece.tokens], pieces[-1].is_open

@@ -18,7 +18,7 @@ from msgspec import Struct
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.limits import Limits
-from common.process.turns import Turns
+from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import (
     Distinct,
     RangeRequest,
@@ -74,7 +74,7 @@ class Scatter:
         memories: of the indexes.
         analyzer: splits query texts into words.
         limits: in force.
-        turns: of the event loop; long steps take theirs.
+        scheduler: lets long steps yield the event loop.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class Scatter:
         memories: IndexMemories,
         analyzer: Analyzer,
         limits: Limits,
-        turns: Turns,
+        scheduler: LoopScheduler,
     ) -> None:
         self._cluster = cluster
         self._memories = memories
         self._analyzer = analyzer
         self._limits = limits
-        self._turns = turns
+        self._scheduler = scheduler
 
     async def search(
         self,
@@ -162,7 +162,7 @@ class Scatter:
             wants_elements="elements" in parameters.show,
             ids=parameters.only_ids,
             boosts=boosts,
-            moment=state.moment,
+            timestamp=state.timestamp,
             min_score=min_score,
             factors=factors,
             pins=parameters.pins,
@@ -179,12 +179,14 @@ class Scatter:
         if scored.assumption is not None:
             counted = [one.statistics for _, one in answers if one.statistics is not None]
             statistics = self._memories.statistics(memory, parameters.key_filter)
-            scored = await score_again(index, parameters, statistics, scored, counted, self._turns)
+            scored = await score_again(
+                index, parameters, statistics, scored, counted, self._scheduler
+            )
             request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
             if any(part.has_any for part in counted):
                 answers = answered(await self.send(request, parameters, deadline))
         if plan.requests:
-            await memory.facets.learn(index, answers, deadline, self._turns)
+            await memory.facets.learn(index, answers, deadline, self._scheduler)
         if parameters.distinct is None:
             total = sum([answer.total for _, answer in answers])
         else:
@@ -233,7 +235,7 @@ class Scatter:
             statistics,
             state.horizon,
             state.deadline,
-            self._turns,
+            self._scheduler,
         )
 
 

@@ -32,7 +32,7 @@ from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import InvalidRequest
 from common.limits import Limits
-from common.process.turns import Turns
+from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import TermsRequest, TermsResponse
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
@@ -75,7 +75,7 @@ class Search:
         cluster: the shards.
         catalog: of the indexes.
         limits: in force.
-        turns: of the event loop; long steps take theirs.
+        scheduler: lets long steps yield the event loop.
         leases: of cursors; None: of this coordinator's own.
     """
 
@@ -84,18 +84,18 @@ class Search:
         cluster: Cluster,
         catalog: Catalog,
         limits: Limits,
-        turns: Turns,
+        scheduler: LoopScheduler,
         leases: Leases | None = None,
     ) -> None:
         self._cluster = cluster
-        self._turns = turns
+        self._scheduler = scheduler
         self._limits = limits
         self._analyzer = analyzer = Analyzer()
         self._leases = Leases(cluster, limits) if leases is None else leases
         self._memories = IndexMemories(cluster, catalog, analyzer)
-        self._scatter = Scatter(cluster, self._memories, analyzer, limits, turns)
+        self._scatter = Scatter(cluster, self._memories, analyzer, limits, scheduler)
         self._paging = Paging(cluster, self._scatter)
-        self._facet_listing = FacetListing(cluster, analyzer, turns)
+        self._facet_listing = FacetListing(cluster, analyzer, scheduler)
         near = NearTerms(cluster)
         self._share = FairShare()
         self._similar = SimilarItems(near, self._search_in_turns, analyzer, limits)
@@ -115,7 +115,7 @@ class Search:
             InvalidRequest: a filter or sort field has no scalar value anywhere, or the cursor has
                 expired.
             Unavailable: a shard is down or late (unless partial results are allowed).
-            Switched: the index has changed configuration, or is about to.
+            ConfigurationSwitched: the index has changed configuration, or is about to.
         """
         deadline = Deadline.after_ms(parameters.timeout_ms)
         search = partial(self._search_in_turns, index, parameters, horizon, deadline)
@@ -128,20 +128,20 @@ class Search:
         horizon: int | None = None,
         deadline: Deadline | None = None,
     ) -> Awaitable[SearchResult]:
-        """Run one search, or one on behalf of another; long ones in turns of the event loop."""
+        """Run one search, or one on behalf of another; long ones yield the event loop."""
         deadline = deadline or Deadline.after_ms(parameters.timeout_ms)
         search = self._search(index, parameters, horizon, deadline)
         if is_long_text(parameters.query) or parameters.num_buckets_max > BUCKETS_FAST_MAX:
-            return self._turns.paced(index.number, search)
+            return self._scheduler.run_coroutine(index.number, search)
         return search
 
     async def _search(
         self, index: Index, asked: SearchParameters, horizon: int | None, deadline: Deadline
     ) -> SearchResult:
-        """Run one search; every step of it is short, or cut by `turns`."""
+        """Run one search; every step is short, or cut by the scheduler."""
         started = time.perf_counter()
         cursor = None if asked.cursor is None else self._cursor(index, asked, asked.cursor)
-        moment = now() if cursor is None else cursor.moment
+        timestamp = now() if cursor is None else cursor.timestamp
         parameters = asked
         if asked.similar_to is not None:
             with self._cluster.reading(index.number) as newest:
@@ -150,13 +150,13 @@ class Search:
                 parameters = await self._similar.query_for(
                     index, asked, horizon, deadline, self.stop_words(index)
                 )
-        parameters, rules = self._curated(index, parameters, moment)
+        parameters, rules = self._curated(index, parameters, timestamp)
         with self._cluster.reading(index.number) as newest:
             if cursor is not None:
                 horizon = cursor.horizon
             elif horizon is None:
                 horizon = newest
-            state = SearchedState(index, horizon, moment, deadline)
+            state = SearchedState(index, horizon, timestamp, deadline)
             if cursor is not None:
                 cursor = await self._paging.continued(parameters, state, cursor)
             matches = self._matches(parameters)
@@ -176,7 +176,7 @@ class Search:
                 facets = await self._facet_listing.listed(parameters, outcome)
                 if parameters.sums_up_fields:
                     facets = await with_value_statistics(
-                        self._scatter, self._turns, parameters, outcome, facets
+                        self._scatter, self._scheduler, parameters, outcome, facets
                     )
             cube = None
             if parameters.cube is not None:
@@ -234,7 +234,7 @@ class Search:
         cursor = Cursor.decode(parameters.cursor, index.revision, len(parameters.sort))
         cursor = replace(cursor, horizon=horizon)
         deadline = Deadline.after_ms(parameters.timeout_ms)
-        state = SearchedState(index, horizon, cursor.moment, deadline)
+        state = SearchedState(index, horizon, cursor.timestamp, deadline)
         cursor = await self._paging.continued(parameters, state, cursor)
         outcome, hits = await self._paging.find(parameters, state, cursor, may_be_inline=False)
         if outcome.scored.num_words_cut:
@@ -310,10 +310,10 @@ class Search:
         self, index: Index, parameters: FacetParameters, deadline: Deadline
     ) -> FacetPage:
         started = time.perf_counter()
-        facet, moment = parameters.facet, now()
-        search, _ = self._curated(index, parameters.search, moment)
+        facet, timestamp = parameters.facet, now()
+        search, _ = self._curated(index, parameters.search, timestamp)
         with self._cluster.reading(index.number) as horizon:
-            state = SearchedState(index, horizon, moment, deadline)
+            state = SearchedState(index, horizon, timestamp, deadline)
             for match in self._matches(search):
                 search = msgspec.structs.replace(search, match=match)
                 outcome = await self._scatter.search(search, state, wants_all_buckets=True)
@@ -372,21 +372,21 @@ class Search:
         return ("all", "last", "any") if has_several else ("all",)
 
     def _curated(
-        self, index: Index, parameters: SearchParameters, moment: int
+        self, index: Index, parameters: SearchParameters, timestamp: int
     ) -> tuple[SearchParameters, list[str]]:
         """Apply the curation rules that match a search; return the new search and their names."""
         if parameters.rules is None:
             rules: Sequence[CompiledRule] = self._memories.of(index).rules
         else:
             rules = compile_rules(parameters.rules, self._analyzer, self._limits)
-        return curated(parameters, rules, self._analyzer, moment)
+        return curated(parameters, rules, self._analyzer, timestamp)
 
     def _cursor(self, index: Index, parameters: SearchParameters, text: str) -> Cursor:
         """Decode a request's cursor, and lease or renew the state it reads."""
         self._leases.check_ours()
         cursor = Cursor.decode(text, index.revision, len(parameters.sort))
         if cursor.is_start:
-            return replace(cursor, horizon=self._leases.begin(index.number), moment=now())
+            return replace(cursor, horizon=self._leases.begin(index.number), timestamp=now())
         cursor.check(search_hash(index.number, parameters))
         self._leases.go_on(index.number, cursor.horizon)
         return cursor

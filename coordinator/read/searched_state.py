@@ -16,7 +16,7 @@ class SearchedState(Struct, frozen=True):
     index: Index
     horizon: int
     """The state: every group up to this seq."""
-    moment: int
+    timestamp: int
     """When the search started (`now`); that of its first page, if it continues one."""
     deadline: Deadline
 

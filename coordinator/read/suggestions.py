@@ -128,7 +128,7 @@ class Suggestions:
         Raises:
             InvalidRequest: a filter names a field without values.
             Unavailable: a shard is down or late.
-            Switched: the index has changed configuration, or is about to.
+            ConfigurationSwitched: the index has changed configuration, or is about to.
         """
         search, size = parameters.search, parameters.size
         deadline = Deadline.after_ms(search.timeout_ms)

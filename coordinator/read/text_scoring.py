@@ -21,7 +21,7 @@ import msgspec
 
 from common.deadline import Deadline
 from common.option_forms import PrefixMode, SearchableField, TypoMode
-from common.process.turns import Turns, completed
+from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.protocol.messages import (
     FieldWeight,
     ScoredClause,
@@ -374,11 +374,11 @@ async def score_query(
     memory: StatisticsMemory,
     horizon: int,
     deadline: Deadline,
-    turns: Turns,
+    scheduler: LoopScheduler,
 ) -> ScoredQuery:
     """Parse a query and compute the weights of its clauses; results are cached per horizon.
 
-    Blank text and bare punctuation restrict nothing. A long text takes its turns of the event loop;
+    Blank text and bare punctuation restrict nothing. A long text yields the event loop;
     `parse` begins to parse it (`parse_query`).
     """
     key = query_key(parameters)
@@ -386,7 +386,7 @@ async def score_query(
     if scored is not None:
         return scored
     is_long = is_long_text(parameters.query)
-    parsed = await turns.run(index.number, parse()) if is_long else completed(parse())
+    parsed = await scheduler.run(index.number, parse()) if is_long else run_to_completion(parse())
     if parsed.is_blank:
         return UNRESTRICTED
     statistics = memory.at(horizon)
@@ -397,7 +397,7 @@ async def score_query(
             index, parsed, statistics, missing, deadline, is_partial=parameters.allows_partial
         )
     weighing = _weigh(index, parsed, parameters, statistics)
-    scored = await turns.run(index.number, weighing) if is_long else completed(weighing)
+    scored = await scheduler.run(index.number, weighing) if is_long else run_to_completion(weighing)
     if missing is not None and is_guess:
         scored.assumption = Assumption(
             parsed, statistics, missing, memory.request(index, missing, statistics)
@@ -413,7 +413,7 @@ async def score_again(
     memory: StatisticsMemory,
     scored: ScoredQuery,
     parts: Sequence[StatisticsResponse],
-    turns: Turns,
+    scheduler: LoopScheduler,
 ) -> ScoredQuery:
     """Recompute weights that rested on an assumption, now that the shards have counted.
 
@@ -425,7 +425,7 @@ async def score_again(
         memory: of the index.
         scored: the query on its assumption.
         parts: the shards' counts.
-        turns: of the event loop.
+        scheduler: lets long texts yield the event loop.
     """
     assumption = scored.assumption
     assert assumption is not None, "only a guess is weighed again"
@@ -437,7 +437,7 @@ async def score_again(
         return scored
     weighing = _weigh(index, assumption.parsed, parameters, statistics)
     is_long = is_long_text(parameters.query)
-    scored = await turns.run(index.number, weighing) if is_long else completed(weighing)
+    scored = await scheduler.run(index.number, weighing) if is_long else run_to_completion(weighing)
     memory.remember_query(query_key(parameters), statistics, scored)
     return scored
 

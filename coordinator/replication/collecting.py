@@ -30,7 +30,7 @@ from coordinator.replication.other_host import OtherHost
 from coordinator.replication.position import new_host
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import PREFIX, CopyRequest, MakeSnapshot, take_snapshot
-from coordinator.write.lasting_tasks import LastingTasks
+from coordinator.write.detached_tasks import DetachedTasks
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
@@ -58,7 +58,7 @@ class Collector:
         self._log = log
         self._make = make
         self._making = asyncio.Lock()
-        self._tasks = LastingTasks()
+        self._tasks = DetachedTasks()
 
     async def make_snapshot(self, name: str, deadline: Deadline) -> ServiceSnapshot:
         """Make a snapshot; see `snapshots.make_snapshot`.

@@ -16,7 +16,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import CALL_DEADLINE, NEVER, Deadline
-from common.errors import Switched, Unavailable
+from common.errors import ConfigurationSwitched, Unavailable
 from common.protocol.client import DEFAULT_TIMEOUT_MS
 from common.protocol.handshake import Authenticator
 from common.protocol.messages import (
@@ -152,7 +152,9 @@ class Gateway:
             raise Unavailable("the host that holds a shard has stopped: its data differ")
         index = getattr(params, "index", None)
         if index is not None and index not in self._numbers:
-            raise Switched("the host that holds a shard has no such index yet, or any more")
+            raise ConfigurationSwitched(
+                "the host that holds a shard has no such index yet, or any more"
+            )
         horizon = getattr(params, "horizon", None)
         if horizon is not None:
             kept_from = self._cluster.own_host.readable_from(shard)

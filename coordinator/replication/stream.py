@@ -153,10 +153,10 @@ class LogStream(LogConnection):
             raise LogBroken(f"the log no longer has entry {seq}")
         return found.content
 
-    async def first_seq_since(self, moment: float) -> int:
+    async def first_seq_since(self, timestamp: float) -> int:
         """Return the number of the first entry stored at a time (Unix, seconds) or later."""
-        name = f"since-{int(moment)}"
-        start = datetime.fromtimestamp(moment, UTC).isoformat()
+        name = f"since-{int(timestamp)}"
+        start = datetime.fromtimestamp(timestamp, UTC).isoformat()
         made = await self.api(
             f"CONSUMER.CREATE.{self.name}.{name}",
             {
@@ -212,8 +212,8 @@ class LogStream(LogConnection):
         return RaftGroup(info.group, self._account, info.traffic)
 
 
-def _nanoseconds_of(moment: str) -> int:
+def _nanoseconds_of(timestamp: str) -> int:
     """Return nanoseconds since 1970 of a moment as NATS writes it (RFC 3339, UTC)."""
-    whole, _, fraction = moment.removesuffix("Z").partition(".")
+    whole, _, fraction = timestamp.removesuffix("Z").partition(".")
     seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
     return seconds * 10**9 + int(fraction.ljust(9, "0"))

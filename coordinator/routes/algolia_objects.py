@@ -13,7 +13,7 @@ from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
 from common.protocol.operations import Outcome
 from coordinator.algolia.filters import expression_of
-from coordinator.algolia.folding import Asked
+from coordinator.algolia.folding import RequestedQuery
 from coordinator.algolia.objects import ObjectChange, read_change
 from coordinator.algolia.responses import object_of
 from coordinator.algolia.search import flattened, query_string_parameters
@@ -257,8 +257,8 @@ async def save_object(services: Services, request: Request) -> Response:
     object_id = request.arguments[1] if len(request.arguments) > 1 else None
     change = _single(services, request, index, "addObject", object_id)
     seq = await _write(services, index, [change])
-    moment = {"updatedAt": now()} if object_id is not None else {"createdAt": now()}
-    return json_response({"taskID": seq, "objectID": change.object_id, **moment})
+    timestamp = {"updatedAt": now()} if object_id is not None else {"createdAt": now()}
+    return json_response({"taskID": seq, "objectID": change.object_id, **timestamp})
 
 
 @ROUTES.add(
@@ -334,7 +334,7 @@ async def delete_by(services: Services, request: Request) -> Response:
             code="unsupported_parameter",
             param=wrong,
         )
-    _, read = parse_query(services, request, Asked(index.name, params))
+    _, read = parse_query(services, request, RequestedQuery(index.name, params))
     if not read.search.filters:
         raise InvalidRequest(
             f"{', '.join(params)} select nothing; to remove all objects use clear",

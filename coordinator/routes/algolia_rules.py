@@ -72,8 +72,8 @@ async def _delete_one(kind: ObjectKind, services: Services, request: Request) ->
         return {id_: entry for id_, entry in found.items() if id_ != object_id}
 
     answer = await _change(services, request, name, kind, without)
-    moment = now()  # clients read that of rules under one name, that of synonyms under the other
-    return json_response({**answer, "deletedAt": moment, "updatedAt": moment})
+    timestamp = now()  # clients read that of rules under one name, that of synonyms under the other
+    return json_response({**answer, "deletedAt": timestamp, "updatedAt": timestamp})
 
 
 # --- many

@@ -11,7 +11,7 @@ import msgspec
 from common.deadline import Deadline
 from common.errors import InvalidRequest, ServiceError
 from coordinator.algolia import settings as index_settings
-from coordinator.algolia.folding import Asked, fold
+from coordinator.algolia.folding import RequestedQuery, fold
 from coordinator.algolia.responses import facet_response, folded_response, search_answer
 from coordinator.algolia.search import (
     AlgoliaSearch,
@@ -64,7 +64,7 @@ def _search_body(services: Services, request: Request) -> dict[str, Any]:
 def _read(
     services: Services,
     request: Request,
-    asked: Asked,
+    asked: RequestedQuery,
     choices: frozenset[str] = frozenset(),
     *,
     is_browsing: bool = False,
@@ -77,7 +77,7 @@ def _read(
 def parse_query(
     services: Services,
     request: Request,
-    asked: Asked,
+    asked: RequestedQuery,
     choices: frozenset[str] = frozenset(),
     *,
     is_browsing: bool = False,
@@ -129,7 +129,7 @@ async def _answer(
 async def query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/query`, and `GET /1/indexes/{index}`."""
     params = _asked_parameters(services, request)
-    index, asked = _read(services, request, Asked(request.arguments[0], params))
+    index, asked = _read(services, request, RequestedQuery(request.arguments[0], params))
     answer, _ = await _answer(services, request, index, asked)
     return json_response(answer)
 
@@ -151,7 +151,7 @@ async def browse(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/browse`: all hits, page by page, on one state of the index."""
     params = _asked_parameters(services, request)
     page = {"cursor": START, "hitsPerPage": BROWSED, **params}
-    asked_for = Asked(request.arguments[0], page)
+    asked_for = RequestedQuery(request.arguments[0], page)
     index, asked = _read(services, request, asked_for, is_browsing=True)
     answer, _ = await _answer(services, request, index, asked)
     return json_response(answer)
@@ -228,7 +228,7 @@ async def queries(services: Services, request: Request) -> Response:
             param="strategy",
         )
     results: list[Any] = [None] * len(listed)
-    searches: list[tuple[int, Asked]] = []
+    searches: list[tuple[int, RequestedQuery]] = []
     facet_searches: list[tuple[int, Any, Any, dict[str, Any]]] = []
     running: list[Callable[[], Awaitable[None]]] = []
     costs = CostSum(limits)
@@ -245,7 +245,7 @@ async def queries(services: Services, request: Request) -> Response:
         if kind == "facet":
             facet_searches.append((i, name, facet, params))
         elif kind == "default":
-            searches.append((i, Asked(name, params)))
+            searches.append((i, RequestedQuery(name, params)))
         else:
             raise InvalidRequest(
                 f"requests[{i}].type must be default or facet",

@@ -10,7 +10,7 @@ import xxhash
 from aiohttp import hdrs
 
 from common.deadline import Deadline
-from common.errors import InvalidRequest, NotFound, Switched, Unavailable
+from common.errors import ConfigurationSwitched, InvalidRequest, NotFound, Unavailable
 from common.placement import canonical_id, shard_of_id, shown_id
 from common.process.logs import Log
 from common.protocol.messages import GetRequest
@@ -490,7 +490,7 @@ async def matching_hits(
         None marks a damaged item.
 
     Raises:
-        Switched: the configuration changed before the first page, and `is_first`.
+        ConfigurationSwitched: the configuration changed before the first page, and `is_first`.
         Unavailable: it changed between pages ordered by score, which may have changed with it.
     """
     search = _whole_search(services, request, raw, START, only_ids)
@@ -498,7 +498,7 @@ async def matching_hits(
         while True:
             try:
                 hits, cursor = await services.search.select(request.index, search, horizon)
-            except Switched:
+            except ConfigurationSwitched:
                 if search.cursor == START and is_first:
                     raise
                 search = await _go_on_switched(services, request, raw, search)

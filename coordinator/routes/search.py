@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import hdrs
 
 from common.deadline import Deadline
-from common.errors import DeadlineExceeded, ServiceError, Switched
+from common.errors import ConfigurationSwitched, DeadlineExceeded, ServiceError
 from common.protocol.messages import FilterClause
 from coordinator.http.responses import (
     BUCKETS_FAST_MAX,
@@ -191,10 +191,10 @@ async def _remembered(
 ) -> SearchResult:
     """Return the result of a search through the cache."""
     index = request.index
-    moment = 0
+    timestamp = 0
     if parameters.depends_on_time or index.configuration.rules:
-        moment = now()
-    asked = (request.query_string, request.body, request.caller.filter, moment)
+        timestamp = now()
+    asked = (request.query_string, request.body, request.caller.filter, timestamp)
     with services.cluster.reading(index.number) as horizon:
         key = ResultKey(index.number, index.revision, horizon, asked)
         known = services.results.get(key) if parameters.cursor is None else None
@@ -256,7 +256,7 @@ async def searches(services: Services, request: Request) -> Response:
     prepared: list[tuple[Index, SearchParameters] | ServiceError] = []
     for i, one in enumerate(named):
         if is_long:
-            await services.turns.take(COMMON_LANE)
+            await services.scheduler.wait_turn(COMMON_LANE)
         try:
             index = services.guard.index(request.caller, one.index)
             parameters = parse_search(one.raw, index.configuration, limits)
@@ -344,11 +344,11 @@ async def _result_or_error(
     """Return a search's result, or its own error.
 
     Raises:
-        Switched: all searches have to run again.
+        ConfigurationSwitched: all searches have to run again.
     """
     try:
         return await services.search.search(index, parameters)
-    except Switched:
+    except ConfigurationSwitched:
         raise
     except ServiceError as error:
         return error
@@ -360,7 +360,7 @@ async def _one_of_several(
     """Return the JSON of one search's result, or its own error.
 
     Raises:
-        Switched: all searches have to run again.
+        ConfigurationSwitched: all searches have to run again.
     """
     if isinstance(prepared, ServiceError):
         return prepared
@@ -395,11 +395,11 @@ async def _search_body(
     total_us: int,
     parameters: SearchParameters,
 ) -> bytes:
-    """Return the JSON of a search; long facets take turns with other requests."""
+    """Return the JSON of a search; long facets yield the event loop."""
     facets = None
     if result.facets and sum([len(one.buckets) for one in result.facets]) > BUCKETS_FAST_MAX:
-        facets = await services.turns.run(lane, facet_members(result.facets))
-        await services.turns.take(lane)
+        facets = await services.scheduler.run(lane, facet_members(result.facets))
+        await services.scheduler.wait_turn(lane)
     return search_body(result, request_id, total_us, "timings" in parameters.show, facets)
 
 

@@ -25,9 +25,9 @@ from common.limits import Limits
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
+from coordinator.write.detached_tasks import DetachedTasks
 from coordinator.write.field_names import FieldNames
 from coordinator.write.known_fields import KnownFields
-from coordinator.write.lasting_tasks import LastingTasks
 from coordinator.write.load_progress import LoadProgress
 from coordinator.write.log import WriteLog, present_queue
 from coordinator.write.spool import Spool
@@ -81,7 +81,7 @@ class BulkLoads:
         self._fields = fields
         self._spool_folder: Path = data_directory.spool_folder(settings.data_dir)
         self._ending = asyncio.Event()
-        self._tasks = LastingTasks()
+        self._tasks = DetachedTasks()
         self.running: list[LoadProgress] = []
 
     async def load(

@@ -26,7 +26,7 @@ from coordinator.cluster.catalog_state import CatalogState, Restored, StoredInde
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.curation import compile_rules
 from coordinator.write.configuration_change import changes, merged, removals
-from coordinator.write.lasting_tasks import LastingTasks
+from coordinator.write.detached_tasks import DetachedTasks
 from coordinator.write.log import DocumentOf, WriteLog, no_index
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class IndexAdministration:
         self._limits = limits
         self._log = log
         self._configuring = asyncio.Lock()
-        self._tasks = LastingTasks()
+        self._tasks = DetachedTasks()
         cluster.on_state(lambda shard: self._look_for_sources())
 
     async def configure(

@@ -566,7 +566,7 @@ class WriteQueue(BatchQueue):
         self._schedule_pump()
 
     async def _find_out(
-        self, batch: WriteBatch, seq: int, doubtful: Mapping[int, _Doubtful], error: ServiceError
+        self, batch: WriteBatch, seq: int, doubtful: Mapping[int, _Unconfirmed], error: ServiceError
     ) -> None:
         """Resolve a failed batch of items without ids: find out which part was stored.
 
@@ -611,7 +611,7 @@ class WriteQueue(BatchQueue):
         return None
 
 
-class _Doubtful(NamedTuple):
+class _Unconfirmed(NamedTuple):
     """A part of a batch that its shard did not confirm."""
 
     positions: NDArray[np.int64]
@@ -620,14 +620,14 @@ class _Doubtful(NamedTuple):
     """Ordinal of its first operation among those of the group on that shard."""
 
 
-def _doubtful_parts(group: _WriteGroup, batch: WriteBatch) -> dict[int, _Doubtful]:
+def _doubtful_parts(group: _WriteGroup, batch: WriteBatch) -> dict[int, _Unconfirmed]:
     """Return the parts of a batch on the shards that failed."""
     found = {}
     for shard, part in batch.parts.items():
         if shard in group.errors:
             before = itertools.takewhile(lambda other: other is not batch, group.batches)
             first = sum(len(one.parts[shard].lengths) for one in before if shard in one.parts)
-            found[shard] = _Doubtful(part.positions, first)
+            found[shard] = _Unconfirmed(part.positions, first)
     return found
 
 

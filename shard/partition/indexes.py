@@ -14,7 +14,7 @@ A tenant a small index makes thousands of them, of which few are in use at a tim
 an LMDB environment, mappings, descriptors and some hundred kilobytes. So an index is
 
     unmade    nothing of it is on disk, only in the catalog
-    resting   its manifest has been read and the length of data.mdb checked: 0.04 ms, 300 bytes
+    closed   its manifest has been read and the length of data.mdb checked: 0.04 ms, 300 bytes
     open      it serves: 3 to 10 ms for a small one
 
 A start opens the large indexes, which take long to open, and all if they are few. The others rest
@@ -57,13 +57,13 @@ from common.protocol.messages import (
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.backup import copy_file, copy_truth, put_back
+from shard.partition.closed_index import ClosedIndex, digest_of
 from shard.partition.configuring import Configurer
-from shard.partition.made_indexes import MadeIndexes
+from shard.partition.created_indexes import CreatedIndexes
 from shard.partition.merger import Job, Merger
 from shard.partition.open_index import OpenIndex
 from shard.partition.opening import Opening
 from shard.partition.partition import Partition
-from shard.partition.resting import Resting, digest_of
 from shard.partition.writer import Writer
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import (
@@ -126,7 +126,7 @@ class Indexes:
         self._on_failure = on_failure
         self._open: dict[int, OpenIndex] = {}
         self._opening: dict[int, asyncio.Task[None]] = {}
-        self._resting: dict[int, Resting] = {}
+        self._closed: dict[int, ClosedIndex] = {}
         self._closing: dict[int, asyncio.Task[None]] = {}
         self._released: dict[int, threading.Event] = {}
         self._uses = itertools.count(1)
@@ -137,7 +137,7 @@ class Indexes:
         self._has_catalog = False
         self._settling: asyncio.Future[None] | None = None
         self._seq_on_disk = 0
-        self._made = MadeIndexes(folder, shard, num_shards, lambda: self.seq_max)
+        self._created = CreatedIndexes(folder, shard, num_shards, lambda: self.seq_max)
         self._opener = ThreadPoolExecutor(2, "opener")
         self._closer = ThreadPoolExecutor(1, "closer", run_after_searches)
         self.opening = Opening()
@@ -161,17 +161,17 @@ class Indexes:
                 is missing.
             DamagedEnvironment: a data.mdb is damaged.
         """
-        self._seq_on_disk = self._made.read()
-        known = self._made.numbers
+        self._seq_on_disk = self._created.read()
+        known = self._created.numbers
         for name in os.listdir(self._folder):
             if name.startswith("index-") and int(name.removeprefix("index-")) not in known:
                 _log.warning("leftover of an unfinished change removed", folder=name)
                 shutil.rmtree(self._folder / name)
         for number in sorted(known):
             # (Of thousands, joining paths as such would take a quarter of the time.)
-            resting = Resting.of(f"{self._folder}/index-{number}", self._settings.map_bytes_max)
-            self._resting[number] = resting
-            self._seq_on_disk = max(self._seq_on_disk, resting.seq_max)
+            closed = ClosedIndex.of(f"{self._folder}/index-{number}", self._settings.map_bytes_max)
+            self._closed[number] = closed
+            self._seq_on_disk = max(self._seq_on_disk, closed.seq_max)
         self.merger.start()
         begun = self._worth_opening()
         self.opening.num_indexes = len(begun)
@@ -179,36 +179,36 @@ class Indexes:
             self._begin_opening(number, self.opening)
 
     def _worth_opening(self) -> list[int]:
-        """Return the resting indexes that a start opens: large ones, or all if they are few.
+        """Return the closed indexes that a start opens: large ones, or all if they are few.
 
         Those that have something to build come first.
         """
         if self._are_few:
-            return list(self._resting)
-        large = [number for number, resting in self._resting.items() if resting.is_large]
-        large.sort(key=lambda number: self._resting[number].is_settled)
+            return list(self._closed)
+        large = [number for number, closed in self._closed.items() if closed.is_large]
+        large.sort(key=lambda number: self._closed[number].is_settled)
         return large[: self._settings.open_indexes_max]
 
     @property
     def _are_few(self) -> bool:
-        return len(self._made.numbers) <= FEW_INDEXES
+        return len(self._created.numbers) <= FEW_INDEXES
 
     async def _settle(self, numbers: Iterable[int]) -> None:
         """Open the indexes that something was written to since their last manifest."""
         for number in numbers:
-            if number in self._resting:
+            if number in self._closed:
                 with contextlib.suppress(ServiceError, StorageFailure):  # it was logged
                     await self._serving(number)
 
     def write_manifest(self, folder: Path) -> None:
         """Write to a folder which indexes this shard has."""
-        self._made.write(folder)
+        self._created.write(folder)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"index-{number}"
 
     def _has(self, number: int) -> bool:
-        return number in self._made.numbers or number in self._unmade
+        return number in self._created.numbers or number in self._unmade
 
     def _begin_opening(self, number: int, opening: Opening) -> asyncio.Task[None]:
         entry = self._unmade.get(number)
@@ -236,7 +236,7 @@ class Indexes:
         finally:
             self._opening.pop(number, None)
         del self._unmade[number]
-        del self._resting[number]
+        del self._closed[number]
         self._take_up(partition)
 
     async def _open_one(self, number: int, opening: Opening) -> None:
@@ -261,7 +261,7 @@ class Indexes:
             # (Where there is no room, a later start may find some.)
             self._on_failure(error)
             raise
-        self._resting.pop(number, None)
+        self._closed.pop(number, None)
         self._take_up(partition)
         for view in partition.newest.views:
             if not view.segment.is_verified:
@@ -323,8 +323,8 @@ class Indexes:
                 index = self._open.pop(number)
                 self._seq_on_disk = max(self._seq_on_disk, index.partition.state.seq_max)
                 self._released[number] = index.partition.environment.closed
-                # No call uses it any more, so this is its resting state: lists show it meanwhile.
-                self._resting[number] = Resting.after(index.partition)
+                # No call uses it any more, so this is its closed state: lists show it meanwhile.
+                self._closed[number] = ClosedIndex.after(index.partition)
                 self._closing[number] = asyncio.ensure_future(self._rest(number, index))
                 del index
 
@@ -334,16 +334,16 @@ class Indexes:
         closing = loop.run_in_executor(self._closer, partial(self._put_away, number, index))
         del index  # or its environment would not close
         try:
-            self._resting[number] = await closing
+            self._closed[number] = await closing
         except Exception as error:  # the next open finds what is on disk
             _log.error("closing failed", index=number, cause=error)
         finally:
             del self._closing[number]
 
-    def _put_away(self, number: int, index: OpenIndex) -> Resting:
+    def _put_away(self, number: int, index: OpenIndex) -> ClosedIndex:
         self.merger.remove(number)
         index.close()
-        return Resting.after(index.partition)
+        return ClosedIndex.after(index.partition)
 
     @contextmanager
     def using(self, index: OpenIndex) -> Iterator[OpenIndex]:
@@ -391,8 +391,8 @@ class Indexes:
         """
         while number in self._closing:
             await asyncio.wait([self._closing[number]])
-        resting = None if number in self._unmade else self._resting.get(number)
-        if resting is None or (horizon is not None and resting.seq_max > horizon):
+        closed = None if number in self._unmade else self._closed.get(number)
+        if closed is None or (horizon is not None and closed.seq_max > horizon):
             with self.using(await self._serving(number)) as index:
                 await asyncio.to_thread(copy_truth, index.partition, target, horizon)
             return
@@ -463,7 +463,7 @@ class Indexes:
             wanted = {entry.number: entry for entry in catalog.indexes}
             former = set() if catalog.base is None else self._named - {*catalog.gone}
             self._named = former | wanted.keys()
-            for number in (self._made.numbers | self._unmade.keys()) - self._named:
+            for number in (self._created.numbers | self._unmade.keys()) - self._named:
                 try:
                     await self._drop(number)
                 except OSError as error:  # no request can name it; the next catalog retries
@@ -482,13 +482,13 @@ class Indexes:
             self._catalog_revision = catalog.revision
             if not self._has_catalog:
                 self._has_catalog = True
-                unsettled = [n for n, resting in self._resting.items() if not resting.is_settled]
+                unsettled = [n for n, closed in self._closed.items() if not closed.is_settled]
                 self._settling = asyncio.ensure_future(self._settle(unsettled))
 
     def _is_configured(self, entry: IndexEntry) -> bool:
         """Whether an index that rests has a configuration, as far as that is known."""
-        resting = self._resting.get(entry.number)
-        return resting is not None and resting.digest == digest_of(entry)
+        closed = self._closed.get(entry.number)
+        return closed is not None and closed.digest == digest_of(entry)
 
     async def _create(self, entry: IndexEntry) -> None:
         """Note an index that is made when it is used; make it if it comes from a snapshot.
@@ -498,7 +498,7 @@ class Indexes:
                 left of it.
         """
         if entry.source is None:
-            self._resting[entry.number] = Resting.unmade(entry)
+            self._closed[entry.number] = ClosedIndex.unmade(entry)
             self._unmade[entry.number] = entry
             return
         with explaining_refusal("to make the index"):
@@ -514,11 +514,11 @@ class Indexes:
             else:
                 self._seq_on_disk = max(self._seq_on_disk, entry.source.seq)
                 partition = put_back(path, entry, self._shard, self._settings)
-            self._made.enter(entry.number)
+            self._created.enter(entry.number)
         except BaseException:
             if partition is not None:
                 partition.close()
-            if not self._made.may_name(entry.number):
+            if not self._created.may_name(entry.number):
                 shutil.rmtree(path, ignore_errors=True)
             raise
         return partition
@@ -527,7 +527,7 @@ class Indexes:
         """Remove what a failed making has left."""
         path = self._path(number)
         if path.exists():
-            self._made.strike_if_named(number)
+            self._created.strike_if_named(number)
             shutil.rmtree(path)
 
     async def _drop(self, number: int) -> None:
@@ -535,13 +535,13 @@ class Indexes:
             if number in tasks:
                 await asyncio.gather(tasks[number], return_exceptions=True)
         if self._unmade.pop(number, None) is not None:
-            del self._resting[number]
+            del self._closed[number]
             await self._in_thread(lambda: self._clear(number))
             return
         self._seq_on_disk = self.seq_max
-        await self._in_thread(lambda: self._made.strike(number))
+        await self._in_thread(lambda: self._created.strike(number))
         index = self._open.pop(number, None)
-        self._resting.pop(number, None)
+        self._closed.pop(number, None)
         self._released.pop(number, None)
         await self._in_thread(lambda: self._remove(number, index))
 
@@ -623,13 +623,13 @@ class Indexes:
         """Return all indexes that are open."""
         return list(self._open.values())
 
-    def all_resting(self) -> list[tuple[int, Resting]]:
+    def all_closed(self) -> list[tuple[int, ClosedIndex]]:
         """Return all indexes that are not open, by number."""
-        return list(self._resting.items())
+        return list(self._closed.items())
 
     def all_numbers(self) -> list[int]:
         """Return the numbers of all indexes."""
-        return sorted(self._made.numbers | self._unmade.keys())
+        return sorted(self._created.numbers | self._unmade.keys())
 
     def _resident_bytes_max(self) -> int:
         sizes = [index.partition.file_bytes for index in self.all_open()]

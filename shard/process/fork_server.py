@@ -9,8 +9,8 @@ while all processors are busy. And imported modules and tables are shared: they 
 however many shards there are.
 
 A fork is safe here because this process has one thread, no event loop and no LMDB environment: it
-only waits. Shards are its children, so its death signals them (`common.process.lifeline`), and the
-supervisor's death signals it.
+only waits. Shards are its children, so its death signals them (`common.process.parent_death`), and
+the supervisor's death signals it.
 
 Each shard writes its own arguments over ours, so that `ps` tells them apart.
 """
@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from common.process.lifeline import ask_for_parent_death_signal
+from common.process.parent_death import ask_for_parent_death_signal
 from common.process.python import python_command
 
 MESSAGE_BYTES_MAX = 16 * 1024

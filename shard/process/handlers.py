@@ -5,10 +5,10 @@ where it arrives, on the event loop: a hand-over to a thread would cost more tha
 that are known to take longer (`search_cost.is_slow` and its siblings: many words, many bytes to
 highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`), and so do
 all reads of an index that keeps the loop busy while others are read (`loop_share.py`). Where many
-reads arrive together, indexes take turns on the event loop too (`common/process/turns.py`). A
-low-priority thread runs the tasks that searches have scheduled
-(`shard/caches/background_tasks.py`). Calls that wait for the disk (writes, configuration, backup)
-are coroutines.
+reads arrive together, indexes take scheduler on the event loop too
+(`common/process/loop_scheduler.py`). A low-priority thread runs the tasks that searches have
+scheduled (`shard/caches/background_tasks.py`). Calls that wait for the disk (writes, configuration,
+backup) are coroutines.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from common.deadline import check_call
-from common.errors import Switched
+from common.errors import ConfigurationSwitched
 from common.process.faults import fault
+from common.process.loop_scheduler import LoopScheduler
 from common.process.memory import allocated, resident_bytes
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
-from common.process.turns import Turns
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
@@ -96,7 +96,7 @@ from shard.storage.environment import explaining_refusal
 from shard.storage.source_positions import read_positions
 
 
-class OfIndex(Protocol):
+class IndexRequest(Protocol):
     """A request that names an index."""
 
     @property
@@ -108,7 +108,7 @@ COPIES: Final = 4
 """Indexes copied at the same time: their syncs share commits of the file system's journal."""
 
 T = TypeVar("T")
-R = TypeVar("R", bound=OfIndex)
+R = TypeVar("R", bound=IndexRequest)
 
 
 class Handlers:
@@ -117,13 +117,15 @@ class Handlers:
     Args:
         indexes: of this shard.
         queue_length: returns how many calls are in progress.
-        turns: of the event loop.
+        scheduler: orders reads on the event loop.
     """
 
-    def __init__(self, indexes: Indexes, queue_length: Callable[[], int], turns: Turns) -> None:
+    def __init__(
+        self, indexes: Indexes, queue_length: Callable[[], int], scheduler: LoopScheduler
+    ) -> None:
         self._indexes = indexes
         self._queue_length = queue_length
-        self._turns = turns
+        self._scheduler = scheduler
         self._readers = Readers()
         self._share = LoopShare()
         self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
@@ -229,7 +231,7 @@ class Handlers:
         began = self._share.begin(index)
         if self._share.is_exceeded(index):
             return self._read_apart(index, read, began)
-        if not self._turns.has_time(index):
+        if not self._scheduler.has_time(index):
             return self._read_later(index, read)
         response = read()
         self._share.end(index, began)
@@ -253,7 +255,7 @@ class Handlers:
             self._run_background_tasks()
             return response
 
-        outcome = self._turns.later(index, read_if_wanted)
+        outcome = self._scheduler.run_later(index, read_if_wanted)
         self._indexes.keep_open_until(outcome, index)
         return outcome
 
@@ -292,11 +294,13 @@ class Handlers:
         """Return the state that a request names, as its configuration has it.
 
         Raises:
-            Switched: there is none.
+            ConfigurationSwitched: there is none.
         """
         snapshot = self._indexes.snapshot(request.index, request.horizon, request.revision)
         if snapshot.revision != request.revision:
-            raise Switched("the index is being switched to another configuration; try again")
+            raise ConfigurationSwitched(
+                "the index is being switched to another configuration; try again"
+            )
         return snapshot
 
     def get(self, request: GetRequest) -> GetResponse:
@@ -339,13 +343,13 @@ class Handlers:
         """Return the statistics of this process; opens no index."""
         merger = self._indexes.merger
         in_use = allocated()
-        resting = self._indexes.all_resting()
+        closed = self._indexes.all_closed()
         return ProcessStatistics(
             pid=os.getpid(),
             resident_bytes=resident_bytes(),
             queue_length=self._queue_length(),
             num_corrupt=sum(one.partition.documents.num_corrupt for one in self._indexes.all_open())
-            + sum(one.num_damaged for _, one in resting),
+            + sum(one.num_damaged for _, one in closed),
             is_ready=self._indexes.is_ready,
             indexes=(
                 *(
@@ -355,7 +359,7 @@ class Handlers:
                     )
                     for one in self._indexes.all_open()
                 ),
-                *((number, one.statistics()) for number, one in resting),
+                *((number, one.statistics()) for number, one in closed),
             ),
             cache_bytes={
                 "filters": FILTER_CACHE.size,

@@ -3,7 +3,7 @@
     lock folder → open indexes (in threads) → listen → write endpoint.json → serve
     SIGTERM → stop listening → finish calls → write what is in memory → status 0
 
-It ends at once when its parent does (`common.process.lifeline`): that loses nothing, since the
+It ends at once when its parent does (`common.process.parent_death`): that loses nothing, since the
 truth is in LMDB. It ends with status 70 when the disk refused a commit: only a new process may
 trust what it reads there. It ends with `EXIT_CANNOT_START` when it finds data that it must not
 serve.
@@ -23,10 +23,10 @@ import uvloop
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, Endpoint
-from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.logs import Log
+from common.process.loop_scheduler import LoopScheduler
 from common.process.memory import configure_allocator, keep_small
-from common.process.turns import Turns
+from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.protocol.handshake import Authenticator
 from common.protocol.messages import Welcome
 from common.protocol.server import RpcServer
@@ -132,8 +132,8 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
 
 
 def _make_server(identity: Identity, indexes: Indexes, slow_ms: int) -> RpcServer:
-    turns = Turns()
-    handlers = Handlers(indexes, lambda: server.num_in_flight, turns)
+    scheduler = LoopScheduler()
+    handlers = Handlers(indexes, lambda: server.num_in_flight, scheduler)
     server = RpcServer(
         handlers.table(),
         Authenticator(
@@ -143,7 +143,7 @@ def _make_server(identity: Identity, indexes: Indexes, slow_ms: int) -> RpcServe
             make_welcome=lambda: Welcome(pid=os.getpid(), seq_max=indexes.seq_max),
         ),
         slow_ms,
-        turns,
+        scheduler,
     )
     return server
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.boosts import MILLISECONDS_MIN, Boost, moment_of
+from common.boosts import MILLISECONDS_MIN, Boost, timestamp_of
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.query import filters
 from shard.query.bm25f import SCORE_UNIT
@@ -63,7 +63,7 @@ def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Mat
     if scores is None:
         scores = np.full(len(docs), _BASE_SCORE)
     for boost in request.boosts:
-        scores = raised(scores, factors(snapshot, matches.view, boost, docs, request.moment))
+        scores = raised(scores, factors(snapshot, matches.view, boost, docs, request.timestamp))
     for rule in request.factors:
         scores = raised(scores, _rule_factors(snapshot, matches.view, rule, docs))
     return Matches(matches.view, docs=docs, scores=scores)
@@ -114,7 +114,7 @@ def explain_boosts(
             value = None if metres != metres else round(metres)
         elif number is not None:
             value = sort_column(snapshot, view, number).values(docs)[0]
-        factor = float(factors(snapshot, view, boost, docs, request.moment)[0])
+        factor = float(factors(snapshot, view, boost, docs, request.timestamp)[0])
         higher = float(raised(np.array([score]), np.array([factor]))[0])
         parts.append(
             {
@@ -154,7 +154,7 @@ def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:
 
 
 def factors(
-    snapshot: Snapshot, view: SegmentView, boost: Boost, docs: NDArray[np.uint32], moment: int
+    snapshot: Snapshot, view: SegmentView, boost: Boost, docs: NDArray[np.uint32], timestamp: int
 ) -> NDArray[np.float64]:
     """Return the factor of each of some documents; 1 where the field has no usable value."""
     field = snapshot.registry.number(boost.field)
@@ -166,16 +166,16 @@ def factors(
         column = sort_column(snapshot, view, field)
         values = _moments(view, field, column, docs) if boost.is_time else _numbers(column, docs)
     has_value = ~np.isnan(values)
-    tf_norms = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(moment))
+    tf_norms = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(timestamp))
     by = np.rint((1.0 + np.minimum(tf_norms, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
     return np.where(has_value, by, 1.0)
 
 
-def _function(boost: Boost, values: NDArray[np.float64], moment: float) -> NDArray[np.float64]:
+def _function(boost: Boost, values: NDArray[np.float64], timestamp: float) -> NDArray[np.float64]:
     """Apply a boost's function to values."""
     if boost.function in ("decay", "reciprocal"):
         if boost.is_time and boost.origin is None:
-            distances = np.maximum(moment - values, 0.0)
+            distances = np.maximum(timestamp - values, 0.0)
         else:
             distances = np.abs(values - (boost.origin or 0.0))
         ratios = distances / boost.scale
@@ -253,7 +253,7 @@ def _moments_by_rank(view: SegmentView, field: int, texts: TextColumn) -> NDArra
     key = ("moments", view.segment.uid, field, texts.identity)
     by_rank: NDArray[np.float64] | None = COLUMN_CACHE.get(key)
     if by_rank is None:
-        read = [moment_of(one.decode("utf-8", "replace")) for one in texts.all_keys()]
+        read = [timestamp_of(one.decode("utf-8", "replace")) for one in texts.all_keys()]
         by_number = np.array([np.nan if one is None else one for one in read], np.float64)
         by_rank = by_number if texts.order is None else by_number[texts.order]
         COLUMN_CACHE.put(key, by_rank, by_rank.nbytes, view.segment)

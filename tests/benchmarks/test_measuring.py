@@ -27,7 +27,7 @@ from benchmarks import (
 from benchmarks import results as results_module
 from benchmarks.corpus import Shape, words
 from benchmarks.peers.facetd import CONFIGURATION, INDEX, Facetd
-from benchmarks.peers.servers.game_player import Asked, Played
+from benchmarks.peers.servers.game_player import GameQuery, Played
 from benchmarks.relevance import JudgedSet
 
 SHAPE = Shape(num_words=2_000, num_brands=40, num_categories=12, num_tags=60, num_countries=8)
@@ -207,7 +207,7 @@ def test_the_game_counts_like_brute_force(
 
 
 def test_the_game_notices_a_wrong_count_and_a_wrong_score() -> None:
-    queries = [Asked("term", (words(SHAPE)[0],))]
+    queries = [GameQuery("term", (words(SHAPE)[0],))]
     teller = game.Teller(SHAPE, 300, queries)
     right = teller.best_scores(queries[0], 10, game.RARITIES["pisa"])
     total = teller.count(queries[0])

@@ -22,7 +22,7 @@ def test_texts_are_in_the_order_of_a_language(index: Index) -> None:
     assert index.configure({}).status == 200
     assert index.put([{"name": name} for name in SWEDISH]).status < 300
 
-    # Asked for; by code point without; of several segments, and of new values.
+    # RequestedQuery for; by code point without; of several segments, and of new values.
     assert names(index.search(sort="name:collation=sv+numeric")) == ORDERED
     assert names(index.search(sort="name")) == sorted(SWEDISH)
     assert index.put([{"name": "Ann 9"}, {"name": "öl"}]).status < 300

@@ -1,8 +1,8 @@
 """A key with a filter learns nothing of the items that the filter hides.
 
-Two indexes hold the same visible items; one also holds hidden ones. Asked with a key that has the
-filter, both must answer every question with the same bytes: hits, order, scores, totals, ignored
-words, facet values, statistics, histograms, errors.
+Two indexes hold the same visible items; one also holds hidden ones. RequestedQuery with a key that
+has the filter, both must answer every question with the same bytes: hits, order, scores, totals,
+ignored words, facet values, statistics, histograms, errors.
 """
 
 from __future__ import annotations

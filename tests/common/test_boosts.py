@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.boosts import Boost, moment_of, parse_boosts, written
+from common.boosts import Boost, parse_boosts, timestamp_of, written
 
 
 def parsed(value: dict[str, Any]) -> tuple[tuple[Boost, ...], list[tuple[str, str]]]:
@@ -74,7 +74,7 @@ def test_mistakes_say_what_would_be_valid(options: Any, path: str, message: str)
 
 
 @pytest.mark.parametrize(
-    ("text", "moment"),
+    ("text", "timestamp"),
     [
         ("1970-01-02", 86_400.0),
         ("1970-01-01T00:01:00Z", 60.0),
@@ -89,5 +89,5 @@ def test_mistakes_say_what_would_be_valid(options: Any, path: str, message: str)
         ("１９７０-01-01", None),
     ],
 )
-def test_dates_are_moments(text: str, moment: float | None) -> None:
-    assert moment_of(text) == moment
+def test_dates_are_timestamps(text: str, timestamp: float | None) -> None:
+    assert timestamp_of(text) == timestamp

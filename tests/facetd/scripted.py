@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 
-class Asked(NamedTuple):
+class RequestedQuery(NamedTuple):
     """One request."""
 
     method: str
@@ -26,7 +26,7 @@ class Scripted:
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
-        self.asked: list[Asked] = []
+        self.asked: list[RequestedQuery] = []
         self.url = ""
 
 
@@ -51,7 +51,7 @@ def serving(*answers: Any, certificate: Path | None = None, prefix: str = "") ->
 
         def answer(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
-            script.asked.append(Asked(self.command, self.path, headers, _body(self)))
+            script.asked.append(RequestedQuery(self.command, self.path, headers, _body(self)))
             told = script.answers.pop(0)
             if told == "hang up":
                 self.close_connection = True

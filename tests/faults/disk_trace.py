@@ -156,7 +156,7 @@ def join(*runs: Sequence[Change]) -> list[Change]:
 
 
 class _Reader:
-    """Turns calls into changes."""
+    """LoopScheduler calls into changes."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from common.errors import Switched, Unavailable
+from common.errors import ConfigurationSwitched, Unavailable
 from common.process.request_ids import REQUEST_IDS
 from coordinator.http import app, middleware
 from coordinator.read.cursor import Cursor
@@ -301,7 +301,7 @@ class _SwitchedFor:
         self.parameters.append(parameters)
         self.is_asked.set()
         if len(self.indexes) <= self.num_times:
-            raise Switched("the index is being switched")
+            raise ConfigurationSwitched("the index is being switched")
         return await self._search(index, parameters)
 
 
@@ -357,7 +357,7 @@ async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: 
 
     async def select(index: Any, parameters: Any, horizon: int) -> Any:
         if parameters.cursor != "*":
-            raise Switched("the index is being switched")
+            raise ConfigurationSwitched("the index is being switched")
         hits, _ = await answer(index, parameters, horizon)
         return hits, Cursor(index.revision, horizon, b"search", (0, 1), (1.0, 5), ()).encode()
 

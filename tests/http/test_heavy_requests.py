@@ -1,9 +1,9 @@
 """Requests that are heavy on purpose are refused or served, and a neighbour feels little of them.
 
 Each attack is a process of its own, which repeats the request of a finding until it is told to
-stop. Turns with and without it are taken in one run; compared are the median search and the slowest
-hundredth of a turn. What counts of the turns beside an attack is the best: an attack that holds a
-neighbour up does so in each, and other work of the machine in some.
+stop. LoopScheduler with and without it are taken in one run; compared are the median search and the
+slowest hundredth of a turn. What counts of the turns beside an attack is the best: an attack that
+holds a neighbour up does so in each, and other work of the machine in some.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def readers(service: Service) -> list[int]:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"--seat" in words and b"--lock" not in words:
+        if b"--slot" in words and b"--lock" not in words:
             found.append(pid)
     return found
 

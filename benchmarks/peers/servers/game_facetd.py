@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.peers.servers.game_player import COMMANDS, Asked
+from benchmarks.peers.servers.game_player import COMMANDS, GameQuery
 from common.protocol.messages import (
     FieldWeight,
     ScoredClause,
@@ -57,7 +57,7 @@ class Engine:
         )
 
     @cache  # noqa: B019
-    def _request(self, query: Asked, num_hits: int) -> SearchRequest:
+    def _request(self, query: GameQuery, num_hits: int) -> SearchRequest:
         words = [self._word(word) for word in query.words]
         clauses = tuple(ScoredClause(word, (weights,)) for word, weights in words)
         if query.kind == "phrase":
@@ -66,7 +66,7 @@ class Engine:
         text = TextQuery(clauses, required, False, (), self._fields(), K1, B, proximity=0.0)
         return SearchRequest(1, 0, 0, text, (), (), (), (), False, num_hits, 0)
 
-    def prepare(self, query: Asked, command: str) -> Callable[[], tuple[int, Sequence[float]]]:
+    def prepare(self, query: GameQuery, command: str) -> Callable[[], tuple[int, Sequence[float]]]:
         """Return what runs a query."""
         BACKGROUND_TASKS.run_all()  # as a shard does when it rests
         request = self._request(query, COMMANDS[command])

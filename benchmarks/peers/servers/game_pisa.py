@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.servers.game_player import COMMANDS, Asked, Played
+from benchmarks.peers.servers.game_player import COMMANDS, GameQuery, Played
 
 K1, B = 1.2, 0.75
 ALGORITHMS = {
@@ -54,7 +54,7 @@ class Engine:
 class _Timed:
     """Queries of one kind, with the time when each was asked for."""
 
-    def __init__(self, queries: Sequence[Asked]) -> None:
+    def __init__(self, queries: Sequence[GameQuery]) -> None:
         self.queries = queries
         self.times: list[int] = []
 
@@ -69,11 +69,11 @@ class _Timed:
         self.times.append(time.thread_time_ns())
 
 
-def play(engine: Engine, queries: Sequence[Asked], command: str) -> Iterator[Played | None]:
+def play(engine: Engine, queries: Sequence[GameQuery], command: str) -> Iterator[Played | None]:
     """Run all queries once, those of a kind together."""
     binding: Any = import_module("pyterrier_pisa")._pisathon
     num_hits = COMMANDS[command]
-    played: dict[Asked, Played] = {}
+    played: dict[GameQuery, Played] = {}
     for kind, algorithm in ALGORITHMS.items() if command == "TOP_10" else ():
         timed = _Timed([one for one in queries if one.kind == kind])
         size = len(timed) * num_hits

@@ -23,7 +23,7 @@ COMMANDS = {"COUNT": 0, "TOP_10": 10, "TOP_10_COUNT": 10, "TOP_100_COUNT": 100}
 """Command to the number of hits that it wants."""
 
 
-class Asked(NamedTuple):
+class GameQuery(NamedTuple):
     """One query: a term, an intersection, a union or a phrase of some words."""
 
     kind: str
@@ -44,7 +44,7 @@ class Engine(Protocol):
 
     description: str
 
-    def prepare(self, query: Asked, command: str) -> Callable[[], tuple[int, Sequence[float]]]:
+    def prepare(self, query: GameQuery, command: str) -> Callable[[], tuple[int, Sequence[float]]]:
         """Return what runs a query, all that can be made beforehand being made.
 
         Raises:
@@ -52,7 +52,7 @@ class Engine(Protocol):
         """
 
 
-def play(engine: Engine, queries: Sequence[Asked], command: str) -> Iterator[Played | None]:
+def play(engine: Engine, queries: Sequence[GameQuery], command: str) -> Iterator[Played | None]:
     """Run all queries once."""
     clock = time.thread_time_ns
     for query in queries:
@@ -66,10 +66,10 @@ def play(engine: Engine, queries: Sequence[Asked], command: str) -> Iterator[Pla
         yield Played(clock() - started, total, scores)
 
 
-def read_queries(path: Path) -> list[Asked]:
+def read_queries(path: Path) -> list[GameQuery]:
     """Read a file of queries, one a line: the kind, a tab, the words."""
     rows = [line.split("\t") for line in path.read_text().splitlines()]
-    return [Asked(kind, tuple(words.split())) for kind, words in rows]
+    return [GameQuery(kind, tuple(words.split())) for kind, words in rows]
 
 
 def main(arguments: Sequence[str]) -> None:

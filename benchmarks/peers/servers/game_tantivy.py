@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.servers.game_player import COMMANDS, Asked
+from benchmarks.peers.servers.game_player import COMMANDS, GameQuery
 
 tantivy: Any = import_module("tantivy")
 
@@ -45,7 +45,7 @@ class Engine:
         self.schema = index.schema
         self.description = f"segments: {self.searcher.num_segments}"
 
-    def prepare(self, query: Asked, command: str) -> Callable[[], tuple[int, Sequence[float]]]:
+    def prepare(self, query: GameQuery, command: str) -> Callable[[], tuple[int, Sequence[float]]]:
         """Return what runs a query."""
         asked = self._query(query)
         num_hits = COMMANDS[command]
@@ -59,7 +59,7 @@ class Engine:
 
         return run
 
-    def _query(self, asked: Asked) -> Any:
+    def _query(self, asked: GameQuery) -> Any:
         query = tantivy.Query
         if asked.kind == "phrase":
             return query.phrase_query(self.schema, "text", list(asked.words))

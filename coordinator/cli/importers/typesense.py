@@ -152,9 +152,9 @@ def _convert_overrides(schema: dict[str, Any], imported: Imported) -> None:
             continue
         match = "contains" if condition.get("match") == "contains" else "is"
         when: dict[str, Any] = {"query": {match: condition["query"]}}
-        for member, moment in (("from", "effective_from_ts"), ("until", "effective_to_ts")):
-            if one.get(moment):
-                when[member] = datetime.fromtimestamp(one[moment], UTC).isoformat()
+        for member, timestamp in (("from", "effective_from_ts"), ("until", "effective_to_ts")):
+            if one.get(timestamp):
+                when[member] = datetime.fromtimestamp(one[timestamp], UTC).isoformat()
         pinned = [{"id": pin["id"], "position": pin["position"]} for pin in one.get("includes", ())]
         hidden = [hit["id"] for hit in one.get("excludes", ())]
         parts = {part: value for part, value in (("pin", pinned), ("hide", hidden)) if value}

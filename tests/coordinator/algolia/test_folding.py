@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from coordinator.algolia.folding import Asked, fold
+from coordinator.algolia.folding import RequestedQuery, fold
 
 MAIN = {"query": "lamp", "facets": ["brand", "size"], "facetFilters": [["brand:A"], ["size:L"]]}
 COUNTS = {"query": "lamp", "facets": "brand", "facetFilters": [["size:L"]], "hitsPerPage": 0}
 
 
 def folded(other: dict[str, Any], main: dict[str, Any] | None = None, name: str = "shop") -> bool:
-    groups = fold([Asked("shop", main or MAIN), Asked(name, other)])
+    groups = fold([RequestedQuery("shop", main or MAIN), RequestedQuery(name, other)])
     return len(groups) == 1
 
 
 def test_counts_of_a_choice_are_folded() -> None:
-    both = [Asked("shop", MAIN), Asked("shop", COUNTS)]
+    both = [RequestedQuery("shop", MAIN), RequestedQuery("shop", COUNTS)]
     of_size = {**COUNTS, "facets": ["size"], "facetFilters": [["brand:A"]], "analytics": False}
-    (group,) = fold([*both, Asked("shop", of_size)])
+    (group,) = fold([*both, RequestedQuery("shop", of_size)])
 
     assert group.folded == [(1, "brand"), (2, "size")]
 

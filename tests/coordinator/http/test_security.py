@@ -85,18 +85,18 @@ def test_any_document_makes_a_key_or_is_refused(document: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "moment", ["2001-01-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "soon", 5]
+    "timestamp", ["2001-01-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "soon", 5]
 )
-def test_key_ends_in_the_future(moment: object) -> None:
+def test_key_ends_in_the_future(timestamp: object) -> None:
     with pytest.raises(InvalidRequest, match="expires_at must"):
-        create_key({"actions": ["admin"], "expires_at": moment}, is_first=True)
+        create_key({"actions": ["admin"], "expires_at": timestamp}, is_first=True)
 
 
-@pytest.mark.parametrize("moment", [True, "soon", "2001-01-01", {}])
-def test_both_ends_of_a_key_are_read(moment: object) -> None:
+@pytest.mark.parametrize("timestamp", [True, "soon", "2001-01-01", {}])
+def test_both_ends_of_a_key_are_read(timestamp: object) -> None:
     with pytest.raises(InvalidRequest, match="expires_at must"):
         create_key(
-            {"actions": ["admin"], "expires_at": moment, "expires_in_seconds": 60}, is_first=True
+            {"actions": ["admin"], "expires_at": timestamp, "expires_in_seconds": 60}, is_first=True
         )
 
 

@@ -33,12 +33,12 @@ def mistakes_of(rules: list[Any]) -> list[tuple[str, str]]:
     return mistakes
 
 
-def names(when: Any, query: str = "", filters: Any = (), moment: int = NOON) -> list[str]:
+def names(when: Any, query: str = "", filters: Any = (), timestamp: int = NOON) -> list[str]:
     """Return the names of the rules that hold for a search: the only one, or none."""
     rules = parse_rules([{"name": "it", "when": when, "hide": [1]}], None, fail)
     compiled = compile_rules(rules, ANALYZER, DEFAULT_LIMITS)
     parameters = SearchParameters(query=query, filters=tuple(map(FilterClause, filters)))
-    return curated(parameters, compiled, ANALYZER, moment)[1]
+    return curated(parameters, compiled, ANALYZER, timestamp)[1]
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_rules_hold_for_filters() -> None:
 
 def test_rules_hold_for_a_period() -> None:
     when = {"from": "2026-11-24", "until": "2026-11-24T18:00:00+01:00"}
-    assert names(when, moment=NOON) == ["it"]
-    assert names(when, moment=NOON - 12 * 3_600) == ["it"]
-    assert names(when, moment=NOON - 12 * 3_600 - 1) == []
-    assert names(when, moment=NOON + 5 * 3_600) == []
+    assert names(when, timestamp=NOON) == ["it"]
+    assert names(when, timestamp=NOON - 12 * 3_600) == ["it"]
+    assert names(when, timestamp=NOON - 12 * 3_600 - 1) == []
+    assert names(when, timestamp=NOON + 5 * 3_600) == []
 
 
 def test_rules_add_up() -> None:

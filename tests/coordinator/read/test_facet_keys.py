@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
-from common.process.turns import completed
+from common.process.loop_scheduler import run_to_completion
 from coordinator.read import facet_keys
 from coordinator.read.facet_keys import _prefix_distance, accept_keys
 from coordinator.read.facet_values import FacetValues
@@ -21,7 +21,7 @@ ANALYZER = Analyzer()
 def found(pattern: str | None, key_query: str | None) -> list[str]:
     values = FacetValues(1)
     values.extend(0, 1, 0, KEYS)
-    accepted = completed(accept_keys(values, ANALYZER, pattern, key_query))
+    accepted = run_to_completion(accept_keys(values, ANALYZER, pattern, key_query))
     assert accepted is not None
     return [key for key, is_accepted in zip(KEYS, accepted, strict=True) if is_accepted]
 
@@ -64,7 +64,7 @@ def test_words_with_the_same_letters_before_their_digits_have_the_same_typos() -
     values = FacetValues(1)
     values.extend(0, 1, 0, ["Model12", "Model345 new", "Medal7", "Model", "345"])
 
-    accepted = completed(accept_keys(values, ANALYZER, None, "modle"))
+    accepted = run_to_completion(accept_keys(values, ANALYZER, None, "modle"))
 
     assert accepted is not None
     assert accepted.tolist() == [True, True, False, True, False]
@@ -128,10 +128,12 @@ def test_keys_that_come_later_are_found_in_blocks_too(monkeypatch: pytest.Monkey
             (None, "se", "sea"),
             (None, "greem", "green"),
         ):
-            accepted = completed(accept_keys(values, ANALYZER, pattern, query))
+            accepted = run_to_completion(accept_keys(values, ANALYZER, pattern, query))
             assert accepted is not None
             assert accepted.tolist() == [wanted in key for key in keys]
-        typed = completed(accept_keys(values, ANALYZER, None, "green", typos="unless_typed"))
+        typed = run_to_completion(
+            accept_keys(values, ANALYZER, None, "green", typos="unless_typed")
+        )
         assert typed is not None
         assert typed.tolist() == ["green" in key for key in keys]
     assert len(folded) == 3 + 6 + 9 - 8 + 8, "a full block is folded once"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
 from common.configuration_parser import parse_configuration
-from common.process.turns import completed
+from common.process.loop_scheduler import run_to_completion
 from common.query import Phrase, Word
 from coordinator.read.query_parser import (
     ParsedQuery,
@@ -26,7 +26,7 @@ def parse(
 ) -> ParsedQuery:
     index, _ = parse_configuration(configuration or {})
     dictionary = QueryDictionary(index, ANALYZER)
-    return completed(
+    return run_to_completion(
         parse_query(text, options or QueryOptions(), dictionary, ANALYZER, words_max=20)
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from common.analysis.analyzer import Analyzer
 from common.configuration_parser import parse_configuration
-from common.process.turns import completed
+from common.process.loop_scheduler import run_to_completion
 from coordinator.read.query_parser import QueryDictionary, QueryOptions, parse_query
 from coordinator.read.spacing import COMMON_DOCS_MIN, Spacing, cut_in_two, is_worthwhile
 
@@ -16,7 +16,7 @@ ANALYZER = Analyzer()
 def spacings(text: str, options: QueryOptions | None = None, **configuration: object) -> set[str]:
     index, _ = parse_configuration(configuration)
     dictionary = QueryDictionary(index, ANALYZER)
-    parsed = completed(
+    parsed = run_to_completion(
         parse_query(text, options or QueryOptions(), dictionary, ANALYZER, words_max=20)
     )
     in_two = [cut_in_two(word, cut) for word in parsed.cuttable for cut in range(1, len(word))]

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from common.process.turns import Turns
+from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import SearchResponse, SortKey
 from shard.caches import background_tasks
 from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
@@ -141,7 +141,7 @@ def test_searches_leave_it_to_another_thread(
         def keep_open_until(self, *_: object) -> None:
             """Nobody closes it."""
 
-    service = Handlers(cast(Indexes, OneIndex()), lambda: 0, Turns())
+    service = Handlers(cast(Indexes, OneIndex()), lambda: 0, LoopScheduler())
 
     async def search() -> bytes:
         answer = service.search(asked)

@@ -19,11 +19,11 @@ from common.protocol.messages import ApplyRequest, CatalogUpdate, IndexEntry
 from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition import indexes as module
+from shard.partition.closed_index import ClosedIndex
+from shard.partition.created_indexes import CreatedIndexes
 from shard.partition.indexes import Indexes
-from shard.partition.made_indexes import MadeIndexes
 from shard.partition.open_index import OpenIndex
 from shard.partition.partition import Partition
-from shard.partition.resting import Resting
 from shard.storage import environment
 from shard.storage.environment import DamagedEnvironment
 from shard.storage.manifest import MANIFEST_FILE
@@ -53,14 +53,14 @@ async def test_the_next_start_finds_what_a_failed_making_left(
             raise OSError(errno.EIO, "refused")
         sync_folder(path)
 
-    def refuse_file(_: MadeIndexes, folder: Path) -> None:
+    def refuse_file(_: CreatedIndexes, folder: Path) -> None:
         raise OSError(errno.EIO, "refused", folder)
 
     with monkeypatch.context() as patch:
         if fails_behind_the_rename:
             patch.setattr(data_directory, "sync_folder", refuse)
         else:
-            patch.setattr(MadeIndexes, "write", refuse_file)
+            patch.setattr(CreatedIndexes, "write", refuse_file)
         await indexes.take_catalog(CATALOG)
         with pytest.raises(Unavailable, match="cannot be made now: the disk refused"):
             await indexes.opened(1)
@@ -99,7 +99,7 @@ async def test_an_index_that_could_not_be_made_is_made_by_the_next_use_or_droppe
         await indexes.take_catalog(CatalogUpdate(3, (entry,), base=2))
         with pytest.raises(StorageFull, match="no room"):
             await indexes.apply(_group(1, seq=4))
-    assert [number for number, _ in indexes.all_resting()] == [1]
+    assert [number for number, _ in indexes.all_closed()] == [1]
     if is_dropped:
         await indexes.take_catalog(CatalogUpdate(5, (), base=3, gone=(1,)))
         assert indexes.all_numbers() == []
@@ -109,7 +109,7 @@ async def test_an_index_that_could_not_be_made_is_made_by_the_next_use_or_droppe
 
     again = _indexes(tmp_path)
     again.start()
-    assert [one.num_docs for _, one in again.all_resting()] == ([] if is_dropped else [1])
+    assert [one.num_docs for _, one in again.all_closed()] == ([] if is_dropped else [1])
     assert (tmp_path / "index-1").exists() != is_dropped
     await again.close()
 
@@ -127,7 +127,7 @@ async def test_a_new_index_needs_nothing_on_disk_until_it_is_used(
         await indexes.prepare(entry)
     await indexes.take_catalog(CatalogUpdate(3, entries, base=2))
     assert indexes.all_numbers() == [1, 2]
-    assert [one.num_docs for _, one in indexes.all_resting()] == [0, 0]
+    assert [one.num_docs for _, one in indexes.all_closed()] == [0, 0]
     assert not any(name.startswith("index-") for name in os.listdir(tmp_path))
     await indexes.opened(1)
     # Another configuration reaches it before it was made, and one that was only prepared.
@@ -189,7 +189,7 @@ async def test_a_copy_has_indexes_that_were_not_made_yet(
     indexes.start()
     await indexes.take_catalog(CATALOG)
     await indexes.copy(1, tmp_path / "copy", 0)
-    assert Resting.of(tmp_path / "copy", _SETTINGS.map_bytes_max).num_docs == 0
+    assert ClosedIndex.of(tmp_path / "copy", _SETTINGS.map_bytes_max).num_docs == 0
     await indexes.close()
 
 
@@ -199,8 +199,8 @@ async def _started(folder: Path, num_indexes: int) -> Indexes:
     indexes = _indexes(folder)
     indexes.start()
     await indexes.take_catalog(CatalogUpdate(num_indexes, entries))
-    for number, resting in indexes.all_resting():
-        if resting.num_bytes == 0:
+    for number, closed in indexes.all_closed():
+        if closed.num_bytes == 0:
             await indexes.opened(number)
     return indexes
 
@@ -248,7 +248,7 @@ def _group(index: int, *, seq: int) -> ApplyRequest:
 async def test_differences_of_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FEW_INDEXES", 0)
     indexes = await _restarted(tmp_path, 4)
-    assert (len(indexes.all_open()), len(indexes.all_resting())) == (0, 4)
+    assert (len(indexes.all_open()), len(indexes.all_closed())) == (0, 4)
 
     with pytest.raises(Conflict, match="revision 4 here, not 3"):
         await indexes.take_catalog(CatalogUpdate(5, (), base=3, gone=(1,)))
@@ -314,7 +314,7 @@ async def test_those_used_longest_ago_close_and_open_again(
     async with asyncio.timeout(10):
         await indexes.wait_closed()
     assert sorted(index.partition.number for index in indexes.all_open()) == [4, 5]
-    assert sorted(number for number, _ in indexes.all_resting()) == [1, 2, 3]
+    assert sorted(number for number, _ in indexes.all_closed()) == [1, 2, 3]
     # One in use stays.
     with indexes.using(await indexes.opened(4)):
         for number in (1, 2, 3):
@@ -342,9 +342,9 @@ async def test_an_index_that_is_being_closed_is_listed(
         await indexes.opened(number)
     for _ in range(2):  # while they close, and afterwards
         listed = [index.partition.number for index in indexes.all_open()]
-        resting = dict(indexes.all_resting())
-        assert sorted([*listed, *resting]) == [1, 2, 3]
-        assert all(one.num_bytes > 0 for one in resting.values())
+        closed = dict(indexes.all_closed())
+        assert sorted([*listed, *closed]) == [1, 2, 3]
+        assert all(one.num_bytes > 0 for one in closed.values())
         may_close.set()
         await indexes.wait_closed()
     await indexes.close()
@@ -421,10 +421,10 @@ async def test_what_a_kill_left_is_opened_once_the_shard_serves(
     again = _indexes(tmp_path)
     again.start()
     assert again.seq_max == 15
-    resting = dict(again.all_resting())
-    assert [one.num_docs for one in resting.values()] == [0, 1, 0, 0, 1, 0]
-    assert [number for number, one in resting.items() if not one.is_settled] == [2, 5]
-    assert all(one.num_bytes > 0 for one in resting.values())
+    closed = dict(again.all_closed())
+    assert [one.num_docs for one in closed.values()] == [0, 1, 0, 0, 1, 0]
+    assert [number for number, one in closed.items() if not one.is_settled] == [2, 5]
+    assert all(one.num_bytes > 0 for one in closed.values())
     assert again.all_open() == []
     entries = tuple(IndexEntry(n, f"index{n}", n, {}) for n in range(1, 7))
     await again.take_catalog(CatalogUpdate(6, entries))
@@ -467,12 +467,12 @@ async def resting_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path
 
 
-def _known(folder: Path) -> dict[int, Resting]:
+def _known(folder: Path) -> dict[int, ClosedIndex]:
     """Return what a start knows of the indexes."""
     indexes = _indexes(folder)
     indexes.start()
     indexes.merger.stop()
-    known = dict(indexes.all_resting())
+    known = dict(indexes.all_closed())
     assert indexes.seq_max == max(one.seq_max for one in known.values())
     assert all(one.num_bytes > 0 for one in known.values())
     return known

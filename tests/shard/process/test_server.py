@@ -10,8 +10,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from common.errors import InternalError, ServiceError, Switched, Unauthorized, Unavailable
-from common.process.lifeline import EXIT_CANNOT_START
+from common.errors import (
+    ConfigurationSwitched,
+    InternalError,
+    ServiceError,
+    Unauthorized,
+    Unavailable,
+)
+from common.process.parent_death import EXIT_CANNOT_START
 from common.protocol.messages import (
     BackupRequest,
     PrepareConfiguration,
@@ -159,7 +165,7 @@ async def test_configuration_is_prepared_then_switched(shard: ShardProcess) -> N
     entry = make_entry(2, aggregations={"color": {}})
     await shard.call(PREPARE, PrepareConfiguration(entry))
     await shard.put(2, {"id": 2, "color": "blue"})
-    with pytest.raises(Switched, match="switched"):
+    with pytest.raises(ConfigurationSwitched, match="switched"):
         await shard.search(revision=2)
     await shard.take_catalog(entry, revision=2)
 

@@ -1,7 +1,7 @@
-"""The seats of several coordinators of one service: what each inherits from the supervisor.
+"""The slots of several coordinators of one service: what each inherits from the supervisor.
 
-    seat 0           the owner: makes all changes, and answers searches
-    seats 1 to N-1   readers: answer searches, and pass everything else on to the owner
+    slot 0           the owner: makes all changes, and answers searches
+    slots 1 to N-1   readers: answer searches, and pass everything else on to the owner
 
 All listen on one port, each on a socket of its own (SO_REUSEPORT): the kernel spreads connections
 over those that listen. The supervisor holds all sockets, so connections that arrive while a process
@@ -21,8 +21,8 @@ from coordinator.http.exchange import create_exchange
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
-    """One coordinator's seat.
+class CoordinatorSlot:
+    """One coordinator's slot.
 
     Attributes:
         ordinal: 0: the owner.
@@ -38,24 +38,24 @@ class Seat:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """All of them."""
+        """All inherited descriptors."""
         return (self.state, self.exchange, *self.listeners)
 
     def argument(self) -> str:
-        """Return the seat as an argument of a command."""
+        """Return the slot as an argument of a command."""
         return ",".join(map(str, (self.ordinal, *self.descriptors)))
 
     @classmethod
-    def of_argument(cls, text: str) -> Seat:
-        """Return the seat that a command was given; its children do not inherit it."""
+    def of_argument(cls, text: str) -> CoordinatorSlot:
+        """Return the slot that a command was given; its children do not inherit it."""
         ordinal, state, exchange, *listeners = map(int, text.split(","))
         for one in (state, exchange, *listeners):
             os.set_inheritable(one, False)
         return cls(ordinal, state, exchange, tuple(listeners))
 
 
-class Seats:
-    """All seats, created and held by the supervisor.
+class CoordinatorSlots:
+    """All slots, created and held by the supervisor.
 
     Args:
         host: to listen on.
@@ -66,7 +66,7 @@ class Seats:
         OSError: another program listens there.
 
     Attributes:
-        seats: by ordinal.
+        slots: by ordinal.
     """
 
     def __init__(self, host: str, port: int, number: int) -> None:
@@ -84,8 +84,10 @@ class Seats:
         self._state = create_shared_state(number)
         self._exchange = create_exchange()
         owners, readers = (one.fileno() for one in self._exchange)
-        self.seats = [
-            Seat(i, self._state, readers if i else owners, tuple(one.fileno() for one in listeners))
+        self.slots = [
+            CoordinatorSlot(
+                i, self._state, readers if i else owners, tuple(one.fileno() for one in listeners)
+            )
             for i, listeners in enumerate(self._listeners)
         ]
 
@@ -113,11 +115,11 @@ class Seats:
         return [one.dup() for one in self._listeners[0]]
 
     def stop_listening(self) -> None:
-        """Give the sockets up; those that coordinators listen on remain until these close them."""
+        """Close the sockets; the copies that coordinators inherited stay open."""
         self._close_listeners()
 
     def close(self) -> None:
-        """Give everything up."""
+        """Close all descriptors."""
         self._close_listeners()
         os.close(self._state)
         for one in self._exchange:

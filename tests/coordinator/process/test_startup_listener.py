@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.process.doorman import CONNECTIONS_MAX, Doorman, ring
+from coordinator.process.startup_listener import CONNECTIONS_MAX, StartupListener, request_takeover
 from tests.service import Service, free_port
 
 
@@ -25,8 +25,8 @@ async def _ask(port: int, request: bytes) -> bytes:
 
 
 async def test_every_request_is_answered_until_the_bell_rings() -> None:
-    doorman, port = Doorman(), free_port()
-    doorman.begin("127.0.0.1", port)
+    startup_listener, port = StartupListener(), free_port()
+    startup_listener.begin("127.0.0.1", port)
     head, _, body = (await _ask(port, b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")
     assert b"Retry-After: 1" in head
@@ -38,7 +38,7 @@ async def test_every_request_is_answered_until_the_bell_rings() -> None:
     assert (await _ask(port, b"HEAD / HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\n")
     assert await _ask(port, b"x" * 70_000) == b"", "no request"
 
-    ring(os.dup(doorman.bell_end))
+    request_takeover(os.dup(startup_listener.takeover_end))
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
@@ -49,27 +49,27 @@ async def test_every_request_is_answered_until_the_bell_rings() -> None:
             pass  # it was in the queue of the listener that ended
     with pytest.raises(ConnectionRefusedError):
         await _ask(port, b"GET / HTTP/1.1\r\n\r\n")
-    assert doorman.bell_end == -1
-    doorman.end()
+    assert startup_listener.takeover_end == -1
+    startup_listener.end()
 
 
 async def test_who_is_accepted_when_the_bell_rings_is_answered() -> None:
     loop = asyncio.get_running_loop()
-    doorman, port = Doorman(), free_port()
-    doorman.begin("127.0.0.1", port)
+    startup_listener, port = StartupListener(), free_port()
+    startup_listener.begin("127.0.0.1", port)
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(b"GET /_ready HTTP/1.1\r\n\r\n")
-        ring(os.dup(doorman.bell_end))  # the loop sees both at once
+        request_takeover(os.dup(startup_listener.takeover_end))  # the loop sees both at once
         client.setblocking(False)
         async with asyncio.timeout(20):
             assert (await loop.sock_recv(client, 1_000)).startswith(b"HTTP/1.1 503 ")
-    assert doorman.bell_end == -1
+    assert startup_listener.takeover_end == -1
 
 
 async def test_connections_that_say_nothing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.process.doorman.READ_SECONDS", 600.0)
-    doorman, port = Doorman(), free_port()
-    doorman.begin("127.0.0.1", port)
+    monkeypatch.setattr("coordinator.process.startup_listener.READ_SECONDS", 600.0)
+    startup_listener, port = StartupListener(), free_port()
+    startup_listener.begin("127.0.0.1", port)
     held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS_MAX)]
     try:
         async with asyncio.timeout(20):
@@ -80,15 +80,15 @@ async def test_connections_that_say_nothing_are_bounded(monkeypatch: pytest.Monk
     for reader, _ in held:
         await reader.read()
     assert (await _ask(port, b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503 ")
-    doorman.end()
+    startup_listener.end()
 
 
 async def test_an_address_that_cannot_be_had_is_an_error() -> None:
-    doorman = Doorman()
+    startup_listener = StartupListener()
     with pytest.raises(OSError, match=r"203\.0\.113\.1"):
-        doorman.begin("203.0.113.1", 1)
-    doorman.end()
-    doorman.end()
+        startup_listener.begin("203.0.113.1", 1)
+    startup_listener.end()
+    startup_listener.end()
 
 
 def test_a_service_answers_its_port_before_it_is_ready(tmp_path: Path) -> None:

@@ -1,17 +1,17 @@
-"""Fair turns on an event loop: long steps wait for one another, short ones pass.
+"""A cooperative, fair scheduler of one event loop: long steps queue, short ones pass them.
 
 An event loop reads all sockets, runs everything that has become ready, and reads again. If twenty
 requests of one index become ready together, each good for 3 ms, then whatever arrives meanwhile
-waits 60 ms; and a search needs several turns of two loops.
+waits 60 ms; and a search needs several ticks of two loops.
 
-A long computation on the loop is a generator that yields now and then: `run` cuts it into steps. A
-coroutine that has many steps, of which any may be long, is `paced`.
+A long computation on the loop is a generator that yields regularly: `run` cuts it into steps. A
+coroutine of many steps, any of which may be long, goes through `run_coroutine`.
 
-So a loop spends about `TURN_SECONDS` a turn on steps that may be long. Further ones wait, in lanes
-(one per index), and the lanes take turns:
+So a loop spends about `TICK_SECONDS` of each tick (one iteration of the loop) on steps that may be
+long. The others queue in lanes, one per index, which are served round-robin:
 
-    lane 3   ■ ■ ■ ■ …       turn 1: 3      reads the sockets in between; what arrives for
-    lane 8   ■               turn 2: 8, 3   lane 9 finds time left and is served at once
+    lane 3   ■ ■ ■ ■ …       tick 1: 3      reads the sockets in between; what arrives for
+    lane 8   ■               tick 2: 8, 3   lane 9 finds time left and is served at once
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from common.process.request_ids import carried
 
-TURN_SECONDS: Final = 0.001
-"""Once a turn of the loop has taken so long, further steps wait for the next one."""
+TICK_SECONDS: Final = 0.001
+"""Once a tick has taken this long, further steps wait for the next one."""
 
 STEP_SECONDS: Final = 0.0005
 """A long computation ends its step at the first `yield` after this time."""
@@ -35,8 +35,8 @@ STEP_SECONDS: Final = 0.0005
 T = TypeVar("T")
 
 
-def completed(steps: Generator[None, None, T]) -> T:
-    """Run a long computation at once, where there is no event loop to hold up."""
+def run_to_completion(steps: Generator[None, None, T]) -> T:
+    """Run a long computation in one piece, where no event loop is held up."""
     while True:
         try:
             next(steps)
@@ -46,15 +46,15 @@ def completed(steps: Generator[None, None, T]) -> T:
 
 
 class _Step(NamedTuple):
-    """A step that waits for its turn."""
+    """A queued step."""
 
     function: Callable[[], Any] | None
-    """None: the step is what the code that awaits the outcome does next."""
+    """None: the step is whatever the caller does after its `await`."""
     outcome: asyncio.Future[Any]
 
 
-class Turns:
-    """The waiting steps of one event loop; used on that loop only."""
+class LoopScheduler:
+    """The queued steps of one event loop; used on that loop only."""
 
     __slots__ = ("_began", "_is_scheduled", "_waiting")
 
@@ -64,52 +64,52 @@ class Turns:
         self._is_scheduled = False
 
     def __len__(self) -> int:
-        """Return how many steps wait."""
+        """Return the number of queued steps."""
         return sum(map(len, self._waiting.values()))
 
-    def begin(self) -> None:
-        """Note that a turn of the loop begins, with what has just been read."""
+    def begin_tick(self) -> None:
+        """Start the clock of a tick; called when the loop has just read its sockets."""
         self._began = time.perf_counter()
 
     def has_time(self, lane: int) -> bool:
-        """Return whether a step of a lane may run now: time is left, and none of the lane waits."""
-        return lane not in self._waiting and time.perf_counter() - self._began < TURN_SECONDS
+        """Return whether a lane may run a step now: time is left, and its queue is empty."""
+        return lane not in self._waiting and time.perf_counter() - self._began < TICK_SECONDS
 
-    def later(self, lane: int, step: Callable[[], T]) -> asyncio.Future[T]:
-        """Run a step in a later turn, in the caller's context.
+    def run_later(self, lane: int, step: Callable[[], T]) -> asyncio.Future[T]:
+        """Run a step in a later tick, in the caller's context.
 
         Args:
-            lane: whose turn it takes.
-            step: no coroutine.
+            lane: the queue that the step joins.
+            step: a plain function, no coroutine.
 
         Returns:
-            Its outcome. If that is cancelled before, the step is not run.
+            The outcome. If it is cancelled before the step runs, the step is skipped.
         """
         return self._wait(lane, carried(step))
 
-    async def take(self, lane: int) -> None:
-        """Return when the caller may begin a long step, which ends when it next waits.
+    async def wait_turn(self, lane: int) -> None:
+        """Return when the caller may begin a long step, which ends at its next `await`.
 
-        For loops on which `begin` is never called: the first step begins the turn.
+        Works on loops on which nothing calls `begin_tick`: the first step begins the tick.
         """
         if not self._is_scheduled:
-            self.begin()
+            self.begin_tick()
             self._schedule()
         if not self.has_time(lane):
             await self._wait(lane, None)
 
     async def run(self, lane: int, steps: Generator[None, None, T]) -> T:
-        """Run a long computation in as many turns as it needs.
+        """Run a long computation over as many ticks as it needs.
 
         Args:
-            lane: whose turns it takes.
-            steps: yields wherever it can be interrupted; what it needs must not change meanwhile.
+            lane: the queue that its steps join.
+            steps: yields wherever it can be interrupted; its input must not change between steps.
 
         Returns:
             What the generator returns.
         """
         while True:
-            await self.take(lane)
+            await self.wait_turn(lane)
             end = time.perf_counter() + STEP_SECONDS
             try:
                 while time.perf_counter() < end:
@@ -118,12 +118,12 @@ class Turns:
                 return cast(T, done.value)
 
     @types.coroutine
-    def paced(self, lane: int, steps: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Run a coroutine whose every step takes a turn: from where it has waited to the next wait.
+    def run_coroutine(self, lane: int, steps: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Run a coroutine, queueing for every step, which lasts from one `await` to the next.
 
         Args:
-            lane: whose turns it takes.
-            steps: a coroutine that was not begun.
+            lane: the queue that its steps join.
+            steps: a coroutine that has not started.
 
         Returns:
             What the coroutine returns.
@@ -136,7 +136,7 @@ class Turns:
                     if has_begun:
                         yield waits_for
                     has_begun = True
-                    yield from self.take(lane).__await__()
+                    yield from self.wait_turn(lane).__await__()
                 except BaseException as error:  # cancelled, here or in a step
                     waits_for = steps.throw(error)
                 else:
@@ -153,13 +153,13 @@ class Turns:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            # In a context of its own: it runs the steps of many requests.
-            asyncio.get_running_loop().call_soon(self._go_on, context=Context())
+            # In a separate context: it runs the steps of many requests.
+            asyncio.get_running_loop().call_soon(self._run_queued, context=Context())
 
-    def _go_on(self) -> None:
-        """Run waiting steps, a lane after the other, until the time is over."""
+    def _run_queued(self) -> None:
+        """Run queued steps, lane by lane, until the time is over."""
         self._is_scheduled = False
-        self.begin()
+        self.begin_tick()
         while self._waiting:
             lane, steps = self._waiting.popitem(last=False)
             step = steps.popleft()
@@ -168,14 +168,16 @@ class Turns:
             if step.outcome.done():
                 continue  # the caller has given up
             if step.function is None:
-                step.outcome.set_result(None)  # its step runs after this, in the next turn
+                step.outcome.set_result(
+                    None
+                )  # the caller runs its step after this, in the next tick
                 self._schedule()
                 return
             try:
                 step.outcome.set_result(step.function())
             except Exception as error:
                 step.outcome.set_exception(error)
-            if time.perf_counter() - self._began >= TURN_SECONDS:
+            if time.perf_counter() - self._began >= TICK_SECONDS:
                 break
         if self._waiting:
             self._schedule()

@@ -22,7 +22,7 @@ LARGE_BYTES: Final = 4 << 20
 """Size of data.mdb from which an index takes longer to open than a first search should."""
 
 
-class Resting(Struct, frozen=True, gc=False):
+class ClosedIndex(Struct, frozen=True, gc=False):
     """An index that is not open, as its manifest has it, or else LMDB."""
 
     digest: int
@@ -43,7 +43,7 @@ class Resting(Struct, frozen=True, gc=False):
     """Whether the files have all of it, so that opening it builds nothing."""
 
     @classmethod
-    def of(cls, folder: Path | str, map_bytes_max: int) -> Resting:
+    def of(cls, folder: Path | str, map_bytes_max: int) -> ClosedIndex:
         """Read an index's manifest, and LMDB's counters where these are newer.
 
         Raises:
@@ -76,14 +76,14 @@ class Resting(Struct, frozen=True, gc=False):
         )
 
     @classmethod
-    def unmade(cls, entry: IndexEntry) -> Resting:
+    def unmade(cls, entry: IndexEntry) -> ClosedIndex:
         """Return the facts about an index of which nothing is on disk."""
         return cls(digest_of(entry), 0, 0, 0, 0, 0, is_large=False, is_settled=True)
 
     @classmethod
     def _peek(
         cls, folder: Path, map_bytes_max: int, manifest: IndexManifest | None, is_large: bool
-    ) -> Resting:
+    ) -> ClosedIndex:
         """Read what LMDB has, without opening the derived data."""
         environment = Environment.open(folder, map_bytes_max)
         try:
@@ -109,7 +109,7 @@ class Resting(Struct, frozen=True, gc=False):
         )
 
     @classmethod
-    def after(cls, partition: Partition) -> Resting:
+    def after(cls, partition: Partition) -> ClosedIndex:
         """Return the facts about an index that is, or is being, closed."""
         return cls(
             digest_of(partition.generation.entry),

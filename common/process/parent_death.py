@@ -1,4 +1,4 @@
-"""The lifeline of a child process: the child ends when its parent does, however that ended.
+"""Ends a child process when its parent ends, for whatever reason.
 
 Two mechanisms, because each has a gap. The parent-death signal comes at once, but is lost if the
 parent dies before it is requested, and follows the *thread* that forked. The end of an inherited

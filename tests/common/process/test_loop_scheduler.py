@@ -1,4 +1,4 @@
-"""Turns of an event loop: lanes take turns, and the loop reads its sockets in between."""
+"""The loop scheduler: lanes take turns, and the loop reads its sockets in between."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import partial
 
 import pytest
 
+from common.process.loop_scheduler import TICK_SECONDS, LoopScheduler, run_to_completion
 from common.process.request_ids import REQUEST_IDS
-from common.process.turns import TURN_SECONDS, Turns, completed
 
 
 def be_busy() -> None:
     """Take longer than a turn may."""
-    end = time.perf_counter() + TURN_SECONDS
+    end = time.perf_counter() + TICK_SECONDS
     while time.perf_counter() < end:
         pass
 
@@ -24,7 +24,7 @@ class Steps:
     """Long steps that note their names, and what else the loop ran between them."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.scheduler = LoopScheduler()
         self.done: list[str] = []
 
     def run(self, name: str) -> str:
@@ -33,11 +33,11 @@ class Steps:
         return name
 
     async def take(self, lane: int, name: str) -> str:
-        await self.turns.take(lane)
+        await self.scheduler.wait_turn(lane)
         return self.run(name)
 
     def later(self, lane: int, name: str) -> asyncio.Future[str]:
-        return self.turns.later(lane, partial(self.run, name))
+        return self.scheduler.run_later(lane, partial(self.run, name))
 
     async def note_for_ever(self) -> None:
         """Note every iteration of the loop."""
@@ -48,7 +48,7 @@ class Steps:
     def note_every_iteration(self) -> None:
         """Stand for what arrives from sockets: one short event an iteration."""
         self.done.append("-")
-        if len(self.turns):
+        if len(self.scheduler):
             asyncio.get_running_loop().call_soon(self.note_every_iteration)
 
 
@@ -69,9 +69,9 @@ async def test_one_long_step_an_iteration_and_lanes_in_turn(way: str) -> None:
 
 
 async def test_what_is_short_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("common.process.turns.TURN_SECONDS", 60.0)
-    turns = Turns()
-    outcomes = [turns.later(1, partial(int, i)) for i in range(100)]
+    monkeypatch.setattr("common.process.loop_scheduler.TICK_SECONDS", 60.0)
+    scheduler = LoopScheduler()
+    outcomes = [scheduler.run_later(1, partial(int, i)) for i in range(100)]
     await asyncio.sleep(0)
     assert [one.result() for one in outcomes] == list(range(100))
 
@@ -79,41 +79,41 @@ async def test_what_is_short_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_time_is_over_once_a_step_has_taken_it_or_an_earlier_one_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    turns = Turns()
-    turns.begin()
+    scheduler = LoopScheduler()
+    scheduler.begin_tick()
     be_busy()
-    assert not turns.has_time(1)
-    waiting = turns.later(1, int)
-    monkeypatch.setattr("common.process.turns.TURN_SECONDS", 60.0)
-    turns.begin()
-    assert not turns.has_time(1), "it would overtake"
-    assert turns.has_time(2)
+    assert not scheduler.has_time(1)
+    waiting = scheduler.run_later(1, int)
+    monkeypatch.setattr("common.process.loop_scheduler.TICK_SECONDS", 60.0)
+    scheduler.begin_tick()
+    assert not scheduler.has_time(1), "it would overtake"
+    assert scheduler.has_time(2)
     await waiting
 
 
 async def test_an_error_reaches_whoever_asked_and_those_after_it_go_on() -> None:
-    turns = Turns()
-    failing = turns.later(1, partial(int, "x"))
-    after = turns.later(1, int)
+    scheduler = LoopScheduler()
+    failing = scheduler.run_later(1, partial(int, "x"))
+    after = scheduler.run_later(1, int)
     with pytest.raises(ValueError, match="invalid literal"):
         await failing
     assert await after == 0
 
 
 async def test_what_nobody_waits_for_is_not_run() -> None:
-    turns = Turns()
+    scheduler = LoopScheduler()
     run: list[int] = []
-    given_up = turns.later(1, lambda: run.append(1))
+    given_up = scheduler.run_later(1, lambda: run.append(1))
     given_up.cancel()
-    await turns.later(1, lambda: run.append(2))
+    await scheduler.run_later(1, lambda: run.append(2))
     assert run == [2]
-    assert not len(turns)
+    assert not len(scheduler)
 
 
 async def test_a_later_step_has_the_context_of_its_caller() -> None:
-    turns = Turns()
+    scheduler = LoopScheduler()
     REQUEST_IDS.set(("mine",))
-    outcome = turns.later(1, REQUEST_IDS.get)
+    outcome = scheduler.run_later(1, REQUEST_IDS.get)
     REQUEST_IDS.set(("another",))
     assert await outcome == ("mine",)
 
@@ -128,10 +128,10 @@ async def test_a_long_computation_lets_the_loop_read_its_sockets() -> None:
         return "all"
 
     noting = asyncio.ensure_future(steps.note_for_ever())
-    assert await steps.turns.run(1, computation()) == "all"
+    assert await steps.scheduler.run(1, computation()) == "all"
     noting.cancel()
     assert "mm" not in "".join(steps.done), "two long steps without reading the sockets in between"
-    assert completed(computation()) == "all"
+    assert run_to_completion(computation()) == "all"
 
 
 async def test_every_step_of_a_paced_coroutine_takes_a_turn() -> None:
@@ -143,7 +143,7 @@ async def test_every_step_of_a_paced_coroutine_takes_a_turn() -> None:
             await asyncio.sleep(0)
         return "all"
 
-    paced = [asyncio.ensure_future(steps.turns.paced(1, several())) for _ in range(5)]
+    paced = [asyncio.ensure_future(steps.scheduler.run_coroutine(1, several())) for _ in range(5)]
     await asyncio.sleep(0)
     noting = asyncio.ensure_future(steps.note_for_ever())
     assert await asyncio.gather(*paced) == ["all"] * 5
@@ -154,7 +154,7 @@ async def test_every_step_of_a_paced_coroutine_takes_a_turn() -> None:
 
 
 async def test_a_paced_coroutine_can_be_cancelled_and_can_fail() -> None:
-    turns = Turns()
+    scheduler = LoopScheduler()
     ended: list[str] = []
     has_begun = asyncio.Event()
 
@@ -169,11 +169,11 @@ async def test_a_paced_coroutine_can_be_cancelled_and_can_fail() -> None:
         await asyncio.sleep(0)
         raise ValueError("mine")
 
-    task = asyncio.ensure_future(turns.paced(1, waiting()))
+    task = asyncio.ensure_future(scheduler.run_coroutine(1, waiting()))
     await has_begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["cancelled"]
     with pytest.raises(ValueError, match="mine"):
-        await turns.paced(1, failing())
+        await scheduler.run_coroutine(1, failing())

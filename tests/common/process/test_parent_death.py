@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 
 _CHILD = """
 import asyncio, os, sys
-from common.process.lifeline import ask_for_parent_death_signal, watch_parent
+from common.process.parent_death import ask_for_parent_death_signal, watch_parent
 if {asks}:
     ask_for_parent_death_signal()
 async def main():

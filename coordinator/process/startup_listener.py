@@ -1,11 +1,11 @@
-"""The doorman: responds on the port from the first moment, until the coordinator takes it over.
+"""The startup listener answers on the port until the coordinator takes it over.
 
     supervisor ── listens ── 503 starting ──┐
-    coordinator ── imports, opens ── rings ─┴▶ the doorman stops listening ── coordinator listens
+    coordinator ── imports, opens ── writes ┴▶ supervisor stops listening ── coordinator listens
 
 Every request gets a 503 `starting` in the usual error envelope or, for browsers, a page that
-reloads itself. The coordinator rings by writing one byte to a pipe as soon as it could listen, then
-retries until the port is free, which takes some milliseconds.
+reloads itself. The coordinator writes one byte to the takeover pipe as soon as it could listen,
+then retries until the port is free, which takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from coordinator.process.seats import addresses
+from coordinator.process.coordinator_slots import addresses
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 READ_SECONDS: Final = 5.0
@@ -39,7 +39,7 @@ _PAGE: Final = """<!doctype html>
 """
 
 
-class Doorman:
+class StartupListener:
     """Listens on the service's address until the coordinator does.
 
     Attributes:
@@ -53,7 +53,7 @@ class Doorman:
         self._listeners: list[socket.socket] = []
         self._are_own = True
         self._answering: set[asyncio.Task[None]] = set()
-        self._bell, self.bell_end = os.pipe()
+        self._takeover, self.takeover_end = os.pipe()
 
     def begin(self, host: str, port: int, listeners: Sequence[socket.socket] | None = None) -> None:
         """Start to listen.
@@ -74,23 +74,23 @@ class Doorman:
         for one in self._listeners:
             one.setblocking(False)
             loop.add_reader(one, self._accept, one)
-        loop.add_reader(self._bell, self.end)
+        loop.add_reader(self._takeover, self.end)
 
     def end(self) -> None:
         """Stop listening; requests already received still get their response."""
-        if self._bell < 0:
+        if self._takeover < 0:
             return
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self._bell)
+        loop.remove_reader(self._takeover)
         for one in self._listeners:
             loop.remove_reader(one)
             if self._are_own:  # or else the coordinator takes those that wait
                 self._accept(one)
             one.close()
         self._listeners.clear()
-        os.close(self._bell)
-        os.close(self.bell_end)
-        self._bell = self.bell_end = -1
+        os.close(self._takeover)
+        os.close(self.takeover_end)
+        self._takeover = self.takeover_end = -1
 
     def _accept(self, listener: socket.socket) -> None:
         """Respond on the connections that wait.
@@ -190,9 +190,9 @@ def _listen(host: str, port: int) -> list[socket.socket]:
     return listeners
 
 
-def ring(bell_end: int) -> None:
-    """Notify the doorman that the coordinator can listen; the doorman may be gone already."""
+def request_takeover(takeover_end: int) -> None:
+    """Ask the supervisor for the port; the startup listener may have ended already."""
     with contextlib.suppress(OSError):
-        os.write(bell_end, b"!")
+        os.write(takeover_end, b"!")
     with contextlib.suppress(OSError):
-        os.close(bell_end)
+        os.close(takeover_end)

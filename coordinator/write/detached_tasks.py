@@ -12,7 +12,7 @@ from common.process.logs import Log
 _log = Log("ingest")
 
 
-class LastingTasks:
+class DetachedTasks:
     """Starts tasks and keeps them, whether or not anything waits for them."""
 
     def __init__(self) -> None:

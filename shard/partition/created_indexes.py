@@ -20,7 +20,7 @@ from shard.storage.manifest import (
 )
 
 
-class MadeIndexes:
+class CreatedIndexes:
     """Which indexes the shard has made; all methods may be called on any thread.
 
     Args:
