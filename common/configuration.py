@@ -64,7 +64,7 @@ class FacetConfiguration:
     show_facet_stats: bool = False
     """Add min, max, avg, sum and count of the numeric values within the hits."""
     collation: str = CODE_POINTS
-    """In which order its values are, as texts; a collation in its canonical form."""
+    """Collation of its values as texts, in canonical form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Hierarchy:
     """A tree of values: paths of one facet, or one facet per level."""
 
     levels: tuple[str, ...]
-    """Facets from the top level down; each value is a whole path. A single one: of all levels."""
+    """Facets from the top level down; each value is a whole path. A single facet has all levels."""
     separator: str = " > "
     """Separates the names of a path."""
 
@@ -84,12 +84,12 @@ class Hierarchy:
 
 @dataclass(frozen=True, slots=True)
 class SuggestionSettings:
-    """Where suggestions come from, besides the words of the index."""
+    """Sources of suggestions in addition to the words of the index."""
 
     fields: tuple[str, ...] = ()
     """Whole texts of these fields are suggested."""
     facets: tuple[str, ...] | None = None
-    """Values of these facets are; None: of all."""
+    """Values of these facets are suggested; None: of all facets."""
     popularity: str | None = None
     """Texts of the items with the greatest numbers in this field come first."""
     searches: bool = False
@@ -120,10 +120,10 @@ class IndexConfiguration:
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=_empty_mapping)
     """Trees by name."""
     language: str | None = None
-    """Snowball name of the stemmer of fields without one of their own; None: no stemming."""
+    """Snowball name of the stemmer of fields that name none; None: no stemming."""
     field_languages: Mapping[str, str | None] = field(default_factory=_empty_mapping)
     collation: str = CODE_POINTS
-    """In which order the texts of fields are without a collation of their own; canonical form."""
+    """Collation of fields that name none, in canonical form."""
     field_collations: Mapping[str, str] = field(default_factory=_empty_mapping)
     stop_words: frozenset[str] = frozenset()
     """Words as posted, not folded."""
@@ -142,7 +142,7 @@ class IndexConfiguration:
     is_infix: bool = False
     """Whether words are found inside others, in all fields."""
     infix_fields: tuple[str, ...] = ()
-    """Where they are, if not everywhere."""
+    """Fields in which words are found inside others; None: all fields."""
     k1: float = K1_DEFAULT
     """BM25F k1: how soon repetitions of a word stop adding to the score (tf saturation)."""
     b: float = B_DEFAULT
@@ -155,7 +155,7 @@ class IndexConfiguration:
     boosts: tuple[Boost, ...] = ()
     """Numbers and dates that scores are multiplied by, in this order."""
     rules: tuple[curation.Rule, ...] = ()
-    """Of curation; their filters are checked by the coordinator."""
+    """Curation rules; the coordinator checks their filters."""
 
     def collation_of(self, name: str) -> str:
         """Return the collation of a field in its canonical form."""

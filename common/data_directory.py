@@ -60,7 +60,7 @@ class DataDirectoryError(CommandError):
 
 
 class Manifest(Struct, frozen=True):
-    """What the data were made for."""
+    """The layout that the data were created for."""
 
     format: int
     min_reader: int
@@ -70,7 +70,7 @@ class Manifest(Struct, frozen=True):
 
 
 class Endpoint(Struct, frozen=True):
-    """Where a shard process listens."""
+    """The address of a shard process."""
 
     host: str
     port: int

@@ -21,7 +21,7 @@ _RUN = 8
 
 @arguments
 class _Keys(NamedTuple):
-    """Keys being sorted.
+    """Working arrays of a sort.
 
     Attributes:
         keys: their bytes, one key after the other.

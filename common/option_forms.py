@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 FacetOrder: TypeAlias = Literal["selected", "count", "key"]
-"""What buckets may be ordered by."""
+"""Accepted keys of the order of buckets."""
 
 FacetSort: TypeAlias = tuple[tuple[FacetOrder, bool], ...]
 """Keys of the order of buckets, each with whether it is descending; `key` comes last, always."""
@@ -62,7 +62,7 @@ LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
 """Code to name of the languages that have a Snowball stemmer; both are accepted."""
 
 TYPO_LENGTHS_MIN: Final = (3, 5)
-"""So that a word keeps more than half of its letters."""
+"""A word must keep more than half of its letters."""
 
 TYPO_LENGTHS_MAX: Final = 100
 

@@ -42,7 +42,7 @@ class RulePin(NamedTuple):
 
 
 class RuleFactor(NamedTuple):
-    """What the scores of the items that pass a filter are multiplied by."""
+    """A factor on the scores of the items that pass a filter."""
 
     filter: str
     factor: float
@@ -59,7 +59,7 @@ class Rule(NamedTuple):
     filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Facet keys by field that the search must filter by."""
     begins: float | None = None
-    """In seconds since 1970; None: long ago."""
+    """In seconds since 1970; None: no beginning."""
     ends: float | None = None
     begins_text: str | None = None
     ends_text: str | None = None

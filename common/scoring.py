@@ -1,4 +1,4 @@
-"""From statistics to weights, which the shards multiply with.
+"""Turns statistics into weights, by which the shards multiply.
 
 The coordinator sums the statistics of all shards and calls these functions once per word and once
 per set of fields, so that every shard scores with the same numbers.

@@ -109,7 +109,7 @@ def headers_of(key: str | None) -> dict[str, str]:
 
 
 class ClientBase:
-    """What both clients know of their service.
+    """Common base of the synchronous and the asynchronous client.
 
     Args:
         url: `http://host:port` or `https://host`, plus a path if a proxy serves it under one.

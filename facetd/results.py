@@ -119,7 +119,7 @@ class SearchPages(Struct):
 
 
 class Suggestion(Struct):
-    """What a text as typed may become."""
+    """One completion or correction of the typed text."""
 
     text: str
     source: str
@@ -127,7 +127,7 @@ class Suggestion(Struct):
     count: int
     """Items that have the facet value; else those that have all words of the text."""
     field: str | None = None
-    """Where the value or text is from."""
+    """Source of the value or text."""
 
 
 class Suggestions(Struct):
@@ -143,12 +143,12 @@ class SuggestionPage(Struct):
 
 
 class Explanation(Struct):
-    """What a search says of one item."""
+    """How a search treats one item."""
 
     id: int | str
     is_hit: bool
     reasons: list[dict[str, Any]]
-    """What keeps it out: filters, words, rules, the threshold."""
+    """The reasons why the item is no hit: filters, words, rules, the threshold."""
     score: float | None = None
     score_details: dict[str, Any] | None = None
 

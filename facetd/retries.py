@@ -1,4 +1,4 @@
-"""Which calls are retried, and when (pure).
+"""Decides which calls are retried, and when (pure).
 
 A call is retried only if that cannot apply a change twice:
 

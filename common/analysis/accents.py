@@ -47,7 +47,7 @@ SPELLING_START: Final = 0x10
 SPELLING_END: Final = 0x20
 """Terms whose first byte is below this are spellings."""
 SPELLING_BYTES: Final = 12
-"""That a spelling's term has before the folded word."""
+"""Marks a spelling: a term begins with it, then the folded word."""
 
 _FILE: Final = Path(__file__).with_name("accents.bin")
 _SAME_LETTERS: Final = frozenset("İıیک")

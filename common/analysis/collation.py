@@ -81,7 +81,7 @@ class LanguageData(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CollationData(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the file has."""
+    """The content of the file."""
 
     version: str
     texts: str

@@ -120,7 +120,7 @@ def stem_beginning(stem: str, language: str) -> str | None:
 
 
 class FieldClass(NamedTuple):
-    """What fields have in common that are matched alike."""
+    """The properties by which fields are matched alike."""
 
     language: str | None
     """None: no stemming."""

@@ -109,7 +109,7 @@ TABLES: Final = CharacterTables(
 
 @arguments
 class TokenBuffers(NamedTuple):
-    """Where `tokenize_span` writes words; kept by a caller that cuts many texts.
+    """Output buffers of `tokenize_span`; reused by a caller that tokenizes many texts.
 
     Attributes:
         word_bytes: the folded words, concatenated.

@@ -20,7 +20,7 @@ EXTENSION: Final = Path(__file__).with_name("_compiled.abi3.so")
 CHECKED_EXTENSION: Final = Path(__file__).with_name("_checked.abi3.so")
 
 MARK: Final = b"facetd-kernel-sources:"
-"""What the table follows in the extension: JSON up to the next zero byte."""
+"""Precedes the table in the extension, which is JSON up to the next zero byte."""
 
 _DECLARATIONS: Final = (b"\n@kernel\n", b"\n@kernel(", b"\n@arguments\n")
 

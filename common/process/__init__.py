@@ -1,1 +1,1 @@
-"""What every process of the service needs of its operating system."""
+"""Operating-system services that every process uses."""

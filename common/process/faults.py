@@ -24,7 +24,7 @@ VARIABLE = "FACETD_FAULTS"
 
 @dataclass(slots=True)
 class _Fault:
-    """One armed point."""
+    """One armed fault point."""
 
     action: str
     """kill, error or delay."""

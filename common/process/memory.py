@@ -59,7 +59,7 @@ def trim() -> None:
 
 
 class Allocated(NamedTuple):
-    """What this process has allocated and not freed.
+    """Memory that this process has allocated and not freed.
 
     Attributes:
         num_bytes: of arrays, of LMDB's pages and of everything else that is not small; 0 if the C

@@ -51,7 +51,7 @@ MAX_CALLS_IN_FLIGHT = 1024
 """Per connection; a further call fails with `overloaded` instead of waiting in line."""
 
 MAX_UNSENT_BYTES = 128 * 1024 * 1024
-"""What may wait for the socket before further calls fail with `overloaded`."""
+"""Limit of unsent bytes; beyond it, further calls fail with `overloaded`."""
 
 DEFAULT_TIMEOUT_MS = 5_000
 

@@ -74,7 +74,7 @@ Attachment = Sequence[bytes | memoryview]
 """Bytes that go with a call, in consecutive parts."""
 
 Frame = tuple[memoryview, memoryview | None]
-"""What arrived: a body, and its attachment if it has one."""
+"""A received frame: a body, and its attachment if it has one."""
 
 
 class FrameError(Exception):

@@ -320,7 +320,7 @@ class ValueStatisticsRequest(Message, frozen=True, array_like=True):
     keys: tuple[str, ...]
     """The values."""
     fields: tuple[str, ...]
-    """Where the numbers are."""
+    """The field that has the numbers."""
 
 
 class CubeFacet(Message, frozen=True, array_like=True):
@@ -377,7 +377,7 @@ class SortKey(Message, frozen=True, array_like=True):
     seed: int | None = None
     """Names the random order."""
     collation: str = ""
-    """In which order texts are; empty: by code point."""
+    """Collation of texts; empty: by code point."""
 
     @property
     def is_score(self) -> bool:
@@ -413,7 +413,7 @@ class Pin(Message, frozen=True, array_like=True):
 
 
 class FilterFactor(Message, frozen=True, array_like=True):
-    """What the scores of the items that pass a filter are multiplied by."""
+    """A factor on the scores of the items that pass a filter."""
 
     filter: Filter
     factor: float
@@ -434,7 +434,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
     sort: tuple[SortKey, ...]
     """Explicit keys; ties are broken by score (with a query), then by insertion number."""
     is_place_descending: bool
-    """With no sort key and no query: newest first."""
+    """Newest first, where there is neither a sort key nor a query."""
     num_hits: int
     """How many of the best hits to return (offset + limit)."""
     num_documents: int
@@ -454,7 +454,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
     min_score: float | None = None
     """Items below it are no hits."""
     factors: tuple[FilterFactor, ...] = ()
-    """What the score is multiplied by after all boosts."""
+    """Factors that apply to the score after all boosts."""
     pins: tuple[Pin, ...] = ()
     """Pinned items that pass the filters are hits too."""
     has_pins_apart: bool = False
@@ -491,7 +491,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
 
 
 class FacetCounts(Message, frozen=True, array_like=True):
-    """What the counts of one facet by the shard's value numbers mean."""
+    """The counts of one facet, by the shard's value numbers."""
 
     field: str
     epoch: int
@@ -515,7 +515,7 @@ class RangeCounts(Message, frozen=True, array_like=True):
 
 
 class NumberStatistics(Message, frozen=True, array_like=True):
-    """Of the numbers of one field, by position in `ValueStatisticsRequest.keys`."""
+    """Statistics of one field's numbers, by position in `ValueStatisticsRequest.keys`."""
 
     counts: tuple[int, ...]
     least: tuple[int | float | None, ...]
@@ -579,7 +579,7 @@ class GroupPairs(Message, frozen=True, array_like=True):
 
 
 class SearchResponse(Message, frozen=True, array_like=True):
-    """What one shard found; hits best first."""
+    """The result of one shard; hits best first."""
 
     total: int
     places: bytes
@@ -630,7 +630,7 @@ class SearchResponse(Message, frozen=True, array_like=True):
 
 
 class HighlightRequest(Message, frozen=True, array_like=True):
-    """What to highlight in the fetched documents."""
+    """Ask to highlight the fetched documents."""
 
     highlight_fields: tuple[str, ...] | None
     """None: none; ("*",): every searchable field."""
@@ -730,7 +730,7 @@ class ApplyRequest(Message, frozen=True, array_like=True):
 
 
 class ApplyResponse(Message, frozen=True, array_like=True):
-    """What became of each operation."""
+    """The outcome of each operation."""
 
     outcomes: bytes
     """uint8 per operation: `Outcome`."""
@@ -739,14 +739,14 @@ class ApplyResponse(Message, frozen=True, array_like=True):
 
 
 class OutcomesRequest(Message, frozen=True, array_like=True):
-    """Ask what became of a write group whose response was lost."""
+    """Ask for the outcomes of a write group whose response was lost."""
 
     index: int
     seq: int
 
 
 class OutcomesResponse(Message, frozen=True, array_like=True):
-    """What the shard's log of groups says."""
+    """Outcomes from the shard's log of groups."""
 
     is_known: bool
     """False: the log does not go back so far."""
@@ -776,7 +776,7 @@ class HostProgress(Message, frozen=True, array_like=True):
 
 
 class OtherProgress(Message, frozen=True, array_like=True):
-    """How far a host is."""
+    """The progress of a host."""
 
     applied: int
     """Entry of the log up to which it has applied everything on all its shards."""
@@ -793,7 +793,7 @@ class PositionsRequest(Message, frozen=True, array_like=True):
 
 
 class PositionsResponse(Message, frozen=True, array_like=True):
-    """What this shard has on disk."""
+    """Positions that this shard has on disk."""
 
     positions: dict[str, tuple[int, str]]
     """By source: seq of the group that brought its position, and the position."""
@@ -881,7 +881,7 @@ class IndexStatisticsResponse(Message, frozen=True, array_like=True):
 
 
 class ProcessStatistics(Message, frozen=True, array_like=True):
-    """The shard process."""
+    """Statistics of the shard process."""
 
     pid: int
     resident_bytes: int

@@ -62,7 +62,7 @@ def _decoder(message: type[T]) -> Callable[[Any], T] | None:
 
 @dataclass(frozen=True)
 class Method(Generic[P, R]):
-    """One method.
+    """One RPC method: its name and its types.
 
     Attributes:
         name: on the wire.
@@ -92,7 +92,7 @@ PING: Final = Method("ping", NoneType, NoneType)
 OPENING: Final = Method("opening", NoneType, OpeningStatistics)
 """How far the start has come; served before the catalog has arrived."""
 CATALOG: Final = Method("catalog", CatalogUpdate, NoneType)
-"""Which indexes exist."""
+"""The indexes that exist."""
 PREPARE: Final = Method("prepare", PrepareConfiguration, NoneType)
 """Build a revision in the background."""
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Operation(IntEnum):
-    """What to do with one item."""
+    """The kind of a write to one item."""
 
     PUT = 0
     """Add, or replace where the id exists."""
@@ -29,7 +29,7 @@ class Operation(IntEnum):
 
 
 class Outcome(IntEnum):
-    """What became of one operation."""
+    """The outcome of one operation."""
 
     CREATED = 0
     UPDATED = 1

@@ -43,7 +43,7 @@ NARROW_END: Final = 1 << 16
 """The first number or count that needs two units."""
 
 EVERY: Final = -1
-"""In place of a number of touched values: any value may have a count."""
+"""Stands for the number of touched values: any value may have a count."""
 
 
 def room_for(num_values: int) -> int:

@@ -253,7 +253,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Read again."""
+        """Resume reading from the socket."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 

@@ -59,7 +59,7 @@ _NOTHING: Final[Mapping[str, tuple[Any, ...]]] = {
     "validity": (0,),
     "queryParameters": ("",),
 }
-"""Values by which a member says what its absence does."""
+"""Values that mean the same as an absent member."""
 
 
 def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
 
 
 def _is_nothing(name: str, value: Any) -> bool:
-    """Return whether a member has the value with which clients leave it out."""
+    """Return whether a member has a value that means it is absent."""
     nothing = _NOTHING.get(name, ("", 0, []))
     return any(type(value) is type(one) and value == one for one in nothing)
 
@@ -100,7 +100,7 @@ def _filter(value: Any, limits: Limits) -> str:
     given = query_parameters(value) if isinstance(value, str) else {}
     text = given.pop("filters", None)
     if given or not isinstance(text, str):
-        raise _refused("queryParameters", 'can be filters alone: "filters=tenant:7"')
+        raise _refused("queryParameters", 'accepts only filters: "filters=tenant:7"')
     try:
         return expression_of(parse_filters(str(text), limits))
     except Mistake as mistake:

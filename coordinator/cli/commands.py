@@ -54,7 +54,7 @@ SECTIONS: Final = {
             "export", "items", "Write all items of INDEX as they were stored, one a line."
         ),
         CommandEntry(
-            "import", "importing", "Take over an index from another engine, with its settings."
+            "import", "importing", "Import an index from another engine, with its settings."
         ),
     ),
     "Indexes": (

@@ -41,7 +41,7 @@ from coordinator.clients.http_client import Client, ClientError, index_path
 
 IDS_AT_ONCE: Final = 1_000
 BODY_BYTES_MAX: Final = 4 << 20
-"""Of one request with changes; a larger item is sent alone."""
+"""Size of one request with changes; a larger item is sent alone."""
 IDLE_BYTES_MAX: Final = 1 << 20
 """Of the server's log without changes to the table, after which the position is moved."""
 LOCK_SECONDS: Final = 10.0

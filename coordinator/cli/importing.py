@@ -62,7 +62,7 @@ def import_(
     skip_bad: bool,
     dry_run: bool,
 ) -> None:
-    """Take over an index from another engine, with its settings.
+    """Import an index from another engine, with its settings.
 
     ENGINE is meilisearch-dump, typesense, elasticsearch, opensearch or algolia.
 

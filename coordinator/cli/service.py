@@ -34,7 +34,7 @@ with_proposing: Final = click.option(
     help="Apply the configuration that is proposed for a new index: after a question (on a "
     "terminal), at once, or not.",
 )
-"""Of commands that fill an index."""
+"""Options of commands that fill an index."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from common.file_io import write_all
 from coordinator.cluster.catalog_state import CATALOG_FORMAT, CatalogState, StateChange
 
 LINES_BYTES_MIN: Final = 64 << 10
-"""So much room changes may take, however small the state is."""
+"""Changes may take this many bytes, however small the state is."""
 
 
 class CatalogFile:
@@ -133,20 +133,20 @@ class _Line(Struct):
 
 
 class _Format(Struct):
-    """What is read of a state before the rest."""
+    """The part of a state that is read first."""
 
     format: int
 
 
 class _Read(NamedTuple):
-    """What a file has."""
+    """The content of a catalog file."""
 
     state: CatalogState
     is_cut: bool
     """Whether its last line is there in part."""
     num_bytes: int
     num_bytes_whole: int
-    """Of its first line."""
+    """Of the first line."""
 
 
 class _Damaged(Exception):

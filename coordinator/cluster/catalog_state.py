@@ -150,17 +150,17 @@ class CatalogState(Struct, frozen=True):
 
 
 class StateChange(Struct, frozen=True, omit_defaults=True):
-    """What makes one state of another; a line of the file."""
+    """The difference between two consecutive states; a line of the file."""
 
     base: int
     """Revision of the state that it changes."""
     revision: int
     next_number: int
     changed: tuple[StoredIndex, ...] = ()
-    """In their places, or new ones at the end."""
+    """Changed indexes, at their positions; new ones at the end."""
     gone: tuple[int, ...] = ()
     aliases: dict[str, str | None] = {}
-    """Set, or removed."""
+    """Sections that were set or removed."""
     sections: dict[str, dict[str, Any]] = {}
 
     @classmethod
@@ -202,7 +202,7 @@ class StateChange(Struct, frozen=True, omit_defaults=True):
 
 
 class Difference(NamedTuple):
-    """What distinguishes the indexes of a state from those of a former one."""
+    """The indexes in which a state differs from an earlier one."""
 
     changed: Sequence[StoredIndex]
     """New ones, and those that are not the same object."""

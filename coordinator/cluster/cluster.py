@@ -59,7 +59,7 @@ class StatesInUse:
         self.readers: dict[int, int] = {}  # horizon → requests that use it
 
     def release(self, seq: int) -> None:
-        """Note that a request no longer uses a state."""
+        """Release a state that a request used."""
         readers = self.readers
         if readers.get(seq, 0) <= 1:
             readers.pop(seq, None)
@@ -92,7 +92,7 @@ class Reading:
 
 
 class _OwnHost:
-    """This host, as one that has copies of shards (`ShardHost`).
+    """This host in the role of a `ShardHost`.
 
     Attributes:
         is_stopped: whether its data differ from the other hosts', so that it must not be read.
@@ -109,11 +109,11 @@ class _OwnHost:
         self._cluster = cluster
 
     def kept_from(self, shard: int) -> int | None:
-        """Return the oldest state that a shard surely has; None if it does not serve here."""
+        """Return the oldest state that a shard is sure to have; None if it does not serve here."""
         return None if shard in self.leaving else self.readable_from(shard)
 
     def readable_from(self, shard: int) -> int | None:
-        """Return the same, also for a shard that is about to leave, for who has begun to read."""
+        """Return the same, also for a shard that is about to leave, for reads already begun."""
         cluster = self._cluster
         client = cluster.here.get(shard)
         if self.is_stopped or client is None or client.state is not ShardState.SERVING:
@@ -286,13 +286,13 @@ class Cluster:
         return client
 
     async def end_arriving(self, shard: int) -> None:
-        """Leave a shard alone, unless it is one of this host's now."""
+        """Disconnect from a shard, unless this host has it now."""
         client = self.arriving.pop(shard, None)
         if client is not None:
             await client.stop()
 
     def admit(self, shard: int, seq: int) -> None:
-        """Make a shard one of this host's.
+        """Add a shard to those of this host.
 
         Args:
             shard: one of `arriving`, which serves.
@@ -302,7 +302,7 @@ class Cluster:
         self.here[shard] = self.arriving.pop(shard)
 
     def dismiss(self, shard: int) -> ShardClient:
-        """Make a shard none of this host's; return it, to be stopped."""
+        """Remove a shard from those of this host; return it, to be stopped."""
         return self.here.pop(shard)
 
     @property
@@ -340,7 +340,7 @@ class Cluster:
     # --- shared with other coordinators of this service
 
     def share(self, shared: SharedState) -> None:
-        """From now on, publish the searchable states to the readers among the coordinators."""
+        """Begin to publish the searchable states to the reader coordinators."""
         self._shared = shared
         if self._withheld is not None:
             self._publish_serving()
@@ -352,7 +352,7 @@ class Cluster:
 
     @property
     def withheld(self) -> Unavailable | None:
-        """Why requests for data are refused for now, though all shards may serve."""
+        """The reason why requests for data are refused although all shards may serve."""
         return self._withheld
 
     @withheld.setter
@@ -420,7 +420,7 @@ class Cluster:
             self._shared.publish_horizon(index, horizon.seq)
 
     def take_up(self, index: int, seq: int) -> None:
-        """Make all data that a new index comes with visible; continue numbering after it."""
+        """Make the initial data of a new index visible; continue numbering after it."""
         self.seq = max(self.seq, seq)
         self.advance(index, seq)
 
@@ -445,7 +445,7 @@ class Cluster:
     def end_read(self, index: int, seq: int) -> None:
         """Release the horizon `seq` that a request was using."""
         horizon = self._horizons.get(index)
-        if horizon is not None:  # else the index has been deleted meanwhile
+        if horizon is not None:  # otherwise the index has been deleted in the meantime
             horizon.release(seq)
 
     def reading(self, index: int) -> Reading:
@@ -547,7 +547,7 @@ class Cluster:
             shard.disconnect("it did not take the catalog")
 
     async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
-        """Bring a newly connected shard in line with the catalog."""
+        """Send the catalog to a newly connected shard."""
         self.seq = max(self.seq, welcome.seq_max)
         self.begun_at[shard.shard] = welcome.seq_max
         self._resolve_doubts(shard.shard, welcome.seq_max)

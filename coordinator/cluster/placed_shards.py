@@ -88,7 +88,7 @@ class ShardHost(Protocol):
 
 
 class ReadRoute:
-    """Which copy of each shard a request reads from.
+    """The copy of each shard that a request reads.
 
     Args:
         may_repeat: whether the request may run again.

@@ -96,7 +96,7 @@ class SnapshotIndex(Struct, frozen=True):
 
 
 class ServiceSnapshot(Struct, frozen=True):
-    """What a complete snapshot contains; stored in its last file."""
+    """The contents of a complete snapshot; stored in its last file."""
 
     format: int
     name: str

@@ -41,7 +41,7 @@ class BucketOrder(Struct, frozen=True):
     """Whether to leave out selected values without hits too: listing one reveals that some item has
     it, which a key with a filter must not learn."""
     collation: str = ""
-    """In which order values are as texts; empty: by code point."""
+    """Collation of the values as texts; empty: by code point."""
 
     @property
     def is_by_count(self) -> bool:
@@ -67,7 +67,7 @@ class FacetSummary(Struct, frozen=True):
     percentiles: tuple[float, ...] = ()
     """Percentiles of the numeric values within the hits."""
     fields: tuple[str, ...] = ()
-    """Whose numbers to sum up by value, within the items that the facet counts."""
+    """Fields whose numbers are summed by value, over the items that the facet counts."""
 
     @property
     def is_of_values(self) -> bool:
@@ -233,7 +233,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     exclude_fields: tuple[str, ...] | None = None
     """Projection: paths to leave out."""
     marks: HighlightRequest | None = None
-    """What to highlight, and what to make snippets of."""
+    """Fields to highlight, and fields to make snippets of."""
     show: frozenset[str] = frozenset()
     """Any of "score", "score_details", "timings", "elements"."""
     similar_to: bytes | None = None
@@ -329,7 +329,7 @@ class NamedSearch(Struct, frozen=True):
 
 
 class MergedPage(Struct, frozen=True):
-    """Which page of merged searches is wanted."""
+    """The requested page of merged searches."""
 
     page: int = 1
     per_page: int = PER_PAGE_DEFAULT

@@ -1,4 +1,4 @@
-"""Which process listens on a port, as far as /proc tells."""
+"""Finds the process that listens on a port, from /proc."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Noted(NamedTuple):
     name: str
     """Of the index."""
     query: str
-    """As typed, but for its length."""
+    """As typed, cut to a maximum length."""
     num_hits: int
     took_us: int
 

@@ -54,7 +54,7 @@ class _FoldedKeys:
     key_numbers: NDArray[np.int64]
     """Numbers of the keys that contain each word, word by word."""
     starts: list[int]
-    """Where those of each word begin, with a sentinel."""
+    """Start of each word's keys, with a sentinel."""
 
     def with_words(self, first: int, last: int) -> NDArray[np.int64]:
         """Return the numbers of the keys that contain one of the words ``[first, last)``."""

@@ -168,7 +168,7 @@ class FacetMemory:
 
 
 class FacetPlan(Struct, frozen=True):
-    """What one search asks of its facets.
+    """The facet counts that one search needs.
 
     Attributes:
         requests: for the shards.

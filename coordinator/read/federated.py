@@ -30,7 +30,7 @@ from coordinator.read.results import FacetResult, FacetStats, RangeResult, Searc
 from coordinator.read.text_order import text_key
 
 _EVERY: Final = 1 << 31
-"""As a facet's size: all of its values."""
+"""A facet size that stands for all values."""
 
 
 class Member(Struct, frozen=True):

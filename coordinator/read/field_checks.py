@@ -29,7 +29,7 @@ class _Need(NamedTuple):
     kinds: int
     """Kinds of values of which it must have any, as a bit set; 0: the field must be known."""
     purpose: str
-    """What for, as the error says; empty: to filter or count by."""
+    """The purpose, for the error message; empty: to filter or count by."""
     param: str
     code: str
 

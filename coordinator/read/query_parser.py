@@ -47,7 +47,7 @@ from coordinator.read.spacing import SYMBOLS, Spacing, TypedWord, is_cuttable, s
 
 Words: TypeAlias = tuple[str, ...]
 Spellings: TypeAlias = tuple[tuple[str, str], ...]
-"""As in `Word.spellings`: terms, each with the word as typed."""
+"""As `Word.spellings`: terms, each with the word as typed."""
 
 INFIX_LETTERS_MIN: Final = 3
 """Fewer letters are inside too many words."""

@@ -85,7 +85,7 @@ class Timings(Struct, frozen=True):
 
 
 class HitOrder(NamedTuple):
-    """What orders a hit, also among those of other searches."""
+    """Sort key of a hit, comparable across merged searches."""
 
     score: float | None
     sort_values: tuple[Any, ...]
@@ -116,7 +116,7 @@ class SearchResult(Struct, frozen=True):
     rules: list[str] = []
     """Names of the curation rules that applied."""
     order: list[HitOrder] = []
-    """What orders each hit, if the search is to be merged with others."""
+    """Sort key of each hit, if the search is merged with others."""
     match: str | None = None
     """The match mode used, if the request left it open."""
     num_words_cut: int = 0
@@ -151,7 +151,7 @@ class Suggestion(Struct, frozen=True, omit_defaults=True):
     count: int
     """Items that have the facet value; else those that have all words of the text."""
     field: str | None = None
-    """Where the value or text is from."""
+    """Source of the value or text."""
 
 
 class SuggestionPage(Struct, frozen=True):
@@ -168,7 +168,7 @@ class ExplainedItem(Struct, frozen=True):
     id: int | str
     is_hit: bool
     reasons: list[dict[str, Any]]
-    """What keeps it out; empty for a hit."""
+    """The reasons why the item is no hit; empty for a hit."""
     score: float | None
     """Score of a hit, or of an item that only `min_score` keeps out."""
     score_details: Any

@@ -32,7 +32,7 @@ COMMON_SHARE: Final = 8
 """Words that more than one in this many documents have are function words or similar: a bout,
 in to, be long. They are not joined with another word, unless no space was typed between them."""
 COMMON_DOCS_MIN: Final = 1_000
-"""In fewer documents, shares say little about words."""
+"""Below this number of documents, shares say little about words."""
 
 
 SYMBOLS: Final = ("+", "#")

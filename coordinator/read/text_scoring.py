@@ -82,7 +82,7 @@ class ScoredQuery:
 
 
 class Assumption(NamedTuple):
-    """That no document has what the statistics lack."""
+    """The assumption that no document has the terms missing from the statistics."""
 
     parsed: ParsedQuery
     statistics: Statistics
@@ -91,7 +91,7 @@ class Assumption(NamedTuple):
 
 
 class StatisticsKeys(NamedTuple):
-    """What to ask the shards for."""
+    """The statistics to request from the shards."""
 
     words: Sequence[Word]
     spacings: Sequence[Words]

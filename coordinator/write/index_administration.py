@@ -35,7 +35,7 @@ _log = Log("ingest")
 
 
 class ConfigurationPlan(NamedTuple):
-    """What changing a configuration does, or would do."""
+    """The effects of a configuration change."""
 
     document: dict[str, Any]
     """The complete configuration, as stored."""

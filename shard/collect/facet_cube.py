@@ -90,7 +90,7 @@ Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
 Names: TypeAlias = Callable[["NDArray[Any]"], list[Any]]
 
 _SEVERAL: Final = 0xFFFF
-"""In place of a bin: the document has numbers in several."""
+"""Stands for a bin: the document has numbers in several bins."""
 _NO_WORDS: Final = np.zeros(0, np.uint64)
 _CELLS_FAST_MAX: Final = 1 << 16
 """Up to this many counts, those that turn out to be 0 cost less than finding them first."""

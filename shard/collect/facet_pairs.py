@@ -1,4 +1,4 @@
-"""Which matching documents have which values of a facet, as pairs, each once.
+"""Distinct pairs of a matching document and a facet value.
 
 Counts need no pairs (`facet_counts`); everything beyond a count is computed from them, such as
 statistics of another field by value (`value_statistics`).

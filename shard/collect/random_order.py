@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
 
 NUMBER_BITS: Final = 53
-"""So that doubles hold the numbers exactly."""
+"""Doubles represent the numbers exactly."""
 _MASK: Final = (1 << 64) - 1
 
 

@@ -72,7 +72,7 @@ class FieldLevel:
 
 
 class MinorLevel:
-    """By how much integers beyond 2^53 exceed their doubles; follows the level of their field."""
+    """The low part of integers beyond 2^53, which doubles drop; follows the level of the field."""
 
     def __init__(self, column: SortColumn, docs: NDArray[np.uint32], key: SortKey) -> None:
         self._column = column

@@ -101,7 +101,7 @@ def check_index(folder: Path, settings: ShardSettings | None = None) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """What LMDB says."""
+    """The state according to LMDB."""
 
     state: State
     live: BitMap64

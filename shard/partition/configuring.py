@@ -37,12 +37,13 @@ class Configurer:
         self._on_failure = on_failure
 
     async def prepare(self, index: OpenIndex, entry: IndexEntry, horizon: int) -> None:
-        """Build a revision, in the place of one that was prepared before.
+        """Build a revision, replacing one prepared earlier.
 
         Args:
             index: which is open.
             entry: with its revision.
-            horizon: the oldest state that any request still uses: what died up to it is not built.
+            horizon: the oldest state that any request still uses: documents deleted up to it are
+                not built.
 
         Raises:
             StorageFull, InternalError: the disk refused it.
@@ -60,7 +61,7 @@ class Configurer:
         if prepared is not None and prepared.entry.revision != entry.revision:
             await self._in_thread(prepared.discard)
             prepared = None
-        # Compare the whole entry: the number of a prepared revision that never came is used again.
+        # Compare the whole entry: the number of an abandoned revision is reused.
         if running == entry:
             if prepared is not None:
                 await self._in_thread(prepared.discard)
@@ -77,7 +78,7 @@ class Configurer:
 
     async def _build(self, index: OpenIndex, entry: IndexEntry, horizon: int) -> Rebuild:
         def make() -> Rebuild:
-            # On the writer's thread: it alone may compact the log, and give numbers to paths.
+            # On the writer's thread: only it may compact the log and number paths.
             index.writer.settle(horizon)
             return Rebuild(index.partition, entry)
 

@@ -21,7 +21,7 @@ from shard.storage.manifest import (
 
 
 class CreatedIndexes:
-    """Which indexes the shard has made; all methods may be called on any thread.
+    """The indexes that the shard has created; all methods are thread-safe.
 
     Args:
         folder: of the shard.

@@ -50,7 +50,7 @@ _log = Log("shard")
 
 @dataclass(slots=True)
 class Loaded:
-    """What could be read of an index's derived files.
+    """The readable derived files of an index.
 
     Attributes:
         fields: path by field number.

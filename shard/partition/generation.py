@@ -20,7 +20,7 @@ from shard.segment.segment_builder import SegmentBuilder
 
 @dataclass(slots=True)
 class Generation:
-    """What a shard derives from one configuration of an index.
+    """The structures that a shard derives from one configuration of an index.
 
     Attributes:
         entry: number, name, revision and configuration as posted.

@@ -559,7 +559,8 @@ class Indexes:
 
         Args:
             entry: the index with its revision.
-            horizon: the oldest state that any request still uses: what died up to it is not built.
+            horizon: the oldest state that any request still uses: documents deleted up to it are
+                not built.
 
         Raises:
             Unavailable: an index is not open yet.

@@ -1,4 +1,4 @@
-"""Which segments to merge: a pure function of their sizes.
+"""Chooses the segments to merge: a pure function of their sizes.
 
 Segments are ordered by their records, and only neighbours are merged, so the order stays.
 
@@ -41,7 +41,7 @@ SEGMENT_DOCS_MAX = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class SegmentSize:
-    """What the policy knows of a segment.
+    """A segment, as the policy sees it.
 
     Attributes:
         num_docs: documents, those included that could be dropped.

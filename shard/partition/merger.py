@@ -99,7 +99,7 @@ class Job:
 
 
 class MergeStatistics(NamedTuple):
-    """What an operator sees of the merging of one index, since it was opened."""
+    """Merge statistics of one index since it was opened, for operators."""
 
     is_running: bool
     num_steps: int

@@ -70,7 +70,7 @@ class NewDocument:
 
 @dataclass(slots=True)
 class WritePlan:
-    """What to store and what to remove.
+    """Documents to store and to remove.
 
     Attributes:
         outcomes: of each operation, in order.

@@ -103,7 +103,7 @@ class Additions:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a group stores and removes."""
+    """Documents that a group stores and removes."""
 
     outcomes: bytes
     additions: Additions

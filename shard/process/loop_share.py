@@ -1,4 +1,4 @@
-"""Which index keeps the event loop busy while other indexes are read too?
+"""Tracks which index keeps the event loop busy while other indexes are read too.
 
     index 3   ■■■■■■ ■■■■■ ■■■■■■ …     uses most of the time: its reads go to threads
     index 8   ▪         ▪               finds the event loop idle, and is answered at once
@@ -17,9 +17,9 @@ from typing import Final
 PERIOD_SECONDS: Final = 0.25
 """Time is counted in periods. The current one and the one before it decide."""
 SHARE_MAX: Final = 0.2
-"""What the reads of an index may take of a period while others are read."""
+"""Time that the reads of an index may take in a period while others are read."""
 TIMES_OTHERS: Final = 4
-"""So many times what all others take is too much; indexes that are equally busy stay."""
+"""An index moves off the loop if it takes this multiple of all others together."""
 
 
 class LoopShare:
@@ -32,7 +32,7 @@ class LoopShare:
         self._now: dict[int, float] = {}
         """Seconds used in the current period, by index that was read."""
         self._last: dict[int, float] = {}
-        """Those of the period before it."""
+        """The same for the previous period."""
 
     def begin(self, index: int) -> float:
         """Note that an index is read; returns the time, in seconds, for `end`."""

@@ -49,7 +49,7 @@ _log = Log("shard")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which shard this process is, and where.
+    """The shard that this process serves, and its address.
 
     Attributes:
         data_dir: the data directory.

@@ -113,7 +113,7 @@ class Expansion(Struct, frozen=True, eq=False):
 
 
 _Key: TypeAlias = tuple[Word, Hashable]
-"""What an expansion depends on, besides the segment."""
+"""The cache key of an expansion within a segment."""
 
 
 def expand_word(

@@ -1,4 +1,4 @@
-"""How is a text query evaluated in a segment? Decided here, before any of its postings is read.
+"""Chooses how a text query is evaluated in a segment, before any postings are read.
 
 Most hits of a search are only counted. Which ones have to be scored follows from the query: one
 term's list is pruned by the bounds of its parts, several terms are intersected and scored where
@@ -21,7 +21,7 @@ class Ranking(Enum):
     """How the best hits of a query are found."""
 
     NOTHING = "nothing"
-    """None is wanted: all are only counted."""
+    """No hits are requested: all are only counted."""
     ONE_TERM = "one term"
     """Score the parts of its list whose bounds can reach the top."""
     SEVERAL_TERMS = "several terms"

@@ -1,4 +1,4 @@
-"""Which documents have a field that is the query, no more and no less?
+"""Finds documents that have a field equal to the whole query.
 
     git            name "git"                     yes
                    name "git annex"               no: two words

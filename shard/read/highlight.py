@@ -54,7 +54,7 @@ _WEIGHT_UNIT: Final = 2.0**32
 
 @dataclass(frozen=True, slots=True)
 class MarkStyle:
-    """What goes around marks and at the cut ends of snippets; not escaped."""
+    """Text around marks and at the cut ends of snippets; not escaped."""
 
     pre: str = "<em>"
     post: str = "</em>"

@@ -25,9 +25,9 @@ VALUES_FAST_MAX: Final = 200_000
 JOINT_FAST_MAX: Final = 20_000
 """Joint counts and sums over more documents than this take milliseconds."""
 KEYS_FAST_MAX: Final = 200
-"""So do those of more values: 10 µs each."""
+"""Statistics of more values are slow: 10 µs each."""
 DISTINCT_FAST_MAX: Final = 50_000
-"""So does telling this many matches apart by their values."""
+"""Grouping this many matches by value is slow."""
 HITS_FAST_MAX: Final = 20_000
 """Ordering and encoding more hits than this takes milliseconds."""
 

@@ -278,7 +278,7 @@ def _scan_codes(codes: Codes, starts: U32Array, wanted: U32Array, words: U64Arra
 
 @kernel
 def _pick_coded(docs: U32Array, codes: Codes, is_wanted: U8Array, picked: U32Array) -> int:
-    """Write those of the documents whose single code is wanted; return how many."""
+    """Write the documents whose single code is wanted; return their number."""
     count: Any = 0
     for doc in docs:
         picked[count] = doc
@@ -294,7 +294,7 @@ def _code_type(greatest: int) -> type[np.uint8 | np.uint16 | np.uint32]:
 
 
 def narrow_codes(codes: NDArray[np.uint32], greatest: int) -> NDArray[Any]:
-    """Return codes in the smallest unsigned type that holds the greatest of them."""
+    """Return codes in the smallest unsigned type that holds the greatest."""
     return codes.astype(_code_type(greatest))
 
 
@@ -490,7 +490,7 @@ def code_table(numbers: Iterable[int], num_values: int) -> NDArray[np.uint8]:
 
 
 StoredSet: TypeAlias = tuple[int, int]
-"""Where a set begins among the stored sets of a column, and its number of documents."""
+"""Offset of a set among the stored sets of a column, and its number of documents."""
 
 
 class FacetColumn:
@@ -574,7 +574,7 @@ class FacetColumn:
         return self._sets is not None
 
     def stored_sets(self, numbers: Iterable[int]) -> list[StoredSet]:
-        """Return the stored sets of those values that occur."""
+        """Return the stored sets of the values that occur."""
         sets = self._sets
         assert sets is not None, "the segment is too small to have sets"
         positions = [at for number in numbers if (at := self._position(number)) is not None]
@@ -595,7 +595,7 @@ class FacetColumn:
         """Return the index of a value's stored set, or None if no document has the value."""
         assert self._sets is not None, "the segment is too small to have sets"
         numbers = self._sets.numbers
-        # A value's index is its own number if all lower ones occur too, which is common.
+        # If all lower values occur too, which is common, a value's index is its number.
         if number < len(numbers) and numbers[number] == number:
             return number
         position = int(np.searchsorted(numbers, np.uint32(number)))
@@ -604,7 +604,7 @@ class FacetColumn:
     def pick_with(
         self, is_wanted: NDArray[np.uint8], docs: NDArray[np.uint32]
     ) -> NDArray[np.uint32]:
-        """Return those of some documents that have a wanted value; for single-valued columns.
+        """Return the given documents that have a wanted value; for single-valued columns.
 
         Args:
             is_wanted: by code, see `code_table`.

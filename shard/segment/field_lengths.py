@@ -88,7 +88,7 @@ def encode_length(length: int, decoded: I64Array) -> U8:
 
 @arguments
 class _Layout(NamedTuple):
-    """Where the rows of a segment go; see the module.
+    """The row layout of a segment; see the module.
 
     Attributes:
         rows: by field number.

@@ -203,7 +203,7 @@ def _join(numbers: Sequence[_Numbers]) -> _Numbers:
 
 @dataclass(slots=True)
 class _Survey:
-    """What decides the form of a column: facts about all of its numbers.
+    """Facts about all numbers of a column that decide its encoding.
 
     Attributes:
         count: how many there are.

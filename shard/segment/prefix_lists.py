@@ -221,7 +221,7 @@ def _sort_few(entries: U64Array, begin: int, end: int) -> None:
 
 @arguments
 class _Scratch(NamedTuple):
-    """What the building of lists needs besides.
+    """Scratch arrays of the build.
 
     Attributes:
         list_at: by term, the list of the shortest range so far that begins there; -1: none.

@@ -86,7 +86,7 @@ T = TypeVar("T")
 
 
 class SubDatabase(Enum):
-    """The named trees of an environment."""
+    """The sub-databases of an environment."""
 
     DOCUMENTS = b"documents"
     GROUPS = b"groups"
@@ -182,7 +182,7 @@ def explaining_refusal(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class MetaPage:
-    """What data.mdb says of itself."""
+    """The header of data.mdb."""
 
     page_size: int
     last_page: int
@@ -435,7 +435,7 @@ class Environment:
 
     @property
     def data_path(self) -> Path:
-        """The file that is the truth."""
+        """The file that holds the truth."""
         return self.folder / DATA_FILE
 
     def close(self) -> None:

@@ -62,7 +62,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one write group did.
+    """The effects of one write group.
 
     Attributes:
         seq: its number.

@@ -97,7 +97,7 @@ class IndexManifest(Struct, frozen=True):
 
 
 class ShardManifest(Struct, frozen=True):
-    """What a shard has made."""
+    """The indexes that a shard has created."""
 
     format: int
     shard: int

@@ -571,7 +571,7 @@ class WordCodes:
 
 
 class _Tables(NamedTuple):
-    """What a dictionary says, checked."""
+    """The validated content of a dictionary."""
 
     num_items: int
     token_bytes: NDArray[np.uint8]

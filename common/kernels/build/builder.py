@@ -127,7 +127,7 @@ class _Task:
 
 
 class _Build:
-    """What one build has still to do."""
+    """The remaining work of one build."""
 
     def __init__(self, plan: Plan, folder: Path, levels: Sequence[ProcessorLevel]) -> None:
         self._plan = plan

@@ -106,7 +106,7 @@ class _Library(codegen.AOTCodeLibrary):
 
 
 class _Codegen(codegen.AOTCPUCodegen):
-    """Makes these libraries."""
+    """Creates `_Library` objects."""
 
     _library_class = _Library
 

@@ -23,7 +23,7 @@ URL_SECONDS: Final = 120.0
 
 
 OWN_ID: Final = "own_id"
-"""Where an item keeps its field `id`, if another one of its fields is its id."""
+"""The field that keeps an item's `id`, if another field is its id."""
 _WKT_POINT: Final = re.compile(r"\s*POINT\s*\(\s*(\S+)\s+(\S+)\s*\)\s*\Z", re.IGNORECASE)
 _TWO: Final = 2
 

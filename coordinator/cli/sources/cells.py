@@ -41,7 +41,7 @@ _NAMED_DATE: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 ).fullmatch
 DECIMALS: Final = (".", ",")
-"""What may divide the whole part of a number from its fraction."""
+"""Decimal separators."""
 _NUMBERS: Final = ("integer", "number")
 _BOOLEANS: Final = {"true": True, "false": False}
 ID_INTEGER_MAX: Final = 2**63 - 1
