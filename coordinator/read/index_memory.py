@@ -3,7 +3,8 @@
     index number ─▶ IndexMemory of its current configuration
                         ├─ stop words, synonyms, curation rules, folded once   (no round trip)
                         ├─ statistics of all items, and per filter of an API key
-                        └─ dictionaries and totals of facets
+                        ├─ dictionaries and totals of facets
+                        └─ suggestions
 
 A memory belongs to one revision of the configuration; a change starts a new one.
 """
@@ -23,6 +24,7 @@ from coordinator.parameters.curation import ACCEPTED, CompiledRule, compile_rule
 from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.facets import FacetMemory
 from coordinator.read.query_parser import QueryDictionary
+from coordinator.read.suggestion_memory import SuggestionMemory
 from coordinator.read.text_scoring import StatisticsMemory
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
@@ -38,6 +40,7 @@ class IndexMemory(Struct, frozen=True):
     rules: tuple[CompiledRule, ...]
     statistics: StatisticsMemory
     facets: FacetMemory
+    suggestions: SuggestionMemory
     narrowed: dict[Filter, StatisticsMemory]
     """Statistics per API key filter, most recently used last."""
 
@@ -46,6 +49,7 @@ class IndexMemory(Struct, frozen=True):
         for statistics in (self.statistics, *self.narrowed.values()):
             statistics.forget()
         self.facets.forget()
+        self.suggestions.forget()
 
     def statistics_under(
         self, cluster: Cluster, budget: CacheBudget, key_filter: Filter | None
@@ -102,6 +106,7 @@ class IndexMemories:
                 compile_rules(index.configuration.rules, self._analyzer, ACCEPTED),
                 StatisticsMemory(self._cluster, self._budget),
                 FacetMemory(self._cluster, self._budget),
+                SuggestionMemory(self._budget),
                 {},
             )
             self._memories[index.number] = memory

@@ -157,7 +157,7 @@ class Suggestion(Struct, frozen=True, omit_defaults=True):
 class SuggestionPage(Struct, frozen=True):
     """The suggestions, the best first."""
 
-    suggestions: list[Suggestion]
+    suggestions: Sequence[Suggestion]
     seq: int
     """The state that was counted."""
 

@@ -64,6 +64,7 @@ from coordinator.read.searched_state import SearchedState, now
 from coordinator.read.similar import SimilarItems
 from coordinator.read.spelling import DidYouMean, Spelling
 from coordinator.read.stored_items import page_items, read_items
+from coordinator.read.suggestion_memory import SuggestionMemory
 from coordinator.read.text_scoring import StatisticsMemory, is_long_text
 from coordinator.read.trees import merge_trees
 
@@ -359,6 +360,10 @@ class Search:
     def statistics(self, index: Index) -> StatisticsMemory:
         """Return what is remembered of all items of an index."""
         return self._memories.of(index).statistics
+
+    def suggestions(self, index: Index) -> SuggestionMemory:
+        """Return the suggestions of an index that are remembered."""
+        return self._memories.of(index).suggestions
 
     def stop_words(self, index: Index) -> frozenset[str]:
         """Return the folded words that items need not have."""

@@ -8,7 +8,8 @@
 Every count is of the items that pass the filters, the key's among them; nothing without such items
 is suggested. If nothing matches as typed, typos are forgiven.
 
-Cost: two round trips, or one where the counts are remembered (`StatisticsMemory`). Facets are
+Cost: no shard is asked for a list that is remembered (`SuggestionMemory`). Others take two round
+trips, or one where the counts are remembered (`StatisticsMemory`). Facets are
 looked up in the coordinator's own numbering; whole texts come from a search for the best items, and
 words of the vocabulary (`near_terms`) along with it. Only as many items as suggestions are read,
 and more only if these have too few different texts. Only what is shown is counted: a whole text or
@@ -46,6 +47,7 @@ from coordinator.read.query_parser import typed_words
 from coordinator.read.results import Suggestion, SuggestionPage
 from coordinator.read.search import Search
 from coordinator.read.spelling import Spelling, respelt
+from coordinator.read.suggestion_memory import key_of
 
 _COUNTED_WORDS_MAX: Final = 16
 """Longer texts are not suggested."""
@@ -134,26 +136,43 @@ class Suggestions:
         deadline = Deadline.after_ms(search.timeout_ms)
         typed = self._typed(search.query)
         with self._cluster.reading(index.number) as horizon:
-            scope = Scope(
-                index, horizon, tuple([clause.filter for clause in search.filters]), deadline
-            )
-            (texts, words), values = await asyncio.gather(
-                self._texts_and_words(scope, search, typed, size),
-                self._values(scope, search, typed, size),
-            )
-            if not (values or texts.are_as_typed or words.are_as_typed):
-                values = await self._values(scope, search, typed, size, typos="unless_typed")
             searches = (await self._searches(index, search))[: _MORE * size]
-            sources = _Sources(searches, texts.found, values, words.found)
-            counted = _Counted({}, {})
-            listed, lacks_texts = await self._listed(scope, sources, size, counted)
-            if lacks_texts and texts.search is not None:
-                all_items = structs.replace(texts.search, per_page=_MORE * size)
-                items, _ = await self._items(scope, all_items)
-                found = list(self._whole_texts(scope, items, typed))
-                sources = structs.replace(sources, texts=found)
-                listed, _ = await self._listed(scope, sources, size, counted)
+            memory = self._search.suggestions(index)
+            key = key_of(parameters, searches)
+            listed = memory.known(horizon, key)
+            if listed is None:
+                scope = Scope(
+                    index, horizon, tuple([clause.filter for clause in search.filters]), deadline
+                )
+                listed = await self._made(scope, search, typed, size, searches)
+                memory.remember(horizon, key, listed)
             return SuggestionPage(listed, horizon)
+
+    async def _made(
+        self,
+        scope: Scope,
+        search: SearchParameters,
+        typed: _Typed | None,
+        size: int,
+        searches: list[Suggestion],
+    ) -> list[Suggestion]:
+        """Make the list of suggestions, frequent searches among them."""
+        (texts, words), values = await asyncio.gather(
+            self._texts_and_words(scope, search, typed, size),
+            self._values(scope, search, typed, size),
+        )
+        if not (values or texts.are_as_typed or words.are_as_typed):
+            values = await self._values(scope, search, typed, size, typos="unless_typed")
+        sources = _Sources(searches, texts.found, values, words.found)
+        counted = _Counted({}, {})
+        listed, lacks_texts = await self._listed(scope, sources, size, counted)
+        if lacks_texts and texts.search is not None:
+            all_items = structs.replace(texts.search, per_page=_MORE * size)
+            items, _ = await self._items(scope, all_items)
+            found = list(self._whole_texts(scope, items, typed))
+            sources = structs.replace(sources, texts=found)
+            listed, _ = await self._listed(scope, sources, size, counted)
+        return listed
 
     def _typed(self, text: str) -> _Typed | None:
         """Return the typed text; None where words are quoted or excluded, or there are none."""

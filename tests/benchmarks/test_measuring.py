@@ -20,6 +20,7 @@ from benchmarks import (
     scale,
     shapes,
     shapes_corpus,
+    suggest,
     vocabulary,
     writes,
     wrk,
@@ -58,6 +59,15 @@ def service(home: Path) -> Iterator[Facetd]:
 @pytest.fixture(scope="module")
 def workload(home: Path) -> compare.Workload:
     return compare.Workload(NUM_ITEMS, seed=1, shape=SHAPE)
+
+
+def test_suggestions_are_typed(home: Path) -> None:
+    path = suggest.main(
+        ["--items", "300", "--shards", "1", "--keystrokes", "400", "--write-every", "300"]
+    )
+    measured = json.loads(path.read_text())["measured"]["now"]
+    assert measured["first"]["count"] + measured["again"]["count"] == 400
+    assert 0 < measured["first"]["p50"] <= measured["first"]["p99"]
 
 
 def test_facetd_answers_all_classes_like_the_truth(
