@@ -143,20 +143,17 @@ class Search:
         started = time.perf_counter()
         cursor = None if asked.cursor is None else self._cursor(index, asked, asked.cursor)
         timestamp = now() if cursor is None else cursor.timestamp
-        parameters = asked
-        if asked.similar_to is not None:
-            with self._cluster.reading(index.number) as newest:
-                if horizon is None:
-                    horizon = newest if cursor is None else cursor.horizon
-                parameters = await self._similar.query_for(
-                    index, asked, horizon, deadline, self.stop_words(index)
-                )
-        parameters, rules = self._curated(index, parameters, timestamp)
         with self._cluster.reading(index.number) as newest:
             if cursor is not None:
                 horizon = cursor.horizon
             elif horizon is None:
                 horizon = newest
+            parameters = asked
+            if asked.similar_to is not None:
+                parameters = await self._similar.query_for(
+                    index, asked, horizon, deadline, self.stop_words(index)
+                )
+            parameters, rules = self._curated(index, parameters, timestamp)
             state = SearchedState(index, horizon, timestamp, deadline)
             if cursor is not None:
                 cursor = await self._paging.continued(parameters, state, cursor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from common.scoring import inverse_doc_freq
 from coordinator.read.similar import MATCH, WORDS_MAX
 from tests.cluster.conftest import Index, Services, error_of
+from tests.service import Client
 
 SHARD_COUNTS = (1, 2, 3, 5)
 WORDS = [f"{a}{b}{c}" for a in "bdfgk" for b in "aeo" for c in "lmnrst"]
@@ -122,6 +124,28 @@ def test_filters_orders_and_cursors_apply(index: Index) -> None:
         "cursor": index.search(**asked, cursor="*")["pagination"]["cursor"],
     }
     assert index.post("search", other).status == 400
+
+
+def test_a_search_reads_one_state_while_others_write(index: Index) -> None:
+    has_ended = Event()
+
+    def write() -> None:
+        writer = Index(Client(index.client.port), index.name)
+        while not has_ended.is_set():
+            writer.put([{**ITEMS[1], "note": "written again"}])
+        writer.client.close()
+
+    expected = similar(ITEMS[7], ITEMS)
+    writing = Thread(target=write)
+    writing.start()
+    try:
+        for _ in range(30):
+            answer = index.search(similar_to=7, per_page=1_000)
+            assert {item["id"] for item in answer["data"]["items"]} == expected
+    finally:
+        has_ended.set()
+        writing.join()
+        index.put([ITEMS[1]])
 
 
 def test_an_item_without_shared_words_has_no_like(index: Index) -> None:
