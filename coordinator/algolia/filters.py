@@ -116,7 +116,6 @@ def facet_filter(text: str) -> FacetFilter:
     is_negative = field.startswith("-")
     if is_negative:
         field = field[1:]
-    value = value.strip()
     if _SCORE.search(value):
         raise Mistake(f"cannot give scores to values ({text[:100]!r}); leave out <score=…>")
     if value.startswith("-"):

@@ -159,7 +159,8 @@ def _id(given: Any, item: Mapping[str, Any], action: str, param: str) -> int | s
         return uuid4().hex
     if isinstance(given, bool) or not isinstance(given, int | str):
         raise InvalidRequest(f"{param} needs an objectID", code="invalid_id", param=param)
-    if own is not None and str(own) != str(given):
+    is_id = isinstance(own, int | str) and not isinstance(own, bool)
+    if own is not None and (not is_id or str(own) != str(given)):
         raise InvalidRequest(
             f"{param}: the field id is the objectID here: {str(own)[:60]!r} and "
             f"{str(given)[:60]!r} must be the same, or the field have another name",

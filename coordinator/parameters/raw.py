@@ -7,6 +7,7 @@ be encoded again anywhere downstream.
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -17,6 +18,7 @@ import orjson
 from common.errors import InvalidRequest
 from common.json.shape import shape_of
 from common.limits import Limits
+from common.values import INTEGER_MAX, INTEGER_MIN
 
 
 class QueryText(str):
@@ -30,6 +32,8 @@ RawParameters: TypeAlias = dict[str, Any]
 
 DECODED_CHARS_MAX: Final = 512
 """Longer parts of a request target are not cached in decoded form."""
+_LONG_INTEGER: Final = re.compile(rb"(?<=[:\[,\s])(?:-[0-9]{19}|[0-9]{20})[0-9]*(?=[\s,\]}])")
+"""What looks like an integer beyond 64 bits."""
 _PERCENT_OR_PLUS: Final = re.compile(r"[%+\x80-\U0010ffff]")
 
 
@@ -106,6 +110,26 @@ def decode_object(body: bytes, limits: Limits) -> RawParameters:
     if not isinstance(decoded, dict):
         raise InvalidRequest("the body must be a JSON object", code="invalid_body")
     return decoded
+
+
+def decode_stored(body: bytes, limits: Limits) -> RawParameters:
+    """Decode a body with values to store, as `decode_object`: integers are exact, or refused.
+
+    Raises:
+        InvalidRequest: also invalid_number.
+    """
+    decoded = decode_object(body, limits)
+    if _LONG_INTEGER.search(body):  # or a text that looks like one: the decoder knows
+        json.loads(body, parse_int=_check_integer)
+    return decoded
+
+
+def _check_integer(digits: str) -> None:
+    """Reject an integer that would become a double, and thereby another number."""
+    if len(digits) > 20 or not INTEGER_MIN <= int(digits) <= INTEGER_MAX:
+        raise InvalidRequest(
+            f"integers must be from -2^63 to 2^64-1, not {digits[:40]}", code="invalid_number"
+        )
 
 
 def decode_search(body: bytes, limits: Limits) -> RawParameters:

@@ -21,6 +21,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.http.security import Action
+from coordinator.parameters.raw import decode_stored
 from coordinator.routes.algolia_indexes import drop_index
 from coordinator.routes.algolia_requests import (
     CHANGE,
@@ -196,7 +197,7 @@ async def batches(services: Services, request: Request) -> Response:
 def _requests(services: Services, request: Request) -> list[tuple[int, dict[str, Any]]]:
     """Return the changes in a body, with their positions."""
     limits = services.settings.limits
-    listed = object_body(services, request).get("requests")
+    listed = decode_stored(request.body, limits).get("requests")
     if (
         not isinstance(listed, list)
         or len(listed) > limits.batch_items_max

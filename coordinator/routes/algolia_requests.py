@@ -20,7 +20,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.http.middleware import check_index_name
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action
-from coordinator.parameters.raw import decode_object
+from coordinator.parameters.raw import decode_object, decode_stored
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -120,7 +120,7 @@ def required_body(services: Services, request: Request) -> dict[str, Any]:
     """Decode a body that says what to store: none at all is a client's mistake, not an object."""
     if not request.body:
         raise InvalidRequest("the body is empty; send a JSON object", code="invalid_body")
-    return object_body(services, request)
+    return decode_stored(request.body, services.settings.limits)
 
 
 def write_deadline(services: Services) -> Deadline:

@@ -26,7 +26,7 @@ from common.placement import canonical_id, shown_id
 from common.protocol.operations import Operation, Outcome
 from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
-from coordinator.parameters.raw import decode_object
+from coordinator.parameters.raw import decode_object, decode_stored
 from coordinator.routes.items import (
     PAGE_ITEMS,
     RESTRICTING,
@@ -143,7 +143,7 @@ async def update_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
     refuse_query(request)
     refuse_conditions(request)
-    raw = decode_object(request.body, services.settings.limits)
+    raw = decode_stored(request.body, services.settings.limits)
     refuse_unknown(raw, ("ids", "fields", *sorted(RESTRICTING)))
     fields = raw.pop("fields", None)
     if not isinstance(fields, dict) or not fields or "id" in fields:

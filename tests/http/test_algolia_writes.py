@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -28,6 +29,63 @@ async def test_an_empty_body_is_no_object(web: Web, method: str, path: str) -> N
 
     assert (refused.status, refused.code) == (400, "invalid_body")
     assert "the body is empty" in refused.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("object_id", "own"),
+    [("1.0", 1.0), ("[1]", [1]), ("True", True), ("{}", {}), ("5", 5.0), ("a", "b"), (None, [1])],
+)
+async def test_an_id_that_is_none_is_refused(web: Web, object_id: Any, own: Any) -> None:
+    body = {"objectID": object_id, "id": own}
+    batch = await web.post(
+        "/1/indexes/films/batch", {"requests": [ADDED, {"action": "addObject", "body": body}]}
+    )
+
+    assert (batch.status, batch.code) == (400, "id_mismatch" if object_id else "invalid_id")
+    assert batch.json["error"]["param"] == "requests[1]"
+    if object_id is not None:
+        one = await web.send(
+            request("PUT", f"/1/indexes/films/{quote(object_id)}", json.dumps({"id": own}).encode())
+        )
+        assert (one.status, one.code) == (400, "id_mismatch")
+
+
+@pytest.mark.parametrize("number", [str(2**64), str(-(2**63) - 1), "9" * 30, "-" + "9" * 300])
+@pytest.mark.parametrize(
+    ("method", "path", "text"),
+    [
+        ("POST", "/1/indexes/films/batch", '{"requests":[{"action":"addObject","body":{"n":%s}}]}'),
+        (
+            "POST",
+            "/1/indexes/*/batch",
+            '{"requests":[{"indexName":"films","action":"addObject","body":{"n":[ %s ]}}]}',
+        ),
+        ("POST", "/1/indexes/films", '{"n":%s}'),
+        ("PUT", "/1/indexes/films/1", '{"n":[1,%s]}'),
+        ("POST", "/1/indexes/films/1/partial", '{"n": %s\n}'),
+        ("POST", "/films/items/update", '{"ids":[1],"fields":{"n":{"a":%s}}}'),
+        ("POST", "/films/items", '[{"n":%s}]'),
+        ("POST", "/films/items/1/partial", '{"n":%s}'),
+    ],
+)
+async def test_integers_are_stored_exactly_or_refused(
+    web: Web, method: str, path: str, text: str, number: str
+) -> None:
+    before = (await web.get("/films/items/1")).body
+
+    refused = await web.send(request(method, path, (text % number).encode()))
+
+    assert (refused.status, refused.code) == (400, "invalid_number")
+    assert (await web.get("/films/items/1")).body == before
+
+
+async def test_long_numbers_that_are_exact_are_stored(web: Web) -> None:
+    numbers = '"a":18446744073709551615,"b":-9223372036854775808,"c":1e30'
+    written = f'{{{numbers},"text":"x, -99999999999999999999 ,"}}'
+    stored = await web.send(request("PUT", "/1/indexes/films/9", written.encode()))
+
+    assert stored.status == 200
+    assert (await web.get("/films/items/9")).json == {"id": "9", **json.loads(written)}
 
 
 @pytest.mark.parametrize("name", [{}, {"indexName": None}, {"indexName": 7}])

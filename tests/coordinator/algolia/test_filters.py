@@ -117,6 +117,14 @@ def test_facet_filters() -> None:
         facet_filter("no colon")
 
 
+def test_values_keep_their_white_space() -> None:
+    """Widgets send the values that facets list."""
+    assert facet_filter(" a : b ").condition == AnyOf("a", (" b ",))
+    assert facet_filter("a:-b ").condition == Not(AnyOf("a", ("b ",)))
+    assert tag_filters([" b "], DEFAULT_LIMITS) == [AnyOf("_tags", (" b ",))]
+    assert groups_of("a:b , (a:c, a:d )", DEFAULT_LIMITS) == [["a:b"], ["a:c", "a:d"]]
+
+
 def test_numeric_and_tag_filters() -> None:
     assert numeric_filters(["a=1", ["b:5 TO 9", "c != 1"]], DEFAULT_LIMITS) == [
         A,
