@@ -274,6 +274,10 @@ class _ConfigurationParser:
                 )
             elif self.is_field_name(f"{path}[{i}]", parsed.path):
                 weights[parsed.path] = parsed.weight
+        if "*" in weights:
+            self.problems.warnings.append(
+                'searchable_fields names a field "*"; to search all fields, leave it out'
+            )
         self.values["searchable_fields"] = tuple(
             SearchableField(name, weight) for name, weight in weights.items()
         )

@@ -139,6 +139,13 @@ def test_all_mistakes_are_reported_at_once() -> None:
     }
 
 
+@pytest.mark.parametrize("fields", [["*"], ["name^3", "*"], {"*": 2}])
+def test_a_star_names_a_field_and_not_all(fields: object) -> None:
+    _, (warning,) = parse_configuration({"searchable_fields": fields}, DEFAULT_LIMITS)
+
+    assert "to search all fields, leave it out" in warning
+
+
 def test_unknown_keys_are_warnings_not_mistakes() -> None:
     document = {"aggregations": {"tags": {"colour": 1}}, "per_page": 5, "sortings": {}}
 
