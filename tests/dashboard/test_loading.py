@@ -98,6 +98,127 @@ def test_decimal_commas_are_numbers_where_the_user_says_so(
     assert (item["Preis"], item["Breite"]) == (1007.5, "7,0")
 
 
+def dated_row(n: int) -> str:
+    day, month = n % 28 + 1, n % 12 + 1
+    return f"{n},Hall {n},{day}.{month}.20{n + 10},{month}/{month}/2024,{day} May 2021"
+
+
+DATED = "\n".join(["id,name,opened,seen,said", *map(dated_row, range(40)), ""])
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_dates_in_other_notations_are_named_and_read_on_a_click(
+    browser: Any, service: Service, expect: Any, axe: str, width: int
+) -> None:
+    with watched_page(browser, service, viewport={"width": width, "height": 740}) as page:
+        page.goto("/dashboard")
+        drop_file(page, ".page-head", "my tools.csv", DATED)
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_text("opened: dates such as 1.1.2010 stay text.")).to_be_visible()
+        expect(
+            dialog.get_by_text("said: dates such as 1 May 2021 stay text. Write")
+        ).to_be_visible()
+        read = dialog.get_by_role("button", name="Read as dates")
+        expect(read).to_have_attribute("aria-pressed", "false")
+        read.click()
+        expect(read).to_have_attribute("aria-pressed", "true")
+        expect(dialog.get_by_label("Kind of opened")).to_have_value("dmy")
+        dialog.get_by_label("Kind of opened").select_option("text")
+        expect(read).to_have_attribute("aria-pressed", "false")
+        read.click()
+        dialog.get_by_role("button", name="Day first").click()
+        dialog.get_by_role("button", name="Month first").click()
+        expect(dialog.get_by_role("button", name="Day first")).to_have_attribute(
+            "aria-pressed", "false"
+        )
+        assert dialog.evaluate("d => d.scrollWidth <= d.clientWidth")
+        assert violations(page, axe) == []
+        dialog.get_by_role("button", name="Load", exact=True).click()
+        expect(dialog).to_contain_text("dates from 2010-01-01 to 2049-04-12")
+        dialog.get_by_role("button", name="Apply").click()
+        expect(page.locator(".total")).to_have_text("40 items")
+    item = service.call("GET", "/my-tools/items/13")
+    assert item["opened"] == "2023-02-14"
+    assert item["seen"] == "2024-02-02"
+    assert item["said"] == "14 May 2021"
+
+
+def test_a_date_that_the_chosen_order_cannot_have_is_named(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my tools.csv", DATED)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Kind of opened").select_option("mdy")
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog.get_by_role("region", name="Rejected lines")).to_contain_text(
+        "“13.1.2022” is no date such as 12/31/2024"
+    )
+
+
+CITIES = "id,name,Lat,Longitude\n" + "".join(
+    f"{n},City {n},{n - 20}.5,{n * 4}\n" for n in range(40)
+)
+
+
+def test_two_columns_of_degrees_become_a_geo_point_of_a_new_index(
+    page: Any, service: Service, expect: Any
+) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my tools.csv", CITIES + "40,Nowhere,,\n")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Make a geo point (_geo) of Lat and Longitude")).to_be_checked()
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog.locator(".tile dd").nth(0)).to_have_text("41")
+    point = service.call("GET", "/my-tools/items/3")["_geo"]
+    assert point == {"lat": -17.5, "lng": 12.0}
+    assert "_geo" not in service.call("GET", "/my-tools/items/40")
+
+
+def test_an_index_that_exists_gets_geo_points_only_if_the_user_says_so(
+    page: Any, service: Service, expect: Any
+) -> None:
+    service.make_index("my-tools", {}, [{"id": 1000}])
+    for is_wanted in (False, True):
+        page.goto("/dashboard")
+        drop_file(page, ".page-head", "my tools.csv", CITIES)
+        dialog = page.get_by_role("dialog")
+        choice = dialog.get_by_label("Make a geo point (_geo) of Lat and Longitude")
+        expect(choice).not_to_be_checked()
+        choice.set_checked(is_wanted)
+        dialog.get_by_role("button", name="Load", exact=True).click()
+        expect(dialog.locator(".tile dd").nth(0)).to_be_visible()
+        assert ("_geo" in service.call("GET", "/my-tools/items/3")) == is_wanted
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "lat,lng\n48.2,181\n",  # no longitude
+        "lat,lng\n48.2,east\n",
+        "lat,latitude,lng\n1,2,3\n",
+        "lat,lng,_geo\n1,2,\n",
+        "lat,name\n1,2\n",
+        "lat,lng\n,\n",
+    ],
+)
+def test_what_is_no_pair_of_degrees_is_not_offered(page: Any, expect: Any, table: str) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my tools.csv", table)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Load", exact=True)).to_be_visible()
+    expect(dialog.get_by_text("geo point")).to_have_count(0)
+
+
+def test_a_table_without_rows_says_so(page: Any, service: Service, expect: Any) -> None:
+    for name, text in (("my tools.csv", "id,name\n"), ("my tools.tsv", "id\tname")):
+        page.goto("/dashboard")
+        drop_file(page, ".page-head", name, text)
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("alert")).to_contain_text(
+            "The file names 2 columns but has no rows: there is nothing to load."
+        )
+        expect(dialog.get_by_role("button", name="Choose another file")).to_be_visible()
+
+
 def test_a_bad_row_refuses_the_file_unless_bad_rows_are_left_out(
     page: Any, service: Service, expect: Any
 ) -> None:
@@ -230,11 +351,14 @@ FILES: dict[str, bytes] = {
     "long.csv": b"id,text\n" + b"".join(b'%d,"%s\n"\n' % (n, b"word " * 40) for n in range(900)),
 }
 
-READ = """async ({ name, body }) => {
+READ = """async ({ name, body, kinds = {}, makesPlaces = false }) => {
     const { makeBody, readSource } = await import("/dashboard/assets/sources/file.js");
     const bytes = Uint8Array.from(atob(body), (character) => character.charCodeAt(0));
     try {
-      const made = await makeBody(await readSource(new File([bytes], name)));
+      const source = await readSource(new File([bytes], name));
+      for (const column of source.columns) column.kind = kinds[column.name] ?? column.kind;
+      if (makesPlaces) source.table.makesPlaces = true;
+      const made = await makeBody(source);
       const text = await made.body.text();
       return { text, lines: made.lines, bad: made.bad.map((row) => row.line) };
     } catch (error) {
@@ -270,6 +394,94 @@ def test_the_page_reads_csv_as_the_command_line_does(page: Any, tmp_path: Path) 
         assert found == expected, name
         kinds = [[type(value) for value in item.values()] for item in found["items"]]
         assert kinds == [[type(value) for value in item.values()] for item in expected["items"]]
+
+
+DATES = """id,a
+1,31.12.2024
+2,1/3/2024
+3, 29-2-2024
+4,29.2.2023
+5,29.2.1900
+6,29/02/2000
+7,0.1.2024
+8,1.0.2024
+9,13.13.2024
+10,31.4.2024
+11,1.1.0000
+12,1.1.24
+13,1.1-2024
+14,12/31/2024
+15,
+16,١.1.2024
+17,3 May 2021
+18,001.1.2024
+"""
+
+
+@pytest.mark.parametrize("order", ["dmy", "mdy"])
+def test_the_page_reads_dates_as_the_command_line_does(
+    page: Any, tmp_path: Path, order: str
+) -> None:
+    path = tmp_path / "dates.csv"
+    path.write_text(DATES)
+    expected = read_by_command_line(formats.read(str(path), ReadOptions(kinds={"a": order})))
+    page.goto("/dashboard")
+    body = base64.b64encode(DATES.encode()).decode()
+    found = page.evaluate(READ, {"name": path.name, "body": body, "kinds": {"a": order}})
+    found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+    assert found == expected
+    assert len(found["items"]) >= 3
+
+
+def test_the_page_finds_notations_of_dates_as_the_command_line_does(
+    page: Any, tmp_path: Path
+) -> None:
+    columns = {
+        "day": ["31.12.2024", "1.1.2024"],
+        "month": ["12/31/2024", "1/1/2024"],
+        "either": ["1/2/2024", "3/4/2024"],
+        "neither": ["31/12/2024", "12/31/2024"],
+        "named": ["3 May 2021", "3. Sept. 1999"],
+        "english": ["May 3, 2021", "march 13, 2021"],
+        "mixed": ["3 May 2021", "3.5.2021"],
+        "first": ["2024-12-31", "31.12.2024"],
+        "word": ["31.12.2024", "soon"],
+        "number": ["1", "2"],
+        "short": ["3.5.21", "4.5.21"],
+    }
+    rows = [",".join(f'"{cell}"' for cell in row) for row in zip(*columns.values(), strict=True)]
+    text = "\n".join([",".join(columns), *rows, ""])
+    path = tmp_path / "notations.csv"
+    path.write_text(text)
+    expected = {
+        one.name: [one.has_other_dates, list(one.date_orders) if one.has_other_dates else []]
+        for one in formats.read(str(path), ReadOptions()).columns
+    }
+    page.goto("/dashboard")
+    found = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const { columns } = await readSource(new File([text], "notations.csv"));
+            return Object.fromEntries(columns.map(({ name, hasOtherDates, dateOrders }) =>
+                [name, [hasOtherDates, hasOtherDates ? dateOrders : []]]));
+        }""",
+        text,
+    )
+    assert found == expected
+    assert [name for name, (is_date, _) in found.items() if is_date] == [*columns][:7]
+
+
+def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+    text = "id,lat,lng\n1,48.2,16\n2,-7,\n3,,5\n4,-0,1e1\n5, 1.25 ,-180\n"
+    path = tmp_path / "places.csv"
+    path.write_text(text)
+    source = formats.read(str(path), ReadOptions(place_fields=("lat", "lng")))
+    expected = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
+    page.goto("/dashboard")
+    body = base64.b64encode(text.encode()).decode()
+    found = page.evaluate(READ, {"name": path.name, "body": body, "makesPlaces": True})
+    assert [json.loads(line) for line in found["text"].splitlines()] == expected
+    assert sum("_geo" in item for item in expected) == 3
 
 
 def test_the_beginning_of_json_tells_its_fields(page: Any) -> None:

@@ -17,9 +17,11 @@ _LONGITUDES: Final = ("lng", "lon", "long", "longitude")
 def named_like_places(names: Iterable[str]) -> tuple[str, str] | None:
     """Return the fields that are called like a latitude and a longitude.
 
-    None unless there is exactly one of each.
+    None unless there is exactly one of each, or if there is a geo point already.
     """
     listed = list(names)
+    if FIELD in listed:
+        return None
     latitudes = [name for name in listed if name.lower() in _LATITUDES]
     longitudes = [name for name in listed if name.lower() in _LONGITUDES]
     if len(latitudes) != 1 or len(longitudes) != 1:

@@ -15,9 +15,9 @@ import {
   removeIndex,
 } from "../api.js";
 import { bytes, count, percent, plural } from "../format.js";
-import { COMMA_NUMBER } from "../sources/cells.js";
 import { COLUMN_KINDS } from "../sources/delimited.js";
 import { ACCEPTED, indexNameOf, makeBody, readSource } from "../sources/file.js";
+import { columnNotes } from "./column_notes.js";
 import { openDialog } from "./dialog.js";
 import { button, fill, h, icon, setVariables, uniqueId } from "./dom.js";
 import { tile } from "./figures.js";
@@ -137,6 +137,18 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     if (numRows !== null) facts.push(plural(numRows, "row"));
     if (columns.length > 0) facts.push(plural(columns.length, table ? "column" : "field"));
 
+    const choices =
+      table && new Map(columns.map((column) => [column, kindChoice(column, () => notes.refresh())]));
+    const notes =
+      table &&
+      columnNotes(table, {
+        isNew: !isFixed && !taken.includes(nameInput.value),
+        setKind: (column, kind) => {
+          column.kind = choices.get(column).value = kind;
+          notes.refresh();
+        },
+      });
+
     const start = async () => {
       submit.disabled = true;
       submit.textContent = "Reading…";
@@ -178,8 +190,8 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
         heading(source.file, ...facts),
         !isFixed &&
           h("label", { class: "field" }, h("span", {}, "Into the index"), nameInput, nameNote),
-        columns.length > 0 && columnTable(source),
-        commaNote(columns),
+        columns.length > 0 && columnTable(source, choices),
+        notes?.elements,
         table && idChoice(table),
         h(
           "label",
@@ -359,13 +371,13 @@ function placed(errors, lines) {
 
 // --- columns -------------------------------------------------------------------------------------
 
-function columnTable({ columns, table, numRows }) {
+function columnTable({ columns, numRows }, choices) {
   const rows = columns.map((column) =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, column.name),
-      h("td", {}, table ? kindChoice(column) : column.kind),
+      h("td", {}, choices?.get(column) ?? column.kind),
       h(
         "td",
         { class: "muted" },
@@ -376,7 +388,7 @@ function columnTable({ columns, table, numRows }) {
       ),
     ),
   );
-  const head = [table ? "Column" : "Field", "Kind", "For example"];
+  const head = [choices ? "Column" : "Field", "Kind", "For example"];
   return h(
     "div",
     { class: "table-scroll columns", tabindex: "0", role: "region", "aria-label": "Columns" },
@@ -397,24 +409,15 @@ function columnTable({ columns, table, numRows }) {
   );
 }
 
-/** What to choose for columns of numbers with decimal commas, which stay text otherwise. */
-function commaNote(columns) {
-  const names = columns.filter((column) => column.hasCommas).map(({ name }) => name);
-  if (names.length === 0) return null;
-  const [verb, them] = names.length === 1 ? ["has", "it"] : ["have", "them"];
-  return h(
-    "p",
-    { class: "small" },
-    `${names.join(", ")} ${verb} decimal commas: the kind “${COMMA_NUMBER}” reads ${them} as numbers.`,
-  );
-}
-
-function kindChoice(column) {
+function kindChoice(column, onChanged) {
   const select = h(
     "select",
     {
       "aria-label": `Kind of ${column.name}`,
-      onchange: () => (column.kind = select.value),
+      onchange: () => {
+        column.kind = select.value;
+        onChanged();
+      },
     },
     COLUMN_KINDS.map(([value, label]) => h("option", { value }, label)),
   );

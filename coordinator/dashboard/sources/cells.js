@@ -6,11 +6,14 @@
  *     "true", "False"          boolean
  *     '["a","b"]', '{"x":1}'   json        in every cell
  *     "1,5", "1.299,00"        number 1,5  decimal commas: only where the user says so
+ *     "31.12.2024"             dmy, mdy    dates (see dates.js): only where the user says so
  *     anything else            text        the kind of a column holds for all of its cells
  */
 
+import { ORDERS, dateOf, isOtherDate } from "./dates.js";
+
 export const COMMA_NUMBER = "number 1,5";
-export const KINDS = ["text", "integer", "number", COMMA_NUMBER, "boolean", "json"];
+export const KINDS = ["text", "integer", "number", COMMA_NUMBER, "boolean", "json", ...Object.keys(ORDERS)];
 
 const INTEGER = /^-?(0|[1-9][0-9]{0,19})$/;
 const NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
@@ -43,6 +46,8 @@ export const CHECKS = {
     COMMA_NUMBERS.test(text) && Number.isFinite(Number(withPoint(text))),
   boolean: (text) => /^(true|false)$/i.test(text),
   json: isJson,
+  dmy: (text) => dateOf(text, "dmy") !== null,
+  mdy: (text) => dateOf(text, "mdy") !== null,
   text: () => true,
 };
 
@@ -63,6 +68,11 @@ export class ColumnKind {
   filled = 0;
   example = "";
   canBeId = true;
+  /** Whether all cells look like dates that do not begin with their year. */
+  hasOtherDates = false;
+  /** Those of `ORDERS` that fit all cells. */
+  dateOrders = [];
+  #greatest = 0;
   #canHaveCommas = true;
   #hasComma = false;
   #possible = INSPECTED;
@@ -70,10 +80,19 @@ export class ColumnKind {
   add(cell) {
     const text = cell.trim();
     if (!text) return;
-    if (this.filled === 0) this.example = text;
+    if (this.filled === 0) {
+      this.example = text;
+      this.hasOtherDates = true;
+      this.dateOrders = Object.keys(ORDERS);
+    }
     this.filled += 1;
+    if (this.hasOtherDates) {
+      this.hasOtherDates = isOtherDate(text);
+      this.dateOrders = this.dateOrders.filter((order) => dateOf(text, order) !== null);
+    }
     if (this.#possible.length > 0)
       this.#possible = this.#possible.filter((kind) => CHECKS[kind](text));
+    if (this.#isNumeric) this.#greatest = Math.max(this.#greatest, Math.abs(Number(text)));
     this.canBeId &&= isBetween(text, 0n, ID_MAX);
     this.#canHaveCommas &&= CHECKS[COMMA_NUMBER](text);
     this.#hasComma ||= text.includes(",") && !COMMA_GROUPS.test(text);
@@ -82,6 +101,21 @@ export class ColumnKind {
   /** Whether all cells are numbers if commas are decimal commas, and only then. */
   get hasCommas() {
     return this.#canHaveCommas && this.#hasComma;
+  }
+
+  /** The greatest absolute value of a column of numbers; null for any other. */
+  get greatest() {
+    return this.#isNumeric ? this.#greatest : null;
+  }
+
+  /** All that was found, as one object. */
+  get result() {
+    const { kind, filled, example, canBeId, hasCommas, hasOtherDates, dateOrders, greatest } = this;
+    return { kind, filled, example, canBeId, hasCommas, hasOtherDates, dateOrders, greatest };
+  }
+
+  get #isNumeric() {
+    return this.filled > 0 && this.#possible.includes("number");
   }
 
   /** The narrowest kind that fits all cells. */
@@ -97,6 +131,8 @@ export const WRITERS = {
   number: (cell) => (INTEGER.test(cell.trim()) ? `${cell.trim()}.0` : cell.trim()),
   [COMMA_NUMBER]: (cell) => WRITERS.number(withPoint(cell)),
   boolean: (cell) => cell.trim().toLowerCase(),
+  dmy: (cell) => JSON.stringify(dateOf(cell.trim(), "dmy")),
+  mdy: (cell) => JSON.stringify(dateOf(cell.trim(), "mdy")),
   json: (cell) => cell.trim().replaceAll(/[\r\n]+/g, " "),
 };
 

@@ -7,26 +7,35 @@
  *     2;"Land; dry";                      {"id":2,"name":"Land; dry"}
  */
 
+import { plural } from "../format.js";
 import { CHECKS, ColumnKind, KINDS, WRITERS, listWriter } from "./cells.js";
+import { ORDERS } from "./dates.js";
+import { FIELD, findDegrees, placeOf } from "./places.js";
 import { RowReader, SourceError, findDelimiter, shownDelimiter } from "./rows.js";
 
 const BAD_SHOWN = 200;
 const PART_CHARS = 2 * 1024 * 1024;
 const SEPARATORS = ["|", ";", ","];
 
+const LABELS = { dmy: `date ${ORDERS.dmy}`, mdy: `date ${ORDERS.mdy}` };
+
 /** What a column may be read as: [value, label]. */
 export const COLUMN_KINDS = [
-  ...KINDS.map((kind) => [kind, kind]),
+  ...KINDS.map((kind) => [kind, LABELS[kind] ?? kind]),
   ...SEPARATORS.map((separator) => [`list ${separator}`, `list a${separator}b`]),
 ];
 
 /** A file of delimited cells, inspected: its columns, and the rows that cannot become items. */
 export class Table {
-  /** {name, kind, filled, example, canBeId, hasCommas}: one per column; `kind` may be set by the user. */
+  /** {name, kind, filled, …}: a name and what `ColumnKind` finds; `kind` may be set by the user. */
   columns = [];
   /** Place in `columns` of the column that holds the ids, or -1; may be set by the user. */
   idColumn = -1;
   numRows = 0;
+  /** Places in `columns` of a latitude and a longitude, where there are such; else null. */
+  degrees = null;
+  /** Whether the items get a geo point of them; may be set by the user. */
+  makesPlaces = false;
   #texts;
   #delimiter;
 
@@ -38,7 +47,7 @@ export class Table {
 
   /**
    * Reads the whole file; `onProgress()` is called now and then.
-   * @throws {SourceError} it is empty, broken, or its header does not name the columns
+   * @throws {SourceError} it is broken, has no rows, or its header does not name the columns
    */
   async inspect() {
     let found = null;
@@ -56,10 +65,12 @@ export class Table {
     }
     if (found === null)
       throw new SourceError("The file is empty; its first line must name the columns.");
-    this.columns = this.columns.map(({ name }, place) => {
-      const { kind, filled, example, canBeId, hasCommas } = found[place];
-      return { name, kind, filled, example, canBeId, hasCommas };
-    });
+    if (this.numRows === 0)
+      throw new SourceError(
+        `The file names ${plural(found.length, "column")} but has no rows: there is nothing to load.`,
+      );
+    this.columns = this.columns.map(({ name }, place) => ({ name, ...found[place].result }));
+    this.degrees = findDegrees(this.columns);
     const named = this.columns.filter(({ name }) => name.toLowerCase() === "id");
     if (named.length === 1) this.idColumn = this.columns.indexOf(named[0]);
   }
@@ -91,6 +102,8 @@ export class Table {
         const members = [];
         for (const { place, prefix, write } of writers)
           if (cells[place].trim() !== "") members.push(prefix + write(cells[place]));
+        const point = this.#placeOf(cells);
+        if (point !== null) members.push(point);
         part += `{${members.join(",")}}\n`;
         lines.push(line);
       }
@@ -118,6 +131,13 @@ export class Table {
     });
   }
 
+  /** The member `_geo` of a row, or null. */
+  #placeOf(cells) {
+    if (!this.makesPlaces || this.degrees === null) return null;
+    const point = placeOf(...this.degrees.map((place) => cells[place]));
+    return point === null ? null : `"${FIELD}":${point}`;
+  }
+
   /** Why a row cannot become an item, or null. */
   #faultOf(cells) {
     const width = this.columns.length;
@@ -131,7 +151,7 @@ export class Table {
     for (let place = 0; place < width; place += 1) {
       const { kind } = this.columns[place];
       const text = cells[place].trim();
-      if (text && CHECKS[kind] && !CHECKS[kind](text)) return `“${shown(text)}” is no ${kind}`;
+      if (text && CHECKS[kind] && !CHECKS[kind](text)) return `“${shown(text)}” is no ${kind in ORDERS ? `date such as ${ORDERS[kind]}` : kind}`;
     }
     return null;
   }

@@ -171,6 +171,13 @@ def test_columns_that_hold_no_degrees_are_no_places(tmp_path: Path, row: str) ->
     assert loading.offer_places(source, "auto") is source
 
 
+def test_a_column_that_is_the_geo_point_already_is_not_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text('lat,long,_geo\n48,16,"{""lat"":1,""lng"":2}"\n')
+    source = formats.read(str(file), ReadOptions())
+    assert loading.offer_places(source, "auto") is source
+
+
 def test_columns_of_coordinates_are_mentioned(tmp_path: Path) -> None:
     file = tmp_path / "places.csv"
     file.write_text(CITIES)

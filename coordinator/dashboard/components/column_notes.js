@@ -1,0 +1,95 @@
+/**
+ * What a file's columns could be that they are not read as by themselves: numbers with decimal
+ * commas, dates in other notations, coordinates. Each is a sentence, and a click that takes it up.
+ */
+
+import { COMMA_NUMBER } from "../sources/cells.js";
+import { button, h } from "./dom.js";
+
+const ORDER_NAMES = { dmy: "Day first", mdy: "Month first" };
+const NAMED_MAX = 5;
+
+/**
+ * @param {object} table
+ * @param {{isNew: boolean, setKind: (column: object, kind: string) => void}} options
+ * @returns {{elements: Node[], refresh: () => void}} `refresh` is for when a kind has changed
+ */
+export function columnNotes(table, { isNew, setKind }) {
+  const texts = table.columns.filter(({ kind }) => kind === "text");
+  const notes = [
+    ...commaNotes(texts.filter(({ hasCommas }) => hasCommas)),
+    ...dateNotes(texts.filter(({ hasOtherDates }) => hasOtherDates)),
+  ].map((one) => createNote(one, setKind));
+  return {
+    elements: [...notes.map(({ element }) => element), placeChoice(table, isNew)],
+    refresh: () => notes.forEach((note) => note.refresh()),
+  };
+}
+
+function commaNotes(columns) {
+  if (columns.length === 0) return [];
+  const verb = columns.length === 1 ? "has" : "have";
+  const text = `${names(columns)} ${verb} decimal commas, such as ${columns[0].example}.`;
+  return [{ text, columns, choices: [["Read as numbers", COMMA_NUMBER]] }];
+}
+
+/** One note for each set of orders that fit: columns of one file may be of several notations. */
+function dateNotes(columns) {
+  const groups = new Map();
+  for (const column of columns) {
+    const key = column.dateOrders.join();
+    groups.set(key, [...(groups.get(key) ?? []), column]);
+  }
+  return [...groups.values()].map((alike) => {
+    const [{ example, dateOrders }] = alike;
+    const isOpen = dateOrders.length > 1;
+    const advice =
+      dateOrders.length === 0 ? " Write them as 2024-12-31 to sort and count them as dates." : "";
+    return {
+      text: `${names(alike)}: dates such as ${example} stay text.${advice}`,
+      columns: alike,
+      choices: dateOrders.map((order) => [isOpen ? ORDER_NAMES[order] : "Read as dates", order]),
+    };
+  });
+}
+
+/** A sentence with a button for each way to read the columns; that in force is pressed. */
+function createNote({ text, columns, choices }, setKind) {
+  const buttons = choices.map(([label, kind]) =>
+    button(label, { onclick: () => columns.forEach((column) => setKind(column, kind)) }),
+  );
+  const refresh = () =>
+    choices.forEach(([, kind], i) => {
+      const isInForce = columns.every((column) => column.kind === kind);
+      buttons[i].setAttribute("aria-pressed", String(isInForce));
+    });
+  refresh();
+  return { element: h("div", { class: "column-note" }, h("p", {}, text), buttons), refresh };
+}
+
+/** The geo point of two columns of degrees: made for a new index unless the user says no. */
+function placeChoice(table, isNew) {
+  if (table.degrees === null) return null;
+  table.makesPlaces = isNew;
+  const [lat, lng] = table.degrees.map((place) => table.columns[place].name);
+  const input = h("input", {
+    type: "checkbox",
+    checked: table.makesPlaces,
+    onchange: () => (table.makesPlaces = input.checked),
+  });
+  return h(
+    "label",
+    { class: "check" },
+    input,
+    h(
+      "span",
+      {},
+      `Make a geo point (_geo) of ${lat} and ${lng}: for the map, and to search by distance.`,
+    ),
+  );
+}
+
+function names(columns) {
+  const listed = columns.slice(0, NAMED_MAX).map(({ name }) => name);
+  return listed.join(", ") + (columns.length > NAMED_MAX ? " …" : "");
+}
