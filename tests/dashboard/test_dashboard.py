@@ -716,3 +716,33 @@ def test_the_picture_in_the_documents_can_be_drawn_again(browser: Any, service: 
     for picture in (screenshot.draw(browser, service), screenshot.PICTURE.read_bytes()):
         assert picture[8:12] == b"WEBP"
         assert len(picture) <= screenshot.PICTURE_BYTES_MAX
+
+
+def test_a_long_field_name_leaves_the_controls_beside_the_total(
+    page: Any, service: Service, expect: Any
+) -> None:
+    field = "operating_temperature_range_of_the_device_in_degrees_celsius"
+    service.make_index("long-names", {}, [{"id": n, field: n} for n in range(3)])
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/dashboard/long-names")
+    sort = page.get_by_role("combobox", name="Sort by")
+    expect(sort).to_contain_text("Operating temperature")
+    assert sort.bounding_box()["width"] < 200  # so there is room for a total of a million items
+    total = page.locator(".total").bounding_box()
+    curl = page.get_by_role("button", name="Copy as curl").bounding_box()
+    assert curl["y"] < total["y"] + total["height"]
+
+
+def test_on_a_phone_the_actions_of_an_item_stay_beside_its_title(
+    browser: Any, service: Service
+) -> None:
+    items = [{"id": 1000 + n, "title": "A long title in words " * (n + 1)} for n in range(3)]
+    service.make_index("long-titles", {"searchable_fields": ["title"]}, items)
+    with watched_page(browser, service, viewport={"width": 390, "height": 844}) as page:
+        page.goto("/dashboard/long-titles")
+        page.locator(".item").first.wait_for()
+        for item in page.locator(".item").all():
+            title = item.locator("h2").bounding_box()
+            actions = item.locator(".item-actions").bounding_box()
+            assert abs(actions["y"] - title["y"]) < 10
+            assert actions["x"] >= title["x"] + title["width"]
