@@ -10,6 +10,18 @@ the middle of a region in which none of them is sensitive.
 A field that only begins with the query gets nothing for it: on icecat-products any such bonus puts
 accessories first ("Laptop sleeve …" for laptop), nDCG@10 0.658 to 0.652 at a twentieth of the
 words' score and 0.641 at a fifth.
+
+The texts of an array count together for length. If an array were as long as the mean of its texts,
+items with many would win, since a word's occurrences are summed over all of them. Measured, with
+the factors 1, sqrt(n) and n on the mean of n texts (n: as it is):
+
+    cacm with authors, keywords and categories, MAP         0.353  0.364  0.375
+    icecat-products with names and values of attributes,
+    nDCG@10                                                 0.497  0.596  0.634
+    debian-packages with tags and dependencies, of 300
+    whole names that many find the package first            0.883  0.963  0.977
+    geonames-cities, alternate names of the 600 largest
+    cities, mean reciprocal rank                            0.916  0.879  0.859
 """
 
 from __future__ import annotations
