@@ -17,6 +17,8 @@ from coordinator.cluster.placed_shards import shown_shards
 
 LAG_MS_MAX: Final = 10_000
 """A host that lags by more is not well."""
+SILENT_SECONDS: Final = 2
+"""A host that has been silent for so long did not answer when it was asked for this state."""
 POLL_SECONDS: Final = 1.0
 
 
@@ -120,13 +122,14 @@ def _host_row(one: dict[str, Any]) -> tuple[str, ...]:
     state = "serves" if one["is_serving"] else "starts"
     if one["trouble"]:
         state = "TROUBLE" if one["is_serving"] else "STOPPED"
-    if one["is_away"]:
-        state = f"AWAY {one['silent_s']} s"
+    is_silent = one["silent_s"] >= SILENT_SECONDS
+    if is_silent:
+        state = f"{'AWAY' if one['is_away'] else 'SILENT'} {one['silent_s']} s"
     return (
         one["name"] + (" *" if one["is_here"] else ""),
         state,
         str(one["seq"]),
-        f"{one['lag_ms']} ms" if one["lag_ms"] >= 0 else "-",
+        f"{one['lag_ms']} ms" if one["lag_ms"] >= 0 and not is_silent else "-",
         str(one["compared_seq"] or "-"),
         str(one["num_equal"] or "-"),
         one["digest"] or "-",
@@ -147,7 +150,7 @@ def problems_of(state: dict[str, Any]) -> list[str]:
         if not one["is_current"] and log["is_up"]
     ]
     for one in hosts:
-        if one["is_away"]:
+        if one["silent_s"] >= SILENT_SECONDS:
             problems.append(f"host {one['name']} has not answered for {one['silent_s']} s")
             continue
         if one["trouble"]:

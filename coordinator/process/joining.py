@@ -24,6 +24,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -57,6 +58,8 @@ from coordinator.replication.stream_state import StreamInfo
 from coordinator.replication.transfer import Offer, find_offer, find_offers, take_snapshot
 from coordinator.settings import Settings
 
+NAME_SECONDS: Final = 3.0
+"""Time to look up the address of a server of the log."""
 CONNECT_SECONDS_MAX: Final = 30.0
 """How long an empty host waits for the log, and for another host to copy from."""
 
@@ -70,6 +73,7 @@ class CannotJoin(Exception):
 def join(settings: Settings) -> int:
     """Check the log and fit the directory to it; return the exit status: 0 if it may start."""
     try:
+        asyncio.run(_warn_of_unknown_names(settings))
         asyncio.run(_join(settings))
     except (CannotJoin, DataDirectoryError, SettingError, SnapshotError) as error:
         print(f"facetd: {error}", file=sys.stderr)
@@ -79,6 +83,24 @@ def join(settings: Settings) -> int:
         print(f"facetd: {refused}", file=sys.stderr)
         return 1
     return 0
+
+
+async def _warn_of_unknown_names(settings: Settings) -> None:
+    """Name the servers of the log that have no address: nobody else does while others answer."""
+    loop = asyncio.get_running_loop()
+
+    async def look_up(server: str) -> None:
+        address = urlsplit(server)
+        try:
+            async with asyncio.timeout(NAME_SECONDS):
+                await loop.getaddrinfo(address.hostname, address.port)
+        except (OSError, TimeoutError, ValueError) as error:
+            reason = str(error) or f"no answer within {NAME_SECONDS:.0f} s"
+            _log.warning("a server in --log has no address; is it spelled right?",
+                         server=address.hostname or server, reason=reason)  # fmt: skip
+
+    servers = LogStream(settings.log_url, settings.log_stream, settings.log_credentials).servers
+    await asyncio.gather(*map(look_up, servers))
 
 
 async def _join(settings: Settings) -> None:
