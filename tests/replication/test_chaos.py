@@ -7,6 +7,7 @@ them is harmed at a time, and the next one only when all are well again, as the 
     FACETD_CHAOS_ROUNDS=300 pytest --long -s tests/replication/test_chaos.py -k for_long
     FACETD_CHAOS_ROUNDS=300 pytest --long -s tests/replication/test_chaos.py -k some_shards
     FACETD_CHAOS_KINDS="host kill,server kill" …    only these kinds of harm
+    FACETD_CHAOS_MINUTES=6 …                        end after these, with the final check
 
 Full disks need root (a small tmpfs for each of the six), clock steps libfaketime; without them
 these harms are left out, and the report says so.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import random
 import shutil
@@ -41,7 +43,7 @@ from tests.replication.several_hosts import (
     num_serving,
     replica_state,
 )
-from tests.replication.workload import Reader, Writer, at_work, check, configure
+from tests.replication.workload import CoreWatch, Reader, Writer, at_work, check, configure
 from tests.service import Service
 from tests.waiting import wait_until
 
@@ -50,6 +52,8 @@ ROUNDS_LONG = int(os.environ.get("FACETD_CHAOS_ROUNDS", "300"))
 SEED = int(os.environ.get("FACETD_CHAOS_SEED", "1"))
 KINDS = tuple(filter(None, os.environ.get("FACETD_CHAOS_KINDS", "").split(",")))
 """Kinds of harm of the long runs; empty: all."""
+MINUTES = float(os.environ.get("FACETD_CHAOS_MINUTES", "inf"))
+"""After which long runs do no more harm."""
 NUM_SLOWEST = 8
 DISK_BYTES = 192 << 20
 HEALTHY_SECONDS = 180.0
@@ -81,16 +85,20 @@ class Chaos:
     rounds: list[tuple[str, float, float]] = field(default_factory=list)
     """Harm, begin, end."""
 
-    def run(self, num_rounds: int, wait_writing: Callable[[], None]) -> None:
+    def run(self, num_rounds: int, minutes: float, wait_writing: Callable[[], None]) -> None:
         """Do harm, one round after the other, each kind as often as any other.
 
         Args:
             num_rounds: how often.
+            minutes: after which to end before that.
             wait_writing: returns once every client can write: else a pause of the writes that a
                 harm has begun is put down to the next one.
         """
         harms: list[str] = []
+        end_at = time.monotonic() + 60 * minutes
         for number in range(num_rounds):
+            if time.monotonic() > end_at:
+                break
             self.wait_healthy()
             wait_writing()
             if not harms:
@@ -311,12 +319,16 @@ def chaos(
         yield found
 
 
-def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any]:
-    """Return what was measured: pauses of all writes together, by kind of harm."""
+def report(found: Chaos, writers: list[Writer], reader: Reader, cores: CoreWatch) -> dict[str, Any]:
+    """Return what was measured: pauses of all writes together, by kind of harm.
+
+    Of the slowest rounds: pause, time of day, number, kind, how long a process had to wait for a
+    core meanwhile (at most), and the slow writes.
+    """
     acknowledged = sorted(at for writer in writers for at in writer.answered_at)
     gaps = list(itertools.pairwise(acknowledged))
     pauses: dict[str, list[float]] = defaultdict(list)
-    rounds: list[tuple[float, str, int, str]] = []
+    rounds: list[tuple[float, str, int, str, float, list[str]]] = []
     for number, (kind, begun_at, ended_at) in enumerate(found.rounds, 1):
         pause, since = max(
             (
@@ -326,7 +338,14 @@ def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any
             default=(0.0, begun_at),
         )  # fmt: skip
         pauses[kind].append(pause)
-        rounds.append((round(pause, 2), _time_of_day(since), number, kind))
+        waited = [
+            f"host {one.host} {one.seconds:.2f} s: {one.outcome}"
+            for writer in writers
+            for one in writer.slow
+            if one.begun_at < since + pause and one.begun_at + one.seconds > since
+        ]
+        late = round(cores.latest(since, since + pause), 2)
+        rounds.append((round(pause, 2), _time_of_day(since), number, kind, late, waited))
     kills = sorted(
         pause
         for kind, some in pauses.items()
@@ -344,8 +363,10 @@ def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any
         "kills": len(kills),
         "pause_after_kill_p50_s": _quantile(kills, 0.5),
         "pause_after_kill_p99_s": _quantile(kills, 0.99),
-        "pause_by_kind_p50_max_s": {
-            kind: (_quantile(sorted(some), 0.5), round(max(some), 2))
+        "waited_for_a_core_s": round(cores.latest(0, math.inf), 2),
+        "waited_for_a_core_share": round(cores.share, 2),
+        "pause_by_kind_n_p50_max_s": {
+            kind: (len(some), _quantile(sorted(some), 0.5), round(max(some), 2))
             for kind, some in sorted(pauses.items())
         },
         "slowest_rounds": sorted(rounds, reverse=True)[:NUM_SLOWEST],
@@ -372,6 +393,7 @@ def run_rounds(
     *,
     is_placed: bool = False,
     only: tuple[str, ...] = (),
+    minutes: float = math.inf,
 ) -> None:
     with chaos(
         folder, seed, seconds_max, is_placed=is_placed, only=only, log_compare_seconds="45"
@@ -381,6 +403,7 @@ def run_rounds(
         hosts.wait_equal()
         writers = [Writer(number, hosts) for number in range(1, 4)]
         reader = Reader(hosts)
+        cores = CoreWatch()
 
         def wait_writing() -> None:
             now = time.monotonic()
@@ -392,10 +415,10 @@ def run_rounds(
                     raise writer.error
 
         try:
-            with at_work(*writers, reader):
-                found.run(num_rounds, wait_writing)
+            with at_work(*writers, reader, cores):
+                found.run(num_rounds, minutes, wait_writing)
         finally:
-            print(json.dumps(report(found, writers, reader)), flush=True)
+            print(json.dumps(report(found, writers, reader, cores)), flush=True)
         check(hosts, writers)
         wait_compared(hosts)
         assert not reader.failures, reader.failures[:3]
@@ -431,13 +454,15 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_nothing_acknowledged_is_lost_for_long(tmp_path: Path) -> None:
-    run_rounds(tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0, only=KINDS)
+    run_rounds(tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0, only=KINDS, minutes=MINUTES)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_nothing_acknowledged_by_hosts_that_hold_some_shards_is_lost(tmp_path: Path) -> None:
-    run_rounds(tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0, is_placed=True, only=KINDS)
+    run_rounds(
+        tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0, is_placed=True, only=KINDS, minutes=MINUTES
+    )
 
 
 def test_a_proxy_that_is_cut_delivers_nothing(tmp_path: Path) -> None:

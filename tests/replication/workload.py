@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from tests.recorded_answers import SEED, RecordedService, Requests
 from tests.replication.several_hosts import Hosts
@@ -28,6 +29,7 @@ PAUSE_SECONDS = 0.02
 FIRST_READ_SECONDS = 2.0
 OTHER_READ_SECONDS = 10.0
 RESTING_TRIES = 10
+SLOW_SECONDS = 0.5
 
 
 class ClientThread(threading.Thread):
@@ -56,6 +58,22 @@ class ClientThread(threading.Thread):
         )
 
 
+class SlowWrite(NamedTuple):
+    """A write that took long.
+
+    Attributes:
+        begun_at: monotonic seconds.
+        seconds: for which its client waited.
+        host: which was asked.
+        outcome: the status, or that there was no answer.
+    """
+
+    begun_at: float
+    seconds: float
+    host: int
+    outcome: str
+
+
 class Writer(ClientThread):
     """Writes to any host, and remembers what was acknowledged and what may have been stored."""
 
@@ -69,6 +87,7 @@ class Writer(ClientThread):
         """Versions by id whose write was not acknowledged: it may still be carried out, later than
         others that were sent after it."""
         self.anonymous: dict[str, bool] = {}
+        self.slow: list[SlowWrite] = []
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -108,11 +127,20 @@ class Writer(ClientThread):
                 self.answered_at.append(time.monotonic())
 
     def _send(self, client: Client, method: str, path: str, document: Any) -> bool:
+        begun_at = time.monotonic()
+        outcome = "no answer"
         try:
             reply = client.request(method, path, json.dumps(document).encode(), JSON)
         except (OSError, http.client.HTTPException):
             time.sleep(0.02)
             return False
+        else:
+            outcome = str(reply.status)
+        finally:
+            if (seconds := time.monotonic() - begun_at) > SLOW_SECONDS:
+                ports = [service.port for service in self.hosts.services]
+                slow = SlowWrite(begun_at, seconds, ports.index(client.port), outcome)
+                self.slow.append(slow)
         if reply.status == 200:
             return True
         assert reply.status in (500, 503, 504, 507), reply
@@ -157,6 +185,41 @@ class Reader(ClientThread):
         finally:
             client.close()
         return "" if reply.status == 200 else f"{service.data.parent.name} {reply.body[:200]!r}"
+
+
+class CoreWatch(ClientThread):
+    """Measures how late a thread gets a core: no pause is the service's that the machine makes.
+
+    Attributes:
+        share: of the time in which some process waited for a core (as Linux counts it, PSI).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.share = 0.0
+        self._late: list[tuple[float, float]] = []
+
+    def run(self) -> None:
+        begun_at, waited = time.monotonic(), _waited_for_a_core()
+        while not self.ends.is_set():
+            due_at = time.monotonic() + PAUSE_SECONDS
+            time.sleep(PAUSE_SECONDS)
+            now = time.monotonic()
+            self._late.append((now, now - due_at))
+            self.share = (_waited_for_a_core() - waited) / (now - begun_at)
+
+    def latest(self, begun_at: float, ended_at: float) -> float:
+        """Return by how many seconds it was late at most, within a span."""
+        return max((late for at, late in self._late if begun_at <= at <= ended_at), default=0.0)
+
+
+def _waited_for_a_core() -> float:
+    """Return for how many seconds, so far, some process has waited for a core; 0: not counted."""
+    try:
+        first = Path("/proc/pressure/cpu").read_text().splitlines()[0]
+    except OSError:
+        return 0.0
+    return int(first.rpartition("=")[2]) / 1e6
 
 
 class Clients:
