@@ -86,7 +86,7 @@ def join(settings: Settings) -> int:
 
 
 async def _warn_of_unknown_names(settings: Settings) -> None:
-    """Name the servers of the log that have no address: nobody else does while others answer."""
+    """Name the servers of the log that have no address: no error does, while others answer."""
     loop = asyncio.get_running_loop()
 
     async def look_up(server: str) -> None:

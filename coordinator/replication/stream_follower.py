@@ -131,6 +131,7 @@ async def _consume(
                 raise
             if making.done():
                 making.result()
+                # What was sent while this process had no core has arrived, before the fetched entry.
                 if consumer.silent_seconds > SILENT_SECONDS:
                     raise LogAway("the log is silent")
     finally:
@@ -162,6 +163,7 @@ class _Consumer:
         """Begin to receive."""
 
         async def take(message: Msg) -> None:
+            self._heard_at = time.monotonic()
             self._arrived.put_nowait(message)
 
         self._subscription = await self._client.subscribe(
@@ -182,7 +184,7 @@ class _Consumer:
 
     @property
     def silent_seconds(self) -> float:
-        """Time since the last message, or since it began."""
+        """Time since the last message arrived, or since it began."""
         return time.monotonic() - self._heard_at
 
     async def next_message(self) -> Msg | None:
@@ -193,7 +195,6 @@ class _Consumer:
         except TimeoutError:
             self._is_silent = True
             return None
-        self._heard_at = time.monotonic()
         self._is_silent = False
         return message
 

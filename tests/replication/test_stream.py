@@ -90,6 +90,33 @@ async def test_a_backlog_is_not_fetched_one_by_one_once_the_consumer_sends(
     assert num_fetched == 1
 
 
+async def test_a_host_that_stood_still_keeps_its_consumer(
+    stream: LogStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = stream_follower._make_consumer
+    num_made = 0
+
+    async def make_counted(stream: LogStream, *arguments: Any) -> None:
+        nonlocal num_made
+        num_made += 1
+        await make(stream, *arguments)
+
+    monkeypatch.setattr(stream_follower, "_make_consumer", make_counted)
+    await stream.publish("a", b"one")
+    messages = follow(stream, Position(40, 0))
+    assert (await anext(messages)).seq == 41
+    next_message = asyncio.ensure_future(anext(messages))
+    for number in range(3):
+        await asyncio.sleep(2 * stream_follower.HEARTBEAT_SECONDS)
+        time.sleep(1.5 * stream_follower.SILENT_SECONDS)  # noqa: ASYNC251 - no core, or SIGSTOP
+        assert not next_message.done(), number
+    await asyncio.sleep(2 * stream_follower.HEARTBEAT_SECONDS)
+    await stream.publish("b", b"two")
+    assert (await next_message).seq == 42
+    await messages.aclose()  # type: ignore[attr-defined]
+    assert num_made == 1
+
+
 async def test_a_log_that_was_replaced_is_noticed(stream: LogStream) -> None:
     await stream.publish("a", b"one")
     with pytest.raises(LogBroken, match="not the one"):
