@@ -131,7 +131,7 @@ async def _consume(
                 raise
             if making.done():
                 making.result()
-                # What was sent while this process had no core has arrived, before the fetched entry.
+                # What was sent while this process had no core has arrived before that answer.
                 if consumer.silent_seconds > SILENT_SECONDS:
                     raise LogAway("the log is silent")
     finally:

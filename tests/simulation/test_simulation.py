@@ -303,11 +303,12 @@ class TestMistakesOfSeveralHostsAreFound:
         assert self._is_found()
 
 
+@pytest.mark.timeout(600)  # another schedule may be needed where the first seeds do not find it
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 class TestMistakesOfPlacedShardsAreFound:
     """What is planted into the ways between hosts that hold some shards each."""
 
-    SEEDS = (15, *range(1, 15))
+    SEEDS = (38, 1, 15, *range(2, 60))
     MOVES_SEEDS = range(1, 16)
 
     def _is_found(
