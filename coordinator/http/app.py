@@ -134,6 +134,7 @@ class Connection(RequestHandler):
     side before it has its response, as simple clients do; aiohttp would hang up on them.
 
     Attributes:
+        has_ended: whether the client will send no more requests.
         is_counted: whether requests are counted already against their client's rate.
         peer_address: of the client's socket; empty if it was gone at once.
         request: the newest request.
@@ -141,13 +142,14 @@ class Connection(RequestHandler):
         services: limits and metrics.
     """
 
-    __slots__ = ("is_counted", "peer_address", "request", "server", "services")
+    __slots__ = ("has_ended", "is_counted", "peer_address", "request", "server", "services")
 
     request: Request | None
 
     def __init__(self, server: Server, services: Services, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
         self.peer_address = ""
+        self.has_ended = False
         self.is_counted = False
         self.request = None
         self.server = server
@@ -201,8 +203,14 @@ class Connection(RequestHandler):
         for _, payload in self._messages:
             if not payload.is_eof():
                 payload.set_exception(RequestPayloadError("cut off"))
-        self.close()
+        self.has_ended = True
+        self.close_after_last()
         return True
+
+    def close_after_last(self) -> None:
+        """Let the newest request be the last one, unless others have come with it."""
+        if not self._messages:
+            self.close()
 
     def handle_error(
         self,
@@ -310,6 +318,8 @@ class Server(web.Server):
     ) -> Request:
         request = Request(message, payload, protocol, self._request_ids(message))
         protocol.request = request
+        if protocol.has_ended:
+            protocol.close_after_last()
         REQUEST_IDS.set((request.request_id,))
         return request
 

@@ -233,6 +233,20 @@ async def test_client_that_closes_its_sending_side_still_gets_its_answer(web: We
     assert reply.status == 200
 
 
+async def test_pipelined_requests_before_the_end_are_all_answered(web: Web) -> None:
+    connection = await web.connect()
+    requests = [get("/films/search", page=str(page)) for page in range(1, 6)]
+    cut = request("POST", "/films/search", b"{", "Content-Length: 9")
+    await connection.send(b"".join([*requests, cut]), half_closes=True)
+
+    pages = [(await connection.read()).json["pagination"]["page"] for _ in requests]
+    last = await connection.read()
+
+    assert (pages, last.status) == ([1, 2, 3, 4, 5], 400)
+    assert await connection.reader.read() == b""
+    await connection.close()
+
+
 async def test_client_that_leaves_does_not_disturb(web: Web) -> None:
     for data in (SEARCH, request("POST", "/films/search", b"{", "Content-Length: 9"), b"GET / HT"):
         connection = await web.connect()
