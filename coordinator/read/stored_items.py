@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from common.deadline import Deadline
-from common.errors import Unavailable
 from common.protocol.messages import FetchRequest
 from common.protocol.methods import FETCH
 from coordinator.cluster.catalog import Index
@@ -37,7 +36,7 @@ async def page_items(
         hits: of the page.
 
     Raises:
-        Unavailable: a shard that had a hit is gone.
+        Unavailable: a shard that had a hit is down, busy or late.
     """
     documents = None if parameters.marks is not None else _sent_along(hits)
     marks = None
@@ -80,7 +79,7 @@ async def _documents(
             if len(records)
             else None
         )
-    fetched = await gather_each(cluster, FETCH, requests, state.deadline, is_partial=True)
+    fetched = await gather_each(cluster, FETCH, requests, state.deadline, is_partial=False)
     documents: list[bytes] = []
     marks: list[dict[str, Any]] = []
     taken = [0] * cluster.num_shards
@@ -89,8 +88,7 @@ async def _documents(
             documents.append(hit.answer.documents[hit.rank])
             continue
         part = fetched[hit.shard]
-        if part is None:
-            raise Unavailable(f"shard {hit.shard} went away between finding and fetching hits")
+        assert part is not None, "each shard that has a missing hit has been asked"
         document = part.documents[taken[hit.shard]]
         assert document is not None, "only a fetch with bytes_max goes on past damaged items"
         documents.append(document)

@@ -1,0 +1,57 @@
+"""A page of hits has all its items, or fails with the reason of the shard that lacks one."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from common.deadline import Deadline
+from common.errors import DeadlineExceeded, ServiceError, Unavailable
+from common.protocol.messages import FetchResponse
+from coordinator.read.stored_items import page_items
+
+
+class Shard:
+    """Answers each call alike."""
+
+    def __init__(self, outcome: FetchResponse | ServiceError) -> None:
+        self.outcome = outcome
+
+    def call(self, *_: Any) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if isinstance(self.outcome, ServiceError):
+            future.set_exception(self.outcome)
+        else:
+            future.set_result(self.outcome)
+        return future
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DeadlineExceeded("shard 1 did not answer fetch in time"),
+        Unavailable("shard 1 has too much to do", code="overloaded"),
+        Unavailable("shard 1 is not connected"),
+    ],
+)
+async def test_a_page_fails_with_the_reason_of_the_shard(error: ServiceError) -> None:
+    shards = [Shard(FetchResponse((b'{"id":1}',), ())), Shard(error)]
+    cluster: Any = SimpleNamespace(shards=shards, num_shards=2, shard_timeout_ms=5_000)
+    outcome: Any = SimpleNamespace(
+        state=SimpleNamespace(
+            index=SimpleNamespace(number=1, revision=1),
+            horizon=1,
+            deadline=Deadline.after_ms(5_000),
+        ),
+        scored=SimpleNamespace(query=None),
+    )
+    answer = SimpleNamespace(documents=[])
+    hits: Any = [SimpleNamespace(shard=one, record=7, rank=0, answer=answer) for one in (0, 1)]
+
+    with pytest.raises(type(error)) as raised:
+        await page_items(cluster, SimpleNamespace(marks=None), outcome, hits)  # type: ignore[arg-type]  # unmarked
+
+    assert raised.value is error
