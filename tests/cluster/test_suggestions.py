@@ -348,3 +348,58 @@ def test_words_cut_from_a_run_are_put_together_again(index: Index) -> None:
     assert texts("三次方 la") == ["三次方 lamp"]
     meta = index.search(query="三次方 lanp", typo=0, did_you_mean=True)["meta"]
     assert meta["did_you_mean"] == "三次方 lamp"
+
+
+BEGINNINGS = [
+    *("g", "go", "gol", "gold", "golde", "goldf", "p", "pr", "print", "printe", "sea", "sea l"),
+    *("tom h", "tom ha", "tom han", "han tom", "gold pr", "seal", "seals g", "laser s", "xyz ha"),
+    *("hano", "hanover", "ham", "hams", "hammer", "lay", "layer", "layers s", "gold fish", "seal s"),
+]
+"""Of one word and several, whole ones and words of no item, words that are two words elsewhere."""
+
+
+@pytest.mark.parametrize("num_values", [1, 5, 10_000], ids=lambda count: f"{count}-values")
+@pytest.mark.parametrize("num_shards", SHARD_COUNTS)
+def test_texts_are_in_the_order_of_a_search_by_popularity(
+    services: Services, num_shards: int, num_values: int
+) -> None:
+    """Also those of equal popularity, which the score decides, the first time they are asked for.
+
+    Then the weights of the words are not known before the shards are asked.
+    """
+    index = Index(services(num_shards).client(), f"in-order-{num_values}")
+    index.configure(
+        {"suggestions": {"fields": ["title"], "facets": [], "popularity": "sold"}, "stop_words": []}
+    )
+    rng = random.Random(num_values)
+    items = [{**item, "sold": rng.randrange(num_values)} for item in ITEMS]
+    for item in items[::9]:
+        del item["sold"]
+    index.put(items)
+    index.put([{"id": 2_000, "title": "goldfish", "sold": 0}, {"id": 2_001, "title": "gold fish"}])
+
+    for text in BEGINNINGS:
+        suggestions = suggested(index, query=text, size=9)["data"]["suggestions"]
+        found = index.post(
+            "search",
+            {
+                "query": text,
+                "search_fields": ["title"],
+                "sort_field": "sold",
+                "order": "desc",
+                "typo": 0,
+                "prefix": "last",
+                "per_page": 100,
+            },
+        ).json["data"]["items"]
+        if not found:
+            continue  # typos are forgiven
+        # A text is listed once: some of them as completed words.
+        shown = {" ".join(folded(one["text"])): one["source"] for one in suggestions}
+        titles = dict.fromkeys(" ".join(folded(item["title"])) for item in found)
+        expected = [title for title in titles if shown.get(title) != "word"]
+        listed = [title for title, source in shown.items() if source == "field"]
+        assert listed == expected[: len(listed)], text
+        assert listed or not expected, text
+    index.client.delete(index.path)
+    index.client.close()
