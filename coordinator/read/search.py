@@ -59,7 +59,7 @@ from coordinator.read.results import (
     ShardSummary,
     Timings,
 )
-from coordinator.read.scatter import Scatter
+from coordinator.read.scatter import Scatter, SearchOutcome
 from coordinator.read.searched_state import SearchedState, now
 from coordinator.read.similar import SimilarItems
 from coordinator.read.spelling import DidYouMean, Spelling
@@ -288,22 +288,23 @@ class Search:
         items = await page_items(self._cluster, parameters, outcome, hits)
         return items, [one.terms for _, one in outcome.answers if one.terms is not None]
 
-    def facets(
+    def facet_counts(
         self, index: Index, parameters: SearchParameters, horizon: int
-    ) -> Awaitable[list[FacetResult]]:
-        """Return only the facets of a search; counts that are known take no round trip.
+    ) -> Awaitable[SearchOutcome]:
+        """Return the counts of a search's facets, for `facets`; known ones take no round trip.
 
         Raises:
             As `search`.
         """
         deadline = Deadline.after_ms(parameters.timeout_ms)
-        listed = partial(self._facets, parameters, SearchedState(index, horizon, now(), deadline))
-        return self._share.run(index.number, deadline, listed)
+        state = SearchedState(index, horizon, now(), deadline)
+        counted = partial(self._scatter.search, parameters, state, wants_total=False)
+        return self._share.run(index.number, deadline, counted)
 
-    async def _facets(
-        self, parameters: SearchParameters, state: SearchedState
+    async def facets(
+        self, parameters: SearchParameters, outcome: SearchOutcome
     ) -> list[FacetResult]:
-        outcome = await self._scatter.search(parameters, state, wants_total=False)
+        """Return the facets of a search, counted before for one that differs in typos only."""
         return await self._facet_listing.listed(parameters, outcome)
 
     async def _facet(

@@ -2,6 +2,8 @@
 
     "har", 10, no filters, no frequent searches  ──▶  harbour 31, Harvey 9, …
 
+    "hax"  ──▶  no facet value has a word that begins so; nor with "haxe", nor "haxe b"
+
 A write that is acknowledged moves the horizon, and everything is forgotten: a remembered list is
 what the shards would say. Its bytes count in the budget that all indexes share (`cache_budget`).
 """
@@ -9,7 +11,7 @@ what the shards would say. Its bytes count in the budget that all indexes share 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from common.protocol.messages import FilterClause
 from common.query import Filter
@@ -21,8 +23,14 @@ _LIST_BYTES: Final = 1_500
 """Estimated size of a list and of its request, without filters;"""
 _SUGGESTION_BYTES: Final = 200
 """of a suggestion without its text."""
+_WORDS_BYTES: Final = 500
+"""Estimated size of words without values, without filters."""
 SUGGESTIONS_REMEMBERED_MAX: Final = 100
 """In one list: a longer one is not remembered."""
+
+
+_Narrowed: TypeAlias = tuple[tuple[FilterClause, ...], tuple[str, ...]]
+"""Filters, and folded words."""
 
 
 class SuggestionKey(NamedTuple):
@@ -60,6 +68,7 @@ class SuggestionMemory:
     def __init__(self, budget: CacheBudget) -> None:
         self._budget = budget
         self._lists: dict[SuggestionKey, Sequence[Suggestion]] = {}
+        self._without_values: set[_Narrowed] = set()
         self._horizon = -1
 
     def known(self, horizon: int, key: SuggestionKey) -> Sequence[Suggestion] | None:
@@ -68,24 +77,55 @@ class SuggestionMemory:
 
     def remember(self, horizon: int, key: SuggestionKey, listed: Sequence[Suggestion]) -> None:
         """Keep a list, unless a newer state has been asked about."""
-        if horizon < self._horizon or len(listed) > SUGGESTIONS_REMEMBERED_MAX:
+        if not self._is_newest(horizon) or len(listed) > SUGGESTIONS_REMEMBERED_MAX:
             return
-        if horizon > self._horizon:
-            self.forget()
-            self._horizon = horizon
         if key not in self._lists:
             self._lists[key] = listed
             self._budget.take(self, _bytes_of(key, listed))
 
+    def has_no_values(
+        self, horizon: int, filters: tuple[FilterClause, ...], words: Sequence[str]
+    ) -> bool:
+        """Return whether no facet value of the items has words that begin with these, as typed."""
+        if horizon != self._horizon or not self._without_values:
+            return False
+        for place, word in enumerate(words):
+            before = tuple(words[:place])
+            for end in range(1, len(word) + 1):
+                if (filters, (*before, word[:end])) in self._without_values:
+                    return True
+        return False
+
+    def remember_no_values(
+        self, horizon: int, filters: tuple[FilterClause, ...], words: Sequence[str]
+    ) -> None:
+        """Keep that there are none."""
+        if not self._is_newest(horizon) or self.has_no_values(horizon, filters, words):
+            return
+        self._without_values.add((filters, tuple(words)))
+        self._budget.take(
+            self, _WORDS_BYTES + 4 * sum(map(len, words)) + _bytes_of_filters(filters)
+        )
+
+    def _is_newest(self, horizon: int) -> bool:
+        """Return whether nothing newer has been asked about; drop what is older."""
+        if horizon > self._horizon:
+            self.forget()
+            self._horizon = horizon
+        return horizon == self._horizon
+
     def forget(self) -> None:
-        """Drop all lists."""
+        """Drop everything."""
         self._lists.clear()
+        self._without_values.clear()
         self._budget.drop(self)
 
 
 def _bytes_of(key: SuggestionKey, listed: Sequence[Suggestion]) -> int:
-    num_bytes = _LIST_BYTES + 4 * len(key.query)
-    if key.filters:
-        num_bytes += 4 * len(repr(key.filters))
+    num_bytes = _LIST_BYTES + 4 * len(key.query) + _bytes_of_filters(key.filters)
     texts = [*key.searches, *[one.text for one in listed]]
     return num_bytes + sum([_SUGGESTION_BYTES + 4 * len(text) for text in texts])
+
+
+def _bytes_of_filters(filters: tuple[FilterClause, ...]) -> int:
+    return 4 * len(repr(filters)) if filters else 0

@@ -9,11 +9,11 @@ Every count is of the items that pass the filters, the key's among them; nothing
 is suggested. If nothing matches as typed, typos are forgiven.
 
 Cost: no shard is asked for a list that is remembered (`SuggestionMemory`). Others take two round
-trips, or one where the counts are remembered (`StatisticsMemory`). Facets are
-looked up in the coordinator's own numbering; whole texts come from a search for the best items, and
-words of the vocabulary (`near_terms`) along with it. Only as many items as suggestions are read,
-and more only if these have too few different texts. Only what is shown is counted: a whole text or
-a frequent search that has no items is rare, and makes room for the next.
+trips, or one where the counts are remembered (`StatisticsMemory`). Facets are looked up in the
+coordinator's own numbering, unless no value matched fewer letters; whole texts come from a search
+for the best items, and words of the vocabulary (`near_terms`) along with it. Only as many items as
+suggestions are read, and more only if these have too few different texts. Only what is shown is
+counted: a whole text or a frequent search that has no items is rare, and makes room for the next.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from coordinator.read.analytics import Analytics
 from coordinator.read.near_terms import NearTerms, Scope, first_request
 from coordinator.read.query_parser import typed_words
 from coordinator.read.results import Suggestion, SuggestionPage
+from coordinator.read.scatter import SearchOutcome
 from coordinator.read.search import Search
 from coordinator.read.spelling import Spelling, respelt
 from coordinator.read.suggestion_memory import key_of
@@ -157,12 +158,12 @@ class Suggestions:
         searches: list[Suggestion],
     ) -> list[Suggestion]:
         """Make the list of suggestions, frequent searches among them."""
-        (texts, words), values = await asyncio.gather(
+        (texts, words), (values, counts) = await asyncio.gather(
             self._texts_and_words(scope, search, typed, size),
             self._values(scope, search, typed, size),
         )
         if not (values or texts.are_as_typed or words.are_as_typed):
-            values = await self._values(scope, search, typed, size, typos="unless_typed")
+            values, _ = await self._values(scope, search, typed, size, counts, typos="unless_typed")
         sources = _Sources(searches, texts.found, values, words.found)
         counted = _Counted({}, {})
         listed, lacks_texts = await self._listed(scope, sources, size, counted)
@@ -367,13 +368,30 @@ class Suggestions:
         search: SearchParameters,
         typed: _Typed | None,
         size: int,
+        counts: SearchOutcome | None = None,
         typos: KeyTypos = "never",
-    ) -> list[Suggestion]:
-        """Return values of facets."""
+    ) -> tuple[list[Suggestion], SearchOutcome | None]:
+        """Return values of facets, and the counts that they are from.
+
+        Args:
+            scope: the items that count.
+            search: as requested.
+            typed: the text.
+            size: how many values of each facet, at most.
+            counts: of the facets, if they are there already.
+            typos: when the words may have typos.
+        """
         configuration = scope.index.configuration
-        if typed is None and search.query:
-            return []
-        names = configuration.suggestions.facets
+        chosen = configuration.suggestions.facets
+        names = tuple(configuration.facets) if chosen is None else chosen
+        memory = self._search.suggestions(scope.index)
+        words = [token.text for token in self._analyzer.tokenize(search.query)]
+        if (
+            (typed is None and search.query)
+            or not names
+            or (typos == "never" and memory.has_no_values(scope.horizon, search.filters, words))
+        ):
+            return [], counts
         order = BucketOrder(hides_zero=True, hides_chosen_zero=True)
         specs = tuple(
             FacetSpec(
@@ -382,19 +400,19 @@ class Suggestions:
                 search.query or None,
                 key_typos=typos,
             )
-            for name in (configuration.facets if names is None else names)
+            for name in names
         )
-        if not specs:
-            return []
-        facets = await self._search.facets(
-            scope.index, structs.replace(_narrowing(scope, search), facets=specs), scope.horizon
-        )
+        counted = structs.replace(_narrowing(scope, search), facets=specs)
+        if counts is None:
+            counts = await self._search.facet_counts(scope.index, counted, scope.horizon)
         found = [
             Suggestion(bucket.key, "facet", bucket.doc_count, facet.field)
-            for facet in facets
+            for facet in await self._search.facets(counted, counts)
             for bucket in facet.buckets
         ]
-        return sorted(found, key=lambda one: (-one.count, one.text, one.field or ""))
+        if not found and words and typos == "never":
+            memory.remember_no_values(scope.horizon, search.filters, words)
+        return sorted(found, key=lambda one: (-one.count, one.text, one.field or "")), counts
 
     async def _searches(self, index: Index, search: SearchParameters) -> list[Suggestion]:
         """Return frequent searches, not counted yet.

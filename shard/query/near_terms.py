@@ -140,19 +140,24 @@ def near_terms(snapshot: Snapshot, request: TermsRequest) -> TermsResponse:
         return TermsResponse((), _count_sets(snapshot, request.counted, listed))
     if len(listed) == 1:
         return _in_one_segment(snapshot.views[0], request, listed[0])
-    found: dict[str, int] = {}
+    distances: dict[str, int] = {}
     bound = 0
+    found: list[dict[str, int]] = []
     for view, docs in zip(snapshot.views, listed, strict=True):
         check_call()
         candidates = _candidates(view, request, docs)
         bound += candidates.bound
         texts = _texts(view, candidates)
-        found.update(zip(texts, candidates.distances.tolist(), strict=True))
-    counts = np.zeros(len(found), np.int64)
-    for view, docs in zip(snapshot.views, listed, strict=True):
+        distances.update(zip(texts, candidates.distances.tolist(), strict=True))
+        found.append(dict(zip(texts, _counts(view, candidates, docs).tolist(), strict=True)))
+    counts = dict.fromkeys(distances, 0)
+    for view, docs, own in zip(snapshot.views, listed, found, strict=True):
         check_call()
-        counts += _count_texts(view, list(found), docs)
-    return _response(list(found), counts, list(found.values()), bound)
+        others = [text for text in distances if text not in own]
+        counted = zip(others, _count_texts(view, others, docs).tolist(), strict=True)
+        for text, count in (*own.items(), *counted):
+            counts[text] += count
+    return _response(list(distances), list(counts.values()), list(distances.values()), bound)
 
 
 def _in_one_segment(
@@ -160,11 +165,18 @@ def _in_one_segment(
 ) -> TermsResponse:
     """Do the work of `near_terms` in a shard of one segment: its candidates are counted already."""
     candidates = _candidates(view, request, listed)
-    counts = candidates.counts
-    if counts is None:
-        counts = count_terms(view, candidates.terms, listed)
+    counts = _counts(view, candidates, listed).tolist()
     distances = candidates.distances.tolist()
     return _response(_texts(view, candidates), counts, distances, candidates.bound)
+
+
+def _counts(
+    view: SegmentView, candidates: _Candidates, listed: NDArray[np.uint32] | None
+) -> NDArray[np.int64]:
+    """Return how many of the documents that count have each candidate of a segment."""
+    if candidates.counts is not None:
+        return candidates.counts
+    return count_terms(view, candidates.terms, listed)
 
 
 def _texts(view: SegmentView, candidates: _Candidates) -> list[str]:
@@ -173,10 +185,10 @@ def _texts(view: SegmentView, candidates: _Candidates) -> list[str]:
 
 
 def _response(
-    texts: Sequence[str], counts: NDArray[np.int64], distances: Sequence[int], bound: int
+    texts: Sequence[str], counts: Sequence[int], distances: Sequence[int], bound: int
 ) -> TermsResponse:
     """Return the words that documents have."""
-    rows = [row for row in zip(texts, counts.tolist(), distances, strict=True) if row[1] > 0]
+    rows = [row for row in zip(texts, counts, distances, strict=True) if row[1] > 0]
     terms, positive, near = zip(*rows, strict=True) if rows else ((), (), ())
     return TermsResponse(terms, positive, near, bound)
 

@@ -353,7 +353,18 @@ def test_words_cut_from_a_run_are_put_together_again(index: Index) -> None:
 BEGINNINGS = [
     *("g", "go", "gol", "gold", "golde", "goldf", "p", "pr", "print", "printe", "sea", "sea l"),
     *("tom h", "tom ha", "tom han", "han tom", "gold pr", "seal", "seals g", "laser s", "xyz ha"),
-    *("hano", "hanover", "ham", "hams", "hammer", "lay", "layer", "layers s", "gold fish", "seal s"),
+    *(
+        "hano",
+        "hanover",
+        "ham",
+        "hams",
+        "hammer",
+        "lay",
+        "layer",
+        "layers s",
+        "gold fish",
+        "seal s",
+    ),
 ]
 """Of one word and several, whole ones and words of no item, words that are two words elsewhere."""
 

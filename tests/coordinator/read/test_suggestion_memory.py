@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
+from common.configuration_parser import parse_configuration
+from common.protocol.messages import FilterClause
+from common.query import AnyOf
 from coordinator.parameters.table import SUGGEST_PARAMETERS
 from coordinator.parameters.typed import SearchParameters, SuggestParameters
 from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.results import Suggestion
 from coordinator.read.suggestion_memory import SuggestionKey, SuggestionMemory, key_of
-from coordinator.read.suggestions import Suggestions
+from coordinator.read.suggestions import _NO_TEXTS, _NO_WORDS, Suggestions
 
+FILTER = FilterClause(AnyOf("brand", ("a",)))
 LIST = [Suggestion("harbour", "word", 31), Suggestion("Harvey", "facet", 9, "name")]
 
 
@@ -71,6 +75,30 @@ def test_long_lists_are_not_kept() -> None:
     assert budget.num_bytes == 0
 
 
+def test_what_begins_no_value_begins_none_with_more_letters_or_words() -> None:
+    budget = CacheBudget()
+    memory = SuggestionMemory(budget)
+    memory.remember_no_values(7, (), ["gold", "ha"])
+    taken = budget.num_bytes
+    memory.remember_no_values(7, (), ["gold", "har"])
+
+    assert budget.num_bytes == taken > 0
+    assert memory.has_no_values(7, (), ["gold", "ha"])
+    assert memory.has_no_values(7, (), ["gold", "harb"])
+    assert memory.has_no_values(7, (), ["gold", "harb", "x"])
+    for words in (["gold", "h"], ["golden", "ha"], ["ha"], ["ha", "gold"], ["gold"], []):
+        assert not memory.has_no_values(7, (), words)
+    assert not memory.has_no_values(8, (), ["gold", "ha"])
+    assert not memory.has_no_values(7, (FILTER,), ["gold", "ha"])
+
+    memory.remember_no_values(7, (FILTER,), ["z"])
+    assert memory.has_no_values(7, (FILTER,), ["zz"])
+    memory.remember(8, key("ha"), LIST)
+    assert not memory.has_no_values(7, (), ["gold", "ha"])
+    memory.forget()
+    assert budget.num_bytes == 0
+
+
 class Reading:
     """A state that is read."""
 
@@ -120,3 +148,32 @@ def test_a_list_is_of_everything_that_a_request_can_ask_for() -> None:
     in_key = {"query", "size", "filters", "not_filters", "filter"}
 
     assert names - in_key == {"timeout_ms"}
+
+
+async def test_facet_values_of_a_mistyped_text_are_counted_once(monkeypatch: Any) -> None:
+    memory = SuggestionMemory(CacheBudget())
+    counts = object()
+    search = Mock(
+        suggestions=lambda _: memory,
+        facet_counts=AsyncMock(return_value=counts),
+        facets=AsyncMock(return_value=[]),
+    )
+    suggestions = Suggestions(Mock(reading=lambda _: Reading(3)), search, Mock(is_on=False))
+    monkeypatch.setattr(
+        Suggestions, "_texts_and_words", AsyncMock(return_value=(_NO_TEXTS, _NO_WORDS))
+    )
+    configuration, _ = parse_configuration({"aggregations": {"brand": {}}})
+    index = Mock(number=1, configuration=configuration)
+
+    async def typos_asked(query: str) -> list[str]:
+        search.facets.reset_mock()
+        await suggestions.suggest(index, SuggestParameters(SearchParameters(query=query)))
+        assert all(call.args[1] is counts for call in search.facets.await_args_list)
+        return [call.args[0].facets[0].key_typos for call in search.facets.await_args_list]
+
+    assert await typos_asked("laesr") == ["never", "unless_typed"]
+    assert search.facet_counts.await_count == 1
+    # No value begins like this as typed: there is no need to look.
+    assert await typos_asked("laesrs") == ["unless_typed"]
+    assert await typos_asked("laes") == ["never", "unless_typed"]
+    assert search.facet_counts.await_count == 3
