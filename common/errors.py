@@ -48,6 +48,10 @@ class ServiceError(Exception):
         message: for a human: what was wrong and what would be valid.
         param: the request parameter or configuration path at fault, if one is.
         details: further members of the error object, for example `items` of a refused batch.
+
+    `advice` says what a client of HTTP can do, and ends the message. A program that offers other
+    ways (the command line, tools of a language model) takes the detail `fault`, which is the
+    message without it, and adds its own.
     """
 
     http_status: ClassVar[int] = 500
@@ -58,15 +62,18 @@ class ServiceError(Exception):
         self,
         message: str,
         *,
+        advice: str | None = None,
         code: str | None = None,
         param: str | None = None,
         details: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = message if advice is None else f"{message}; {advice}"
+        super().__init__(self.message)
         self.code = code or self.default_code
         self.param = param
-        self.details = details or {}
+        self.details = dict(details or {})
+        if advice is not None:
+            self.details["fault"] = message
 
 
 class UserError(ServiceError):

@@ -59,7 +59,7 @@ def _told(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         except NotFound as error:
             if error.code != "index_not_found":
                 raise ToolError(str(error)) from error
-            fault = error.message.partition("; ")[0]
+            fault = error.details.get("fault", error.message)
             raise ToolError(f"{fault}; list_indexes lists those that are") from error
         except FacetdError as error:
             raise ToolError(str(error)) from error

@@ -239,8 +239,8 @@ def error_of(status: int, answer: Any) -> ClientError:
         return ClientError(f"the service answered {status}", status=status)
     code = str(error.get("code", ""))
     message = str(error.get("message", ""))
-    if code in _ADVICE:
-        message = f"{message.partition('; ')[0]}; {_ADVICE[code]}"
+    if code in _ADVICE and "fault" in error:
+        message = f"{error['fault']}; {_ADVICE[code]}"
     lines = [f"{message} ({status} {code})"]
     for item in (error.get("errors") or [])[1:]:
         message = str(item.get("message", ""))

@@ -143,8 +143,8 @@ class Catalog:
             index = self.indexes.get(self.aliases.get(name, ""))
         if index is None:
             raise NotFound(
-                f"there is no index {name!r}; POST a configuration (at least {{}}) to "
-                "/{index}/configuration to create it",
+                f"there is no index {name!r}",
+                advice="POST a configuration (at least {}) to /{index}/configuration to create it",
                 code="index_not_found",
             )
         return index

@@ -443,7 +443,8 @@ def remove_snapshot(folder: Path, name: str) -> None:
 
 def _no_snapshot(name: str) -> NotFound:
     return NotFound(
-        f"there is no snapshot {name!r}; GET /_snapshots lists those that are",
+        f"there is no snapshot {name!r}",
+        advice="GET /_snapshots lists those that are",
         code="snapshot_not_found",
     )
 

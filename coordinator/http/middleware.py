@@ -211,6 +211,7 @@ class Middleware:
             reason = reason_for(request.method, segments) if is_algolia(request) else None
             if reason is None:
                 raise
+            error.details.pop("fault", None)  # of the message that `reason` replaces
             raise type(error)(reason, details=error.details) from None
 
     async def _answer(self, route: ServedRoute, request: Request) -> Response:

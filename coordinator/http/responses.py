@@ -200,6 +200,8 @@ def error_body(error: ServiceError, request_id: str, *, is_algolia: bool = False
     if error.param is not None:
         members["param"] = error.param[:MESSAGE_CHARS_MAX]
     members["request_id"] = request_id
+    if "fault" in error.details:
+        members["fault"] = error.details["fault"][:MESSAGE_CHARS_MAX]
     for name, value in error.details.items():
         members.setdefault(name, value)
     outside = {name: members[name] for name in ("message", "status")} if is_algolia else {}

@@ -190,8 +190,8 @@ class Router:
             is_name = len(segments) > 1 and segments[0][:1] == "_"
             raise NotFound(
                 "there is no such page"
-                + (", and no index has a name that begins with _" if is_name else "")
-                + "; GET /_docs describes those that are"
+                + (", and no index has a name that begins with _" if is_name else ""),
+                advice="GET /_docs describes those that are",
             )
         allow = sorted({name for node in nodes for name in node.routes} | {"OPTIONS"})
         raise MethodNotAllowed(

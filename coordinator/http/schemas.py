@@ -275,6 +275,7 @@ SCHEMAS: Final[dict[str, Any]] = {
             message=TEXT_SCHEMA,
             status={"type": "integer"},
             param=TEXT_SCHEMA,
+            fault=TEXT_SCHEMA,
             request_id=TEXT_SCHEMA,
             errors=list_of({"type": "object"}),
         ),

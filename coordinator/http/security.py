@@ -203,10 +203,10 @@ class Guard:
         salt = bytes.fromhex(known[0].salt) if known else _NO_SALT
         expected = known[0].hash if known else ""
         if not hmac.compare_digest(hash_secret(secret, salt), expected) or known is None:
-            raise Unauthorized("the API key is wrong; ask an operator for a valid one")
+            raise Unauthorized("the API key is wrong", advice="ask an operator for a valid one")
         caller = known[1]
         if caller.expires is not None and time.time() >= caller.expires:
-            raise Unauthorized("the API key has expired; ask an operator for a new one")
+            raise Unauthorized("the API key has expired", advice="ask an operator for a new one")
         return caller
 
     def _tenant(self, token: str) -> Caller:
@@ -247,7 +247,7 @@ class Guard:
             return
         if caller is NOBODY:
             raise Unauthorized(
-                "an API key is needed; send Authorization: Bearer <key>, or X-API-Key"
+                "an API key is needed", advice="send Authorization: Bearer <key>, or X-API-Key"
             )
         allowed = ", ".join(sorted(caller.actions)) or "nothing"
         raise Forbidden(f"the API key does not allow {action.value}; it allows {allowed}")
@@ -612,7 +612,11 @@ async def remove_key(catalog: Catalog, id_: str, caller: Caller) -> None:
         keys = dict(state.sections.get(SECTION, {}))
         removed = keys.pop(id_, None)
         if removed is None or not caller.covers(msgspec.convert(removed, StoredKey)):
-            raise NotFound(f"there is no key {id_[:40]!r}", code="key_not_found")
+            raise NotFound(
+                f"there is no key {id_[:40]!r}",
+                advice="GET /_keys lists those that are",
+                code="key_not_found",
+            )
         if keys and _administers_all(removed) and not any(map(_administers_all, keys.values())):
             raise InvalidRequest(
                 "the last key with admin for all indexes can go only as the last of all keys",

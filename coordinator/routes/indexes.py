@@ -529,7 +529,11 @@ async def change_aliases(services: Services, request: Request) -> Response:
                 )
             if target is None:
                 if alias not in state.aliases:
-                    raise NotFound(f"there is no alias {alias!r}", code="alias_not_found")
+                    raise NotFound(
+                        f"there is no alias {alias!r}",
+                        advice="GET /_aliases lists those that are",
+                        code="alias_not_found",
+                    )
             elif not isinstance(target, str) or target not in names:
                 raise NotFound(
                     f"there is no index {str(target)[:100]!r} for alias {alias!r}",

@@ -35,7 +35,8 @@ def reference() -> str:
     parts += [
         "## Errors",
         '`{"error": {"code": …, "message": …, "status": …, "param": …, "request_id": …}}`. '
-        "Codes are stable, messages are for people.",
+        "Codes are stable, messages are for people; `fault` is a message without the advice that "
+        "ends it, where there is some.",
         _table(
             ("code", "status", "meaning"),
             [(PARAMETER_CODE, 400, "the value of that parameter is wrong"), *codes],

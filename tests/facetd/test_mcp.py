@@ -144,8 +144,9 @@ async def test_the_command_serves_on_stdin_and_stdout() -> None:
 
 
 async def test_an_unknown_index_is_answered_with_the_tool_that_lists_them() -> None:
-    message = "there is no index 'x'; POST a configuration (at least {}) to /{index}/configuration"
-    refusal = (404, {"error": {"code": "index_not_found", "message": message}})
+    fault = "there is no index 'x'"
+    message = f"{fault}; POST a configuration (at least {{}}) to /{{index}}/configuration"
+    refusal = (404, {"error": {"code": "index_not_found", "message": message, "fault": fault}})
     async with asking(refusal) as (session, _):
         answer = await session.call_tool("search", {"index": "x"})
     assert answer.is_error

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 import facetd
+from common.errors import NotFound, ServiceError, Unauthorized
 from coordinator.clients.http_client import Client, ClientError, error_of
+from coordinator.http.responses import error_body
 from tests.facetd.scripted import serving
 
 Serve = Callable[..., tuple[int, list[str]]]
@@ -111,28 +113,29 @@ def test_each_mistake_is_told_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "message", "shown"),
+    ("error", "shown"),
     [
-        (404, "index_not_found", "there is no index 'x'; POST a configuration", "facetd load FILE"),
-        (
-            404,
-            "snapshot_not_found",
-            "there is no snapshot 'x'; GET /_snapshots",
-            "facetd snapshots",
-        ),
-        (404, "alias_not_found", "there is no alias 'x'", "facetd alias lists"),
-        (404, "key_not_found", "there is no key 'x'", "facetd keys lists"),
-        (404, "not_found", "there is no such page; GET /_docs describes them", "check the URL"),
-        (401, "unauthorized", "an API key is needed; send Authorization: Bearer", "--key"),
+        (NotFound("no 'x; y'", advice="POST it", code="index_not_found"), "facetd load FILE"),
+        (NotFound("no 'x'", advice="GET it", code="snapshot_not_found"), "facetd snapshots"),
+        (NotFound("no 'x'", advice="GET it", code="alias_not_found"), "facetd alias lists"),
+        (NotFound("no 'x'", advice="GET it", code="key_not_found"), "facetd keys lists"),
+        (NotFound("no such page", advice="GET /_docs"), "check the URL"),
+        (Unauthorized("a key is needed", advice="send Authorization: Bearer"), "--key"),
     ],
 )
-def test_errors_advise_in_terms_of_the_command_line(
-    status: int, code: str, message: str, shown: str
-) -> None:
-    line = str(error_of(status, {"error": {"code": code, "message": message}}))
-    assert line.startswith(message.partition(";")[0])
+def test_errors_advise_in_terms_of_the_command_line(error: ServiceError, shown: str) -> None:
+    fault = error.message.removesuffix(f"; {error.message.rpartition('; ')[2]}")
+    line = str(error_of(error.http_status, json.loads(error_body(error, "r"))))
+    assert line.startswith(f"{fault}; ")
     assert shown in line
     assert not {"POST", "GET", "Authorization:"} & set(line.split())
+
+
+def test_what_an_error_says_beside_advice_is_shown_whole() -> None:
+    """It names the indexes that the snapshot has, which was cut off for a hint at others."""
+    said = "snapshot 's' has no index 'x'; it has films, books"
+    error = NotFound(said, code="index_not_found")
+    assert str(error_of(404, json.loads(error_body(error, "r")))) == f"{said} (404 index_not_found)"
 
 
 def test_a_request_waits_for_a_service_that_is_starting() -> None:
