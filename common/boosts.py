@@ -59,7 +59,7 @@ class Boost(Struct, frozen=True, array_like=True):
     scale: float = 1.0
     """Where saturation reaches one half; half-life of decay; where reciprocal reaches one half."""
     origin: float | None = None
-    """What distances are counted from; None: the moment of the search, from which only ages count.
+    """Origin of distances; None: the time of the search, from which only ages count.
     """
     is_time: bool = False
     """Whether distances are seconds between moments; else differences of numbers."""
@@ -73,7 +73,7 @@ class Boost(Struct, frozen=True, array_like=True):
 
 
 def timestamp_of(text: str) -> float | None:
-    """Return an ISO date, with or without a time, as seconds since 1970; None if it is none.
+    """Return an ISO date, with or without a time, as seconds since 1970; None if it is invalid.
 
     A year, or a year and a month, is its first moment; without a time zone it is UTC.
     """
@@ -91,7 +91,7 @@ def timestamp_of(text: str) -> float | None:
 
 
 def parse_duration(value: Any) -> float | None:
-    """Return the seconds of a duration such as "180d", or None if it is none."""
+    """Return the seconds of a duration such as "180d", or None if it is invalid."""
     matched = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if matched is None:
         return None
@@ -185,7 +185,7 @@ def _parse_scale(
 
 
 def _point_of(value: Any) -> tuple[float, float] | None:
-    """Return a point, {"lat", "lng"} or [lat, lng]; None if it is none."""
+    """Return a point, {"lat", "lng"} or [lat, lng]; None if it is invalid."""
     if isinstance(value, dict) and set(value) == {"lat", "lng"}:
         value = [value["lat"], value["lng"]]
     if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):

@@ -52,7 +52,7 @@ WARNINGS_MAX: Final = 100
 
 
 class Problems:
-    """Collects what is wrong with a document: (path, message) pairs, in document order."""
+    """Collects the mistakes in a document: (path, message) pairs, in document order."""
 
     def __init__(self) -> None:
         self.errors: list[tuple[str, str]] = []

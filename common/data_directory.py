@@ -233,7 +233,7 @@ def create(data: Path) -> None:
 
 
 def read_manifest(data: Path) -> Manifest | None:
-    """Return what the data were made for; None for a directory without data.
+    """Return the layout that the data were created for; None for a directory without data.
 
     Raises:
         DataDirectoryError: the file cannot be read or was made by a newer program.
@@ -259,13 +259,13 @@ def read_manifest(data: Path) -> Manifest | None:
 
 
 def check_manifest(data: Path, num_shards: int) -> Manifest | None:
-    """Refuse data that were divided for another number of shards or by another hash.
+    """Refuse data that were partitioned for another number of shards or by another hash.
 
     Returns:
         The manifest; None for a directory without data.
 
     Raises:
-        DataDirectoryError: it does not fit; the message says the way out.
+        DataDirectoryError: it does not fit; the message names the remedy.
     """
     manifest = read_manifest(data)
     if manifest is None:
@@ -340,7 +340,7 @@ def _open_lock(path: Path) -> int:
 
 
 def _is_file(descriptor: int, path: Path) -> bool:
-    """Return whether a descriptor is that of the file that has the path now."""
+    """Return whether a descriptor still refers to the file at the path."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:
@@ -427,7 +427,7 @@ def read_endpoint(data: Path, shard: int) -> Endpoint | None:
 
 
 def read_coordinator_endpoint(data: Path) -> Endpoint | None:
-    """Return where the coordinator listens; None if it does not run."""
+    """Return the coordinator's address; None if it does not run."""
     return _read_endpoint(coordinator_endpoint_path(data))
 
 

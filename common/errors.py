@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 
 class CommandError(Exception):
-    """What a person asked a program for cannot be done; the message is a line for that person.
+    """A command cannot be carried out; the message is one line for its user.
 
     A wrong setting, a data directory in use, a service that is not there; no error of a request.
 

@@ -232,7 +232,7 @@ class Limits:
     )
     synonym_alternatives_max: int = _limit(64, "alternatives", "synonyms of one word or phrase")
 
-    # --- what is kept of things that clients make
+    # --- retention of what clients create
     indexes_max: int = _limit(
         20_000, "indexes", "indexes; each takes some kilobytes in every process"
     )

@@ -77,7 +77,7 @@ class SearchableField(NamedTuple):
 
 
 def parse_match(value: object) -> str | None:
-    """Return a `match` mode in its canonical form, or None if it is none."""
+    """Return a `match` mode in its canonical form, or None if it is invalid."""
     if not isinstance(value, str):
         return None
     if value in ("all", "any", "last", "auto"):
@@ -91,7 +91,7 @@ MATCH_FORMS: Final = 'must be "all", "any", "last", "auto" or a percentage from 
 
 
 def parse_prefix(value: object) -> PrefixMode | None:
-    """Return a `prefix` mode, or None if it is none."""
+    """Return a `prefix` mode, or None if it is invalid."""
     return value if value in ("last", "none", "all") else None
 
 
@@ -99,7 +99,7 @@ PREFIX_FORMS: Final = 'must be "last", "none" or "all"'
 
 
 def parse_typo(value: object) -> TypoMode | None:
-    """Return a `typo` mode, or None if it is none; digits in a text will do."""
+    """Return a `typo` mode, or None if it is invalid; a text of digits is accepted."""
     if value == "auto":
         return "auto"
     if type(value) is int and value in (0, 1, 2):
@@ -113,7 +113,7 @@ TYPO_FORMS: Final = 'must be "auto", 0, 1 or 2'
 
 
 def parse_typo_lengths(value: object) -> tuple[int, int] | None:
-    """Return two typo lengths, or None if they are none."""
+    """Return two typo lengths, or None if they are invalid."""
     if not isinstance(value, list | tuple) or len(value) != 2:
         return None
     one, two = value
@@ -202,7 +202,7 @@ def parse_facet_sort(sort: object, order: object, chosen_filters_on_top: bool) -
 
 
 def parse_weighted_field(text: str) -> SearchableField | None:
-    """Parse `name` or `name^3`; None if the weight is none (above 0, finite, not absurd)."""
+    """Parse `name` or `name^3`; None if the weight is invalid (above 0, finite, not absurd)."""
     path, caret, weight_text = text.rpartition("^")
     if not caret:
         return SearchableField(text, 1.0)

@@ -117,7 +117,7 @@ def canonical_id(value: int | str) -> bytes | None:
     """Return the canonical form of an id: its UTF-8 text; 5 and "5" are one id.
 
     Returns:
-        1-256 bytes; None if the value is no id (negative, too large, empty, too long, not
+        1-256 bytes; None if the value is not an id (negative, too large, empty, too long, not
         encodable).
     """
     if isinstance(value, bool):

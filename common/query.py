@@ -44,7 +44,7 @@ class MatchKind(IntEnum):
     TYPO_2 = 10
     """Two edits away, or one that makes another first letter."""
     TYPO_2_FORM = 11
-    """Another form of a correction that is so far away."""
+    """Another form of a correction at that distance."""
 
 
 NUM_MATCH_KINDS = len(MatchKind)
@@ -235,7 +235,7 @@ class GeoBox(Struct, frozen=True, tag="box", array_like=True):
 class GeoPolygon(Struct, frozen=True, tag="polygon", array_like=True):
     """A point of the field lies in a polygon of latitudes and longitudes taken as a plane.
 
-    Longitudes go on beyond 180° where the border does.
+    Longitudes continue beyond 180° if the border does.
     """
 
     field: str

@@ -85,7 +85,7 @@ def parse_rules(value: Any, limits: Limits | None, report: Report) -> tuple[Rule
 
     Args:
         value: the list; the caller bounds its length.
-        limits: bounds on ids; None where the rules were accepted before.
+        limits: bounds on ids; None for rules that were accepted before.
         report: is called with the first mistake of each rule.
     """
     rules = []

@@ -40,11 +40,11 @@ IDF_SHIFT: Final = 0.25
 IDF_SHARE_MIN: Final = 0.1
 """A word in most documents says less than its idf: subtract the shift, but keep a share."""
 TYPED_SHARE_MIN: Final = 1 / 3
-"""A word keeps this share of the idf of its typed form, however common its other forms are: most
-texts about films have `starring`, few `star`."""
+"""A word keeps at least this share of the idf of its typed form, however common its other forms:
+most texts about films have `starring`, few `star`."""
 OTHER_SPELLING_FACTOR: Final = 0.1
 """Weight of an occurrence of a word with other accents than typed, or none, relative to one as
-typed. Vietnamese tells most of its words apart by accents alone."""
+typed. In Vietnamese, accents alone distinguish most words."""
 STEM_FACTOR: Final = 0.75
 """Weight of another form of a word or of its correction (same stem), relative to that itself."""
 SYNONYM_FACTOR: Final = 0.1
@@ -148,7 +148,7 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
 def choose_corrections(
     doc_freqs: Sequence[int], near: Mapping[tuple[int, str], int]
 ) -> tuple[MatchKind, tuple[str, ...]] | None:
-    """Return what a word that is nowhere in the index is most likely a misspelling of.
+    """Return the most likely corrections of a word that is nowhere in the index.
 
     Args:
         doc_freqs: live documents by `MatchKind`, of all shards.

@@ -27,7 +27,7 @@ from common.limits import Limits
 
 ENVIRONMENT_PREFIX = "FACETD_"
 SECTIONS = {"limits": "LIMIT", "shard": "SHARD"}
-"""Tables of the file besides the coordinator's settings, and their names in variables."""
+"""Tables of the file other than the coordinator's settings, and their names in variables."""
 
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")

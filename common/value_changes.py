@@ -43,7 +43,7 @@ def is_change(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def mistake_in(change: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with a change, and what would be valid; None if nothing is."""
+    """Return the mistake in a change, and what would be valid; None if it is valid."""
     name = change[OPERATION]
     if name not in NAMES:
         return f"{OPERATION} must be one of {', '.join(NAMES)}"
@@ -92,7 +92,7 @@ def resolved(changes: bytes, stored: bytes) -> bytes:
 
 
 def _changed(change: Mapping[str, Any], stored: msgspec.Raw | None) -> msgspec.Raw | None:
-    """Return the new value; None if there was none and there is none."""
+    """Return the new value; None if there is no value, before or after."""
     name, value = change[OPERATION], change["value"]
     if name in _ARRAYS:
         return _changed_array(name, value, stored)

@@ -27,7 +27,8 @@ INTEGER_MAX: Final = 2**64 - 1
 """Integers between these are exact everywhere; what lies beyond them is read as a double."""
 
 NO_TOKEN: Final = 2**64 - 1
-"""Stands for no value where 64-bit tokens stand for values (`shard.segment.distinct_values`)."""
+"""The token of a missing value, where 64-bit tokens represent values
+(`shard.segment.distinct_values`)."""
 
 
 class ValueKind(IntEnum):

@@ -72,7 +72,7 @@ def _code_of(character: str) -> int:
 
 
 def _is_plain(part: str) -> bool:
-    """Return whether folding leaves a character as it is, or it joins others."""
+    """Return whether folding keeps a character, or the character joins others."""
     if unicodedata.category(part)[0] not in "LM":
         return True
     point = ord(part)

@@ -64,7 +64,7 @@ _STARTS_SEQUENCE: Final = 1 << 31
 _IMPLICIT: Final = 0xFC00
 """From here on, primary weights are of characters without elements: by code point."""
 _FEW: Final = 16
-"""New values are put in one by one where they are at most one in so many."""
+"""New values are inserted one by one if they are at most one in this many."""
 
 
 class LanguageData(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -154,7 +154,7 @@ def _decode_point(text: U8Array, at: int, end: int) -> tuple[int, int]:
 
 @kernel(allocates=False)
 def _next_state(tables: _Tables, state: int, point: int) -> int:
-    """Return the state after one more character, or 0 if no sequence goes on so."""
+    """Return the state after one more character, or 0 if no sequence continues with it."""
     wanted = uint64(state) << uint64(32) | uint64(point)
     transitions = tables.transitions
     low = 0

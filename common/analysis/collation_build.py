@@ -113,7 +113,7 @@ class IcuCollator:
         return int(self._icu.call("ucol_getAttribute", c_int32, types, self.collator, number))
 
     def contractions(self) -> list[str]:
-        """Return the texts of several characters that have elements of their own."""
+        """Return the texts of several characters that have their own elements."""
         icu = self._icu
         both = [icu.call("uset_openEmpty", c_void_p, ()) for _ in range(2)]
         types = (c_void_p, c_void_p, c_void_p, c_bool, _E)

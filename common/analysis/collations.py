@@ -34,9 +34,9 @@ _KNOWN: Final = frozenset({ROOT, *COLLATION_LANGUAGES})
 
 
 def parse_collation(value: object) -> str | None:
-    """Return a collation in its canonical form, or None if it is none.
+    """Return a collation in its canonical form, or None if it is invalid.
 
-    "none" is `CODE_POINTS`. A region that has no order of its own is left out: "de-AT" is "de".
+    "none" is `CODE_POINTS`. A region without its own order is dropped: "de-AT" is "de".
     """
     if not isinstance(value, str):
         return None

@@ -66,7 +66,7 @@ _KEEPS_BEGINNING: Final = frozenset(
 
 
 _BITS: Final = 63
-"""Classes of fields that are told apart; the last ones share a bit."""
+"""Number of distinguished classes of fields; the last ones share a bit."""
 
 
 class _Stemmers(threading.local):
@@ -103,7 +103,7 @@ def stem(word: str, language: str) -> str:
 
 
 def stem_beginning(stem: str, language: str) -> str | None:
-    """Return letters that every word of a stem begins with.
+    """Return the letters with which every word of a stem begins.
 
     Suffix rules change at most the last two letters of what they leave (happy, happi; relational,
     relate). So the other words of a stem are in one range of the vocabulary.
@@ -135,7 +135,7 @@ TypoLengths: TypeAlias = tuple[int, int] | None
 
 
 def typo_groups(by_path: Mapping[str, TypoLengths]) -> tuple[TypoLengths, ...]:
-    """Return the different typo lengths that fields have of their own, in a fixed order."""
+    """Return the distinct typo lengths of fields, in a fixed order."""
     return tuple(sorted(set(by_path.values()), key=lambda one: one or (0, 0)))
 
 
@@ -143,7 +143,7 @@ class Languages:
     """The language of every field of an index, and its typos; made once per configuration.
 
     Attributes:
-        default: of fields without a language of their own; None: no stemming.
+        default: of fields that name no language; None: no stemming.
         by_path: of the others.
         used: the languages that some field may have, each once, the default first.
         masks: a bit for each class of fields.

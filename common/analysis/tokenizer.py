@@ -297,7 +297,7 @@ def tokenize_span(
     cursor_max = len(word_bytes) - _MARGIN_BYTES
     at = start
     while True:
-        # Between words. `run` is a character that goes on with a run, `is_word` begins a word.
+        # Between words. `run` is a character that continues a run, `is_word` begins a word.
         run: Any = 0
         size = 1
         is_word = False

@@ -331,7 +331,7 @@ def _is_integer_id(buffer: U8Array, start: int, end: int) -> bool:
 
 @kernel(allocates=False)
 def _is_limited(buffer: U8Array, start: int, end: int, bounds: _Bounds, scratch: U8Array) -> bool:
-    """Return whether the key inside ``buffer[start:end]`` is that of a limited field."""
+    """Return whether the key in ``buffer[start:end]`` names a limited field."""
     names, name_ends = bounds.limited_names, bounds.limited_ends
     if end - start > len(scratch):
         return False
@@ -418,7 +418,7 @@ def _scan_value(
                 stop(found, INCOMPLETE, end)
                 return FAULT
             if buffer[position] != byte + 2:  # not the closing bracket
-                # Not empty: an array goes on with a value, an object with a key.
+                # Not empty: an array continues with a value, an object with a key.
                 if not is_object[depth]:
                     continue
                 needs_key = True
@@ -573,7 +573,7 @@ def _scan_lines(
     """Scan complete lines, to the end or until the rows are full.
 
     Returns:
-        (position and number of the line to go on with, number of rows).
+        (position and number of the next line, number of rows).
     """
     scratch = _new_scratch()
     found = scratch.found
@@ -610,7 +610,7 @@ def _scan_array(
     """Scan items of an array, to the end, the first broken or incomplete one, or full rows.
 
     Returns:
-        (position to go on with, index of the item there, state between items, number of rows). A
+        (position to continue at, index of the item there, state between items, number of rows). A
         broken item is the last row; an incomplete one is a row too, with the reason INCOMPLETE.
     """
     scratch = _new_scratch()
@@ -698,7 +698,7 @@ class ItemScanner:
         return self._scan_array() if self.is_array else self._scan_lines()
 
     def finish(self) -> ScannedItems:
-        """Scan what is left at the end of the body.
+        """Scan the remaining bytes at the end of the body.
 
         Returns:
             The last items; an error if the body ends in the middle of an item or of the array.
@@ -860,7 +860,7 @@ def _bounds(limits: Limits, fields: Iterable[str]) -> _Bounds:
 
 
 def _new_rows(num_bytes: int) -> _Rows:
-    """Return rows for the items of this many bytes; if they run out, the scan goes on later."""
+    """Return rows for the items of this many bytes; if they run out, the scan continues later."""
     num_rows = (num_bytes + 63) // 64
     return _Rows(np.empty((num_rows, _NUM_COLUMNS), np.int64), np.empty(num_rows, np.uint64))
 

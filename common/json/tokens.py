@@ -38,7 +38,7 @@ BAD_NUMBER: Final = 10
 LONE_SURROGATE: Final = 11
 TRAILING_CONTENT: Final = 12
 FAR_TOO_DEEP: Final = 13
-# Well-formed, but refused; scanning goes on after the item.
+# Well-formed, but refused; scanning continues after the item.
 NOT_AN_OBJECT: Final = 20
 TOO_DEEP: Final = 21
 TOO_MANY_FIELDS: Final = 22
@@ -72,14 +72,14 @@ _INFINITE: Final = np.frombuffer(str(2**1024 - 2**970).encode(), np.uint8)
 
 @kernel(inline=True, allocates=False)
 def stop(found: I64Array, reason: int, position: int) -> None:
-    """Note why and where a scan cannot go on."""
+    """Note why and where a scan must stop."""
     found[REASON] = reason
     found[AT] = position
 
 
 @kernel(inline=True, allocates=False)
 def refuse(found: I64Array, reason: int, position: int) -> None:
-    """Note why the item will be refused, if nothing was noted before; the scan goes on."""
+    """Note why the item will be refused, if nothing was noted before; the scan continues."""
     if found[REFUSED] == 0:
         found[REFUSED] = reason
         found[REFUSED_AT] = position

@@ -23,8 +23,8 @@ from common.process.python import let_processes_find_us, python_command
 class KernelsMissing(SystemExit):
     """There is no machine code that could run here; says why.
 
-    Modules load their kernels when they are imported. A process that cannot do without ends there,
-    with status 1 and this line, not with the path of imports that led to it.
+    Modules load their kernels when they are imported. A process that needs them ends there, with
+    status 1 and this line instead of a traceback of imports.
     """
 
     def __init__(self, reason: str) -> None:
@@ -59,7 +59,7 @@ def chosen() -> Path | None:
 
 
 def can_build(path: Path) -> bool:
-    """Return whether an extension could be built here, as far as one sees without trying."""
+    """Return whether an extension can probably be built here, without trying."""
     return importlib.util.find_spec("numba") is not None and os.access(path.parent, os.W_OK)
 
 

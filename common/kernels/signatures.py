@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from common.kernels.types import READ_ONLY
 
-types: Final[Any] = _numba_types  # its stubs lack most of what its types have
+types: Final[Any] = _numba_types  # its stubs are incomplete
 
 _KNOWN: Final = {"NDArray": NDArray, "np": np}  # which modules import for the type checker only
 

@@ -37,7 +37,7 @@ LOOK_SECONDS = 2.0
 """Interval between checks of the growth; trimming takes about a millisecond."""
 
 
-@functools.cache  # each object makes a class of its own, which is a cycle
+@functools.cache  # each object creates a class, which is a reference cycle
 def _libc() -> ctypes.CDLL | None:
     libc = ctypes.CDLL(None)
     return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None
@@ -105,7 +105,7 @@ async def keep_small() -> None:
 
 
 class Trimmer:
-    """Returns free memory when the process has grown; to be called now and then."""
+    """Returns free memory to the system when the process has grown; called periodically."""
 
     def __init__(self) -> None:
         self._least = _anonymous_bytes()

@@ -30,7 +30,7 @@ from typing import Final
 BACKGROUND_NICENESS: Final = 19
 """The greatest there is: 1/68 of the weight of a thread that serves searches."""
 WRITER_NICENESS: Final = 10
-"""A ninth of that weight, seven times that of a background thread."""
+"""A ninth of that weight, seven times the weight of a background thread."""
 
 
 def run_in_background() -> None:

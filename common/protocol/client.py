@@ -250,7 +250,7 @@ class RpcClient(asyncio.Protocol):
                 self._outgoing.popleft()
                 continue
             transport.writelines(portion)
-            # In a context of its own: later turns send for other requests too.
+            # In a separate context: later ticks send for other requests too.
             self._loop.call_soon(self._pump, context=Context())
             self._is_pumping = True
             return
@@ -288,7 +288,7 @@ class RpcClient(asyncio.Protocol):
         self._is_congested = True
 
     def resume_writing(self) -> None:
-        """Note that the socket takes bytes again, and go on."""
+        """Resume sending: the socket accepts bytes again."""
         self._is_congested = False
         if not self._is_pumping:
             self._pump()
@@ -344,7 +344,7 @@ class RpcClient(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = at
-        # In a context of its own: it fires for whichever calls wait then.
+        # In a separate context: it fires for whichever calls wait then.
         self._timer = self._loop.call_at(at, self._expire, context=Context())
 
     def _expire(self) -> None:

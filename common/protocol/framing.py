@@ -80,7 +80,7 @@ Frame = tuple[memoryview, memoryview | None]
 class FrameError(Exception):
     """The stream cannot be read further: a frame is over the limit or not what it should be.
 
-    There is no way back to a frame border after this, so the connection is closed.
+    The next frame border is unknown after this, so the connection is closed.
     """
 
 

@@ -64,7 +64,7 @@ class Authenticator:
         client_nonce, _, proof = hello.secret.partition(":")
         expected = client_proof(self.secret, nonce, client_nonce, hello)
         if not hmac.compare_digest(proof.encode(), expected.encode()):
-            raise Unauthorized("the secret is not that of this shard's data directory")
+            raise Unauthorized("the secret does not match this shard's data directory")
         if hello.protocol_version != PROTOCOL_VERSION:
             raise InvalidRequest(
                 f"this shard speaks protocol {PROTOCOL_VERSION}, not {hello.protocol_version}"

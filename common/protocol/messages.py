@@ -40,11 +40,11 @@ class Hello(Message, frozen=True, array_like=True):
     shard: int
     num_shards: int
     is_reader: bool = False
-    """Whether it only reads, beside the coordinator that owns the shards."""
+    """Whether it only reads, next to the coordinator that owns the shards."""
 
 
 class SnapshotSource(Message, frozen=True, array_like=True):
-    """Where the items of a new index are: in a snapshot, as those of another index."""
+    """Location of a new index's items: in a snapshot, as those of another index."""
 
     folder: str
     """Folder of the snapshot; all processes see it."""
@@ -123,7 +123,7 @@ class StatisticsRequest(Message, frozen=True, array_like=True):
     filters: tuple[Filter, ...] = ()
     """Documents that do not pass all of them are ignored."""
     needs_fields: bool = True
-    """Whether the fields are wanted too; they are the same for all words."""
+    """Whether to return the fields too; they are the same for all words."""
     spacings: tuple[tuple[str, ...], ...] = ()
     """Words, and sequences of words, to count as well."""
     wholes: tuple[tuple[str, ...], ...] = ()
@@ -147,7 +147,7 @@ class StatisticsResponse(Message, frozen=True, array_like=True):
 
     num_docs: int
     fields: tuple[FieldStatistics, ...]
-    """Text fields by path; empty if not wanted, as `scalar_fields`."""
+    """Text fields by path; empty if not requested, as `scalar_fields`."""
     doc_freqs: tuple[tuple[int, ...], ...]
     """Per word of the request: sum of document frequencies of its matching terms, by `MatchKind`.
     """
@@ -182,15 +182,15 @@ class TermsRequest(Message, frozen=True, array_like=True):
     horizon: int
     revision: int
     text: str = ""
-    """Folded word, or the beginning of one; empty: none is wanted, see `counted`."""
+    """Folded word, or the beginning of one; empty: no words are requested, see `counted`."""
     is_prefix: bool = False
-    """Whether words that begin with the text are wanted, not just the text itself."""
+    """Whether to return words that begin with the text, not just the text itself."""
     typos: int = 0
     """Edits allowed: 0, 1 or 2."""
     words: tuple[str, ...] = ()
     filters: tuple[Filter, ...] = ()
     num_terms: int = 0
-    """About as many of the most frequent words are wanted; with typos, all."""
+    """About how many of the most frequent words to return; with typos, all."""
     counted: tuple[tuple[str, ...], ...] = ()
     """Instead: sets of words; count the documents that have all words of a set."""
 
@@ -298,7 +298,7 @@ class RangeRequest(Message, frozen=True, array_like=True):
     """Whether to count the documents without the field as well."""
     tree: str | None = None
     """The tree whose nodes are counted: the values of `field`, and what they lie under. Clauses
-    that are marked with its name are left out.
+    marked with its name are ignored.
     """
     separator: str = ""
     """Separates the names of a node's path; empty: only the values themselves are counted."""
@@ -327,7 +327,7 @@ class CubeFacet(Message, frozen=True, array_like=True):
     """One facet of a `CubeRequest`."""
 
     facet: FacetRequest
-    """Or a field that is no facet, whose values are counted as those of one."""
+    """Or a field that is not a facet; its values are counted like a facet's."""
     keys: tuple[str, ...]
     """The values to count."""
 
@@ -409,7 +409,7 @@ class Pin(Message, frozen=True, array_like=True):
     position: int
     """Among all hits, from 1."""
     rule: str
-    """Name of the rule that says so."""
+    """Name of the rule that set it."""
 
 
 class FilterFactor(Message, frozen=True, array_like=True):
@@ -418,7 +418,7 @@ class FilterFactor(Message, frozen=True, array_like=True):
     filter: Filter
     factor: float
     rule: str
-    """Name of the rule that says so."""
+    """Name of the rule that set it."""
 
 
 class SearchRequest(Message, frozen=True, array_like=True):
@@ -463,14 +463,14 @@ class SearchRequest(Message, frozen=True, array_like=True):
     wants_distinct_values: bool = False
     """Whether `SearchResponse.distinct` names the values, so that shards can be added up."""
     groups: GroupsRequest | None = None
-    """With `distinct`: only hits of these values are wanted, and how many each has."""
+    """With `distinct`: return only hits of these values, and the number of each."""
     assumed_absent: StatisticsRequest | None = None
     """Spacings that the query's weights ignore, in the expectation that no document has them, and
     words whose weights are not known. A shard that has any of the spacings does not search; all
     return their counts."""
     cube: CubeRequest | None = None
     terms: TermsRequest | None = None
-    """Words to list as well, whatever the hits are: saves a message of their own."""
+    """Words to list as well, whatever the hits are; saves a separate message."""
     wants_total: bool = True
     """Whether `SearchResponse.total` counts all hits. If not, it says only that there are more than
     those sent, and a shard need not find them."""
@@ -552,7 +552,7 @@ class CubeCounts(Message, frozen=True, array_like=True):
 
 
 class DistinctCounts(Message, frozen=True, array_like=True):
-    """How many distinct hits a shard has; pinned ones apart."""
+    """How many distinct hits a shard has; pinned ones are counted separately."""
 
     total: int
     num_missing: int
@@ -603,7 +603,7 @@ class SearchResponse(Message, frozen=True, array_like=True):
     facet_counts: bytes = b""
     """The counts of all `facets`, in their order; see `packed_counts`."""
     elements: tuple[dict[str, list[int]], ...] = ()
-    """Per hit, by nested field: positions of the elements that passed; empty unless wanted."""
+    """Per hit, by nested field: positions of the elements that passed; empty unless requested."""
     pinned: SearchResponse | None = None
     """The pinned hits, which are not among the others, with places, scores, records, sort values,
     documents and explanations; `total` counts both kinds."""
@@ -622,7 +622,7 @@ class SearchResponse(Message, frozen=True, array_like=True):
     terms: TermsResponse | None = None
     """The words of `SearchRequest.terms`, if given and the shard has searched."""
     num_pinned: int = 0
-    """How many hits are pinned, apart or not."""
+    """How many hits are pinned, separate or not."""
 
     @property
     def num_apart(self) -> int:
@@ -658,7 +658,7 @@ class FetchRequest(Message, frozen=True, array_like=True):
     query: TextQuery | None = None
     highlight: HighlightRequest | None = None
     sort: tuple[SortKey, ...] = ()
-    """Fields whose values are wanted instead of the documents."""
+    """Fields whose values to return instead of the documents."""
     bytes_max: int = 0
     """Not 0: send the first ones, up to the one with which they reach this size, and None for a
     damaged one. 0: send all; a damaged one fails the call."""
@@ -750,7 +750,7 @@ class OutcomesResponse(Message, frozen=True, array_like=True):
     """Outcomes from the shard's log of groups."""
 
     is_known: bool
-    """False: the log does not go back so far."""
+    """False: the log does not reach back that far."""
     outcomes: bytes
     """uint8 per operation: `Outcome`; empty: the group was not applied, and never will be."""
 

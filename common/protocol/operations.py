@@ -42,4 +42,4 @@ class Outcome(IntEnum):
     CORRUPT = 6
     """The stored item is damaged: nothing can be merged into it, or compared with it."""
     UNCHANGED = 7
-    """A condition of a change does not hold: the item stays as it is."""
+    """A condition of a change does not hold: the item is unchanged."""

@@ -82,7 +82,7 @@ class RpcServer:
     """Accepts connections and serves their calls.
 
     A newly accepted connection ends all older ones: there is one coordinator that owns the shard,
-    and it has given up its former connections. It is welcomed once their calls are finished, so the
+    and it has closed its former connections. It is welcomed once their calls are finished, so the
     `seq_max` of the welcome is final. Connections of coordinators that only read
     (`Hello.is_reader`) come and go beside it.
 
@@ -173,7 +173,7 @@ class RpcServer:
         while len(self._strangers) >= STRANGERS_MAX:
             next(iter(self._strangers)).abort("too many connections without hello")
         loop = asyncio.get_running_loop()
-        # In a context of its own: the timer belongs to no request.
+        # In a separate context: the timer belongs to no request.
         self._strangers[connection] = loop.call_later(
             HANDSHAKE_SECONDS, connection.abort, "no hello in time", context=Context()
         )

@@ -18,7 +18,7 @@ _ABSENT: Final[tuple[tuple[str | None, str, str], ...]] = (
 
 
 def reason_for(method: str, segments: list[str]) -> str | None:
-    """Return why a page of the protocol is not there; None if it is none of those known."""
+    """Return why a page of the protocol is not supported; None for unknown pages."""
     path = segments[1:]
     for wanted, pattern, reason in _ABSENT:
         parts = pattern.split("/")

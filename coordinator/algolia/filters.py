@@ -196,7 +196,7 @@ def expression_of(condition: Filter) -> str:
                 bounds.append(f"{_quoted(field)} {'<' if is_upper_open else '<='} {upper}")
             return f"({' AND '.join(bounds)})"
         case _:
-            raise AssertionError(f"{condition} is none of Algolia's filters")
+            raise AssertionError(f"{condition} is not one of Algolia's filters")
 
 
 def _quoted(text: str) -> str:

@@ -38,7 +38,7 @@ class RequestedQuery(NamedTuple):
 
 
 class FoldedSearch(NamedTuple):
-    """A search, and the queries that its result answers as well."""
+    """A search, and the other queries that its result answers."""
 
     position: int
     main: RequestedQuery

@@ -35,7 +35,7 @@ def read_radius(value: Any) -> float:
 def read_boxes(field: str, value: Any, limits: Limits) -> Filter | None:
     """Read bounding boxes; None for none.
 
-    Clients write any two opposite corners. Maps send those in the north-east and south-west, and
+    Clients send any two opposite corners. Maps send those in the north-east and south-west, and
     may show more than half of the world, or a part across 180°. Only where these two would make a
     box of more than half of the world across 180° are they those in the north-west and south-east.
     """

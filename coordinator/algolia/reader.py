@@ -56,7 +56,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """Decode a query-string text that stands for a JSON value, for comparison."""
+    """Decode a query-string text that represents a JSON value, for comparison."""
     if isinstance(value, str) and (value in ("true", "false") or value[:1] in ("[", "{")):
         try:
             return orjson.loads(str(value))
@@ -256,7 +256,7 @@ class AlgoliaReader:
         self.areas.append((read_polygons(self.geo_field, value, self.limits), "insidePolygon"))
 
     def finish_places(self) -> None:
-        """Add the areas, any of which will do; only without one a radius counts, and the order."""
+        """Add the areas, of which one must match; without any, add the radius and its order."""
         areas = [(area, name) for area, name in self.areas if area is not None]
         if (areas or self.around is not None) and not self.configuration.geo_fields:
             raise wrong(

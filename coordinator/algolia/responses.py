@@ -29,9 +29,9 @@ def search_answer(
     """Return the response to one search.
 
     Args:
-        asked: what was searched for.
-        result: what was found.
-        total_us: how long that took.
+        asked: the search.
+        result: its result.
+        total_us: its duration.
         user_data: of the index's settings.
     """
     search, style = asked.search, asked.style

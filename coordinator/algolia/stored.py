@@ -42,7 +42,7 @@ class ObjectKind(NamedTuple):
     """Rules, or synonyms."""
 
     name: str
-    """Of the list in the configuration, and of the objects beside it."""
+    """Of the list in the configuration, and of the objects stored with it."""
     listed: Callable[[Any], list[Any]]
     """Returns the configuration's value as a list of elements that stand for themselves."""
     native_of: Callable[[Mapping[str, Any], str], list[Any]]

@@ -47,7 +47,8 @@ class CatalogFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._num_bytes = 0
-        """Of the file, as far as it is known to be intact; 0: the next change replaces it."""
+        """Length of the part of the file known to be intact; 0: the next change replaces the
+        file."""
         self._num_bytes_max = 0
 
     def open(self) -> CatalogState:
@@ -150,7 +151,7 @@ class _Read(NamedTuple):
 
 
 class _Damaged(Exception):
-    """A line is not as it was written."""
+    """A line does not match its checksum."""
 
 
 def read_state(path: Path) -> CatalogState:

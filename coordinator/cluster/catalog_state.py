@@ -165,7 +165,7 @@ class StateChange(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def between(cls, former: CatalogState, state: CatalogState) -> StateChange | None:
-        """Return the change from one state to another; None if it cannot be put so."""
+        """Return the change from one state to another; None if it cannot be expressed as one."""
         changed, gone = difference(former.indexes, state.indexes)
         aliases: dict[str, str | None] = dict(state.aliases.items() - former.aliases.items())
         aliases |= dict.fromkeys(former.aliases.keys() - state.aliases.keys())

@@ -536,7 +536,7 @@ class Cluster:
             await asyncio.gather(*(self._push_to(shard) for shard in serving))
 
     async def _push_to(self, shard: ShardClient) -> None:
-        """Send to one shard what has changed; if it refuses, start again with the handshake."""
+        """Send one shard the changes; if it refuses, start again with the handshake."""
         message = self.catalog.message(self._taken.pop(shard.shard, None))
         state = self.catalog.state
         try:

@@ -52,7 +52,7 @@ class Leases:
         """
         if (index, horizon) not in self._timers:
             raise InvalidRequest(
-                "the cursor has ended: the next page must be asked for within "
+                "the cursor has expired: the next page must be requested within "
                 f'{self._limits.shown("cursor_lease_ms")} ms; begin again with "*"',
                 code="invalid_cursor",
                 param="cursor",

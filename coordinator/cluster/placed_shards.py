@@ -35,7 +35,7 @@ from coordinator.cluster.shard_client import ShardState
 STALLED_SECONDS: Final = 1.0
 """A copy that has come no further for so long is left for another one that has."""
 HELD_SECONDS: Final = 10.0
-"""A host that has been silent for so long gives up the states that it held."""
+"""A host that has been silent for this long loses the states that it held."""
 HELD_SECONDS_MAX: Final = 900.0
 """A host that holds the same state for so long gives it up: it must not fill the others' memory."""
 NEEDED_SECONDS: Final = 0.02
@@ -401,7 +401,7 @@ class PlacedShards:
 
     @property
     def oldest_held(self) -> int | None:
-        """The oldest state that another host needs; None if none does."""
+        """The oldest state that another host needs; None if no host needs any."""
         if not self._held:
             return None
         now = time.monotonic()

@@ -30,7 +30,7 @@ LOOK_SECONDS: Final = 0.005
 
 
 class OwnerOnly(Exception):
-    """The owner has to answer this request; nothing was done yet."""
+    """Only the owner can answer this request; nothing was done yet."""
 
 
 class SharedReading(Reading):

@@ -126,7 +126,7 @@ class ShardClient:
         self._task: asyncio.Task[None] | None = None
 
     def be_reader(self) -> None:
-        """Connect as a coordinator that only reads, beside the owner."""
+        """Connect as a coordinator that only reads, next to the owner."""
         self._hello = msgspec.structs.replace(self._hello, is_reader=True)
 
     def start(self) -> None:
@@ -234,7 +234,7 @@ class ShardClient:
         """Open a connection, shake hands, bring the shard up to date."""
         endpoint = self._locate()
         if endpoint is None:
-            raise Unavailable(f"{self.name} has not said where it listens")
+            raise Unavailable(f"{self.name} has not published its address")
         self._closed.clear()
         client, welcome = await RpcClient.connect(
             endpoint.host,

@@ -80,7 +80,7 @@ class SharedState:
     # --- the owner writes
 
     def publish_catalog(self, revision: int) -> None:
-        """Notify the readers that requests now see another catalog.
+        """Notify the readers of a new catalog.
 
         Args:
             revision: of the stored state that they see; 0: a change is under way, so that what is
@@ -138,11 +138,11 @@ class SharedState:
         return max(self._horizons[index], self._header[_BASE])
 
     def announce(self, index: int, horizon: int | None) -> None:
-        """Keep the states of an index from a horizon on; None: none."""
+        """Keep the states of an index from a horizon on; None: no states."""
         self._ours[index] = 0 if horizon is None else horizon + 1
 
     def begin_reader(self) -> None:
-        """Take a reader's place; release the states that its former process was reading."""
+        """Attach as a reader; release the states that the reader's former process was using."""
         first = (_HEADER_WORDS + RATE_WORDS + self.ordinal * INDEXES_MAX) * _WORD
         if hasattr(mmap, "MADV_REMOVE"):
             self._map.madvise(mmap.MADV_REMOVE, first, INDEXES_MAX * _WORD)

@@ -121,7 +121,7 @@ class Conditions:
                     self.clauses.append(FilterClause(Not(self._at_or_below(name, nodes))))
                 continue
             if isinstance(unwanted, dict) and unwanted.get("same") is not None:
-                raise Mistake("can be said in filters only", path=f"{path}.same")
+                raise Mistake("is possible in `filters` only", path=f"{path}.same")
             condition = self._objects.condition(name, unwanted, True, path, [])
             if condition is not None:
                 check_objects(condition, self._configuration, path)
@@ -176,7 +176,7 @@ class Conditions:
     def range_within(
         self, name: str, options: Mapping[str, Any], *, leaves_out_own: bool
     ) -> Same | None:
-        """Return the elements whose numbers the ranges of a field count; None: all of them."""
+        """Return the elements whose numbers the ranges of a field count; None: all elements."""
         nested = self.nested_field_of(name) if self._same else None
         bounds = [one for pair in options.get("bounds", ()) for one in pair]
         if nested not in self._same or not (bounds or options.get("interval")):

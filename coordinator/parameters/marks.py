@@ -67,7 +67,7 @@ def highlight_request(marks: Mapping[str, Any], per_page: int, limits: Limits) -
 
 
 def _options(value: Any, known: tuple[str, ...], limits: Limits) -> dict[str, Any] | None:
-    """Return the options that are given; None for `false`."""
+    """Return the given options; None for `false`."""
     if value.__class__ is QueryText and (value[:1] in "{[" or value in ("true", "false")):
         value = json_of_text(value)
     if value is False:

@@ -580,7 +580,7 @@ class ParameterReader:
         return RangeRequest(name, leaves_out_own=leaves_out_own, within=within, **options)
 
     def check_groups(self) -> None:
-        """Note what `distinct` and other parameters cannot do together."""
+        """Record conflicts between `distinct` and other parameters."""
         values = self.values
         num_items = values.get("per_page", PER_PAGE_DEFAULT) * (values.get("group_hits") or 0)
         if num_items > self.limits.per_page_max:
@@ -612,7 +612,7 @@ class ParameterReader:
         return key if nested is None else structs.replace(key, within=conditions.element(nested))
 
     def facet_specs(self, facets: Mapping[str, FacetConfiguration]) -> tuple[FacetSpec, ...]:
-        """Return those of some facets that are to be shown, in their order."""
+        """Return the facets to show, in order."""
         if self.facet_fields is None and not self.facet_options:
             return _all_facets(self.configuration)
         wanted = facets if self.facet_fields is None else set(self.facet_fields)

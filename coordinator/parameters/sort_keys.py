@@ -156,9 +156,9 @@ def _checked(parts: _Parts, path: str, limits: Limits, *, is_text: bool) -> _Par
             raise Mistake("has a collation, which only fields with texts take", path=path)
     if name == "_random":
         if parts.buckets is not None or parts.missing is not None:
-            raise Mistake("has no buckets and no missing values beside _random", path=path)
+            raise Mistake("has no buckets and no missing values with _random", path=path)
         if parts.seed is None:
-            raise Mistake('needs a seed beside _random, for example "_random:42"', path=path)
+            raise Mistake('needs a seed after _random, for example "_random:42"', path=path)
     elif parts.seed is not None:
         raise Mistake("has a seed, which only _random takes", path=path)
     elif name != "_score" and parts.buckets is not None:

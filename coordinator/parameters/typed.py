@@ -239,7 +239,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     similar_to: bytes | None = None
     """Canonical id of the item whose most telling words are the query."""
     did_you_mean: bool | None = None
-    """Whether to look for another spelling of the query; None: if there are few hits."""
+    """Whether to look for another spelling of the query; None: only if there are few hits."""
     allows_partial: bool = False
     """Whether to respond without the shards that are down, rather than with an error."""
     timeout_ms: int = 10_000
@@ -315,7 +315,7 @@ class SuggestParameters(Struct, frozen=True):
     """One request for suggestions."""
 
     search: SearchParameters
-    """The text as typed so far, and the items that count."""
+    """The text as typed so far, and the filter on items."""
     size: int = SUGGESTIONS_DEFAULT
 
 

@@ -188,7 +188,7 @@ async def _take_keys(
 
 
 def held_here(settings: Settings) -> tuple[int, ...] | None:
-    """Return the shards that this host holds after what was moved; None: as the settings say.
+    """Return the shards that this host holds after moves; None: as the settings say.
 
     Raises:
         DataDirectoryError: replica.json cannot be read.
@@ -201,7 +201,7 @@ def held_here(settings: Settings) -> tuple[int, ...] | None:
 
 
 def process_starter(is_supervised: bool) -> Callable[[], None] | None:
-    """Return what has the supervisor compare its processes with the shards that shall run."""
+    """Return a callback by which the supervisor starts and ends shard processes."""
     return partial(os.kill, os.getppid(), signal.SIGUSR1) if is_supervised else None
 
 
@@ -214,7 +214,7 @@ def make_shared_log(
         settings: of the service.
         catalog: of its indexes.
         cluster: its shards.
-        look: has the supervisor start and end processes of shards; None: there is no supervisor.
+        look: makes the supervisor start and end processes of shards; None: there is no supervisor.
 
     Raises:
         DataDirectoryError: the directory belongs to such a log, and the settings name none.

@@ -128,8 +128,8 @@ async def _join(settings: Settings) -> None:
                 await _fit_shards(stream, info, replica, settings)
         elif has_data:
             raise CannotJoin(
-                f"{data} has data of its own, and the log has others: empty the directory, and "
-                "this host takes its data from another one"
+                f"{data} has its own data, and the log has other data: empty the directory, "
+                "and this host copies its data from another one"
             )
         elif settings.has_placed_shards:
             await _fill_shards(stream, info, settings)
@@ -185,8 +185,8 @@ def _check_may_create(settings: Settings, replica: ReplicaFile | None, has_data:
         )
     if settings.has_placed_shards and has_data and len(settings.own_shards) < settings.all_shards:
         raise CannotJoin(
-            f"{settings.data_dir} has data of its own: the log of hosts that hold some shards each "
-            "can begin with it only on a host that holds all of them, for now: start with "
+            f"{settings.data_dir} has its own data: a log of hosts that hold some shards each can "
+            "begin with it only on a host that, for now, holds all of them: start with "
             f"--shards-here {shown_shards(range(settings.all_shards))}, then the other hosts, "
             "empty; once these serve, start this one with its own shards again"
         )
@@ -320,7 +320,7 @@ async def _fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) 
 
 
 async def _wanted_by_table(stream: LogStream, settings: Settings) -> tuple[int, ...]:
-    """Return the shards of an emptied host: what it held, or shall hold, if that was moved.
+    """Return the shards of an emptied host: those that it held, or that were moved to it.
 
     Raises:
         CannotJoin: the table cannot be read.

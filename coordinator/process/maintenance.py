@@ -120,7 +120,7 @@ def check(data: Path, *, rebuilds: bool = False, drops_damaged: bool = False) ->
 
 
 def _check_layout(ours: OwnedData) -> list[str]:
-    """Return what is missing apart from the indexes themselves."""
+    """Return what is missing other than the indexes themselves."""
     catalog = Catalog.open(ours.folder, ours.manifest.shards)
     if not catalog.indexes:
         return []
@@ -164,7 +164,7 @@ def reshard(data: Path, num_shards: int, output: Path | None = None) -> int:
             check_vacant(target)
             target.parent.mkdir(parents=True, exist_ok=True)
         elif ours.manifest.shards == num_shards:
-            shutil.rmtree(work, ignore_errors=True)  # an earlier run was killed at its very end
+            shutil.rmtree(work, ignore_errors=True)  # an earlier run was killed at its end
             print(f"{ours.folder} has {num_shards} shards already")
             return 0
         data_directory.create(work)
@@ -232,8 +232,7 @@ def _check_exchange(folder: Path, work: Path) -> None:
     """
     if folder.is_mount():
         raise DataDirectoryError(
-            f"{folder} is a disk of its own and cannot be exchanged; name another folder with "
-            "--output"
+            f"{folder} is a mount point and cannot be exchanged; name another folder with --output"
         )
     probes = (work / "probe-a", work / "probe-b")
     for probe in probes:

@@ -29,7 +29,7 @@ class PortHolder:
 
 
 def port_holder(port: int) -> PortHolder | None:
-    """Return who listens on a port: one that is ending, if there are several; None if unknown."""
+    """Return the process that listens on a port, preferring one that is ending; None if unknown."""
     sockets = dict(_listening(port))
     found = [_holder(process) for process in _processes_with(set(sockets))]
     if found:
@@ -68,7 +68,7 @@ def _holder(process: int) -> PortHolder:
 
 
 def _is_facetd(arguments: list[str]) -> bool:
-    """Return whether a command line is that of a process of facetd."""
+    """Return whether a command line belongs to a facetd process."""
     programs = [os.path.basename(one) for one in arguments[:2]]
     modules = [after for one, after in pairwise(arguments) if one == "-m"]
     return "facetd" in programs or "coordinator" in modules[:1]

@@ -93,10 +93,10 @@ class StartupListener:
         self._takeover = self.takeover_end = -1
 
     def _accept(self, listener: socket.socket) -> None:
-        """Respond on the connections that wait.
+        """Respond on waiting connections.
 
-        `asyncio.start_server` will not do: a connection that it has accepted, but not yet prepared
-        when it is closed, is neither answered nor closed.
+        `asyncio.start_server` is unsuitable: a connection that it has accepted, but not yet
+        prepared when it is closed, is neither answered nor closed.
         """
         for _ in range(BACKLOG):
             try:

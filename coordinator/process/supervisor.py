@@ -321,7 +321,7 @@ class Supervisor:
         return Child(f"shard {shard}", partial(self._fork_server.make, arguments))
 
     def _fit_shards(self) -> None:
-        """Start and end processes of shards, where hosts may take and give up some."""
+        """Start and end shard processes, on hosts to which shards can be moved."""
         try:
             wanted = shards_to_run(self._settings)
         except DataDirectoryError as error:
@@ -442,7 +442,7 @@ class Supervisor:
         return popen(command, inherited if slot is None else (*inherited, *slot.descriptors))
 
     async def _prepare_kernels(self) -> bool:
-        """Make sure that there are kernels to run; return False if the start must not go on.
+        """Make sure that there are kernels to run; return False if the start must be abandoned.
 
         An installed package has them. A checkout with changed kernels compiles these first, in a
         separate process: this one must stay small, and able to stop.

@@ -353,7 +353,7 @@ class Analytics:
     # --- ask
 
     async def report(self, index: str | None, days: int, size: int) -> dict[str, Any]:
-        """Return what was counted.
+        """Return the counts.
 
         Args:
             index: of this index only.
@@ -486,7 +486,7 @@ class Analytics:
         return self._folder / f"{Day(number, 1).name}.json"
 
     def _read(self, number: int) -> Day | None:
-        """Read a day's file; None if there is none that can be read."""
+        """Read a day's file; None if it is missing or unreadable."""
         try:
             return Day.decode(number, self._path(number).read_bytes(), self._num_max)
         except FileNotFoundError:

@@ -16,7 +16,7 @@ CACHE_BYTES_MAX: Final = 32 << 20
 
 
 class Evictable(Protocol):
-    """Something that remembers what can be had again."""
+    """A cache whose content can be recomputed."""
 
     def forget(self) -> None:
         """Drop everything, and release its bytes."""

@@ -114,7 +114,7 @@ class _Field:
 
     @property
     def has_choices(self) -> bool:
-        """Whether values repeat often enough to choose by them."""
+        """Whether values repeat often enough for a facet."""
         num_single = sum(number == 1 for number in self.values.values())
         return (
             self.repeats >= REPEATED_MIN

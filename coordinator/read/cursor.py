@@ -35,7 +35,7 @@ INLINE_CHARS_MAX: Final = 1_024
 """Cursors longer than this leave out the sort values."""
 _TAG_BYTES: Final = 12
 _KEY: Final = secrets.token_bytes(32)
-"""Dies with the process, as do the states that its cursors refer to."""
+"""Lives as long as the process, like the states that its cursors refer to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Cursor:
     timestamp: int = 0
     """When the first page was requested, in seconds since 1970: scores may depend on it."""
     num_seen: int = 0
-    """Hits on all pages so far; positions of pinned hits count from there."""
+    """Hits on all pages so far; positions of pinned hits are relative to it."""
 
     @property
     def is_start(self) -> bool:

@@ -144,7 +144,7 @@ class FacetListing:
         return await self._scheduler.run(state.index.number, _until(state.deadline, steps))
 
     async def on_a_thread(self, list_facets: Callable[[Sums], T]) -> T:
-        """List facets on the thread for long responses, with sums of their own."""
+        """List facets on the thread for long responses, with separate sums."""
         listing = carried(lambda: list_facets(Sums()))
         return await asyncio.get_running_loop().run_in_executor(self._lister, listing)
 

@@ -118,7 +118,7 @@ class FacetValues:
         return self.order(collation).ranks
 
     def known_order(self, collation: str) -> Order:
-        """Return the order of the values that existed when it was last asked for."""
+        """Return the order of the values that existed when it was last requested."""
         return self._orders.get(collation, _NO_ORDER)
 
     def order(self, collation: str) -> Order:

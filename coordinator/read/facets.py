@@ -405,7 +405,7 @@ def num_values_to_list(parameters: SearchParameters, plan: FacetPlan, memory: Fa
 
 
 def _page_key(spec: FacetSpec, parameters: SearchParameters) -> _PageKey | None:
-    """Return what names a page of totals; None if it depends on more and is not cached."""
+    """Return the cache key of a page of totals; None if the page is not cacheable."""
     settings = spec.configuration
     if spec.key_query or parameters.selected.get(settings.field):
         return None

@@ -26,7 +26,7 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded
 
 RUNNING_MAX: Final = max(1, (os.cpu_count() or 1) // 2)
-"""Half as many as cores: each search keeps several processes at work, and others find room."""
+"""Half the number of cores: each search keeps several processes busy, and others get a share."""
 RECENT_SECONDS: Final = 0.25
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class FairShare:
                 del self._waiting[index]
 
     def _end(self, index: int) -> None:
-        """Note that a search has ended; let those begin that may."""
+        """Note that a search has ended; start those that now may run."""
         running = self._running
         if running[index] == 1:
             del running[index]
@@ -124,7 +124,7 @@ class FairShare:
         waiting = self._waiting.get(index)
         while waiting and not self._has_its_share(index):
             place = waiting.popleft()
-            if not place.done():  # else it was given up in this turn of the loop
+            if not place.done():  # otherwise it was cancelled in this tick
                 running[index] = running.get(index, 0) + 1
                 place.set_result(None)
         if waiting is not None and not waiting:

@@ -105,8 +105,8 @@ def check_orders(members: Sequence[Member]) -> None:
     for position, one in enumerate(directions):
         if one != directions[0]:
             raise InvalidRequest(
-                f"searches[{position}].sort must have the same directions and collations, one for "
-                "one, as that of the first search: hits are merged in this order",
+                f"searches[{position}].sort must match that of the first search in directions "
+                "and collations, key by key: hits are merged in this order",
                 code="invalid_merge",
                 param=f"searches[{position}].sort",
             )

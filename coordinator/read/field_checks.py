@@ -27,7 +27,7 @@ class _Need(NamedTuple):
 
     field: str
     kinds: int
-    """Kinds of values of which it must have any, as a bit set; 0: the field must be known."""
+    """Kinds of values of which it must have one, as a bit set; 0: the field must be known."""
     purpose: str
     """The purpose, for the error message; empty: to filter or count by."""
     param: str

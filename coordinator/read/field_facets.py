@@ -29,7 +29,7 @@ _STEP_KEYS: Final = 1_000
 
 
 def field_requests(parameters: SearchParameters) -> list[RangeRequest]:
-    """Return what to ask the shards.
+    """Return the requests to the shards.
 
     Of each field the counts, and those within the hits, if the first leave out its own filter and
     summaries are wanted.
@@ -60,7 +60,7 @@ def _leaves_out_own(parameters: SearchParameters, spec: FacetSpec) -> bool:
 def field_results(
     parameters: SearchParameters, first: int, answers: Answers, analyzer: Analyzer
 ) -> Generator[None, None, list[FacetResult]]:
-    """Merge the counts of fields that are not configured as facets; yield every now and then.
+    """Merge the counts of fields that are not configured as facets; yield regularly.
 
     Args:
         parameters: of the search.

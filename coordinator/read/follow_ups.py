@@ -84,7 +84,7 @@ async def with_value_statistics(
     outcome: SearchOutcome,
     facets: list[FacetResult],
 ) -> list[FacetResult]:
-    """Return facets with the statistics of numbers by value that are wanted.
+    """Return facets with the requested statistics of numbers by value.
 
     Args:
         scatter: sends searches to the shards.
@@ -111,7 +111,7 @@ async def joint_counts(
     outcome: SearchOutcome,
     facets: Sequence[FacetResult],
 ) -> CubeResult | None:
-    """Return the joint counts that are wanted.
+    """Return the requested joint counts.
 
     Args:
         scatter: sends searches to the shards.

@@ -90,7 +90,7 @@ def with_groups(
         if hit.pin is not None:
             found.append(item)
             continue
-        # A hit without a value is a group of its own.
+        # A hit without a value forms a separate group.
         size = size_of.get(hit.token, 1)
         listed = None if members is None else members_of.get(hit.token, [item])
         found.append(add_group(item, size, listed))

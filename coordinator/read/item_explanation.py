@@ -147,7 +147,7 @@ class ItemExplanations:
         id: bytes,
         ignored: frozenset[str],
     ) -> list[_Part]:
-        """Return the parts of a search, each as a search of its own.
+        """Return the parts of a search, each as a separate search.
 
         Raises:
             InvalidRequest: there are too many.

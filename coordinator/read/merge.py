@@ -77,7 +77,7 @@ class Hit(Struct, frozen=True):
 
     @property
     def token(self) -> int:
-        """What stands for its value, in a search by distinct values; not of a pinned hit."""
+        """The token of its value, in a search by distinct values; not of a pinned hit."""
         assert self.answer.distinct is not None, "a search without distinct"
         return memoryview(self.answer.distinct.hit_tokens).cast("Q")[self.rank]
 

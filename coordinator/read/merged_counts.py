@@ -144,12 +144,12 @@ class MergedCounts:
         return number < len(self.counts) and bool(self.counts[number] > 0)
 
     def kept(self) -> MergedCounts:
-        """Return the same counts in an array of their own."""
+        """Return a copy of the counts."""
         alive = self.alive
         return MergedCounts(self.counts.copy(), _NO_NUMBERS, EVERY, lambda: alive)
 
     def plus(self, more: NDArray[np.int64]) -> MergedCounts:
-        """Return the sums with other counts, by number, in an array of their own."""
+        """Return a copy of the sums with other counts, by number."""
         found = self.kept()
         found.counts[: len(more)] += more
         return found
@@ -221,7 +221,7 @@ class CountsReader:
 
 
 def _living(values: FacetValues, answers: Answers, position: int) -> Alive | None:
-    """Return which values occur in a live document, or None if no shard reported it.
+    """Return the values that occur in a live document, or None if no shard reported them.
 
     Cached until a shard reports something else: it depends on the state of the index, not on
     the search.

@@ -24,7 +24,7 @@ TYPO_FACTOR: Final = 4
 """Cost factor of a word that may have typos: it is matched against the whole vocabulary."""
 
 COUNTS_PER_BUCKET: Final = 8
-"""Joint counts that cost as much as a bucket."""
+"""Number of joint counts that cost as much as a bucket."""
 
 T = TypeVar("T")
 

@@ -81,7 +81,7 @@ class ParsedQuery(Struct, frozen=True):
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
     spacings: tuple[Spacing, ...] = ()
-    """Other spacings of the words, in the index or not, but for cuts in two."""
+    """Other spacings of the words, whether in the index or not, except splits in two."""
     cuttable: Words = ()
     """Words that may be written as two."""
     spellings: tuple[tuple[str, Spellings], ...] = ()

@@ -21,7 +21,7 @@ def dress_items(
     documents: list[bytes],
     marks: Sequence[dict[str, Any]] | None,
 ) -> list[bytes]:
-    """Return the JSON text of each hit as the request wants it.
+    """Return the JSON text of each hit in the form that the request specifies.
 
     Args:
         parameters: the search: projection, `show`.

@@ -126,7 +126,7 @@ class SearchResult(Struct, frozen=True):
 
 
 RunSearch: TypeAlias = Callable[[Index, SearchParameters, int], Awaitable[SearchResult]]
-"""Runs one search of one state: how a search runs another, such as that of a corrected query."""
+"""Runs one search of one state; how a search runs another, such as a corrected query."""
 
 
 class FacetPage(Struct, frozen=True):

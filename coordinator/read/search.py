@@ -105,7 +105,7 @@ class Search:
     def search(
         self, index: Index, parameters: SearchParameters, horizon: int | None = None
     ) -> Awaitable[SearchResult]:
-        """Run one search, once its index may have one more under way.
+        """Run one search, once the fair share admits it.
 
         Args:
             index: the index to search.
@@ -358,7 +358,7 @@ class Search:
         )
 
     def statistics(self, index: Index) -> StatisticsMemory:
-        """Return what is remembered of all items of an index."""
+        """Return the cached read state of an index, for all items."""
         return self._memories.of(index).statistics
 
     def suggestions(self, index: Index) -> SuggestionMemory:
@@ -398,7 +398,7 @@ class Search:
 
 
 def _order_of(hits: Sequence[Hit], parameters: SearchParameters) -> list[HitOrder]:
-    """Return what orders hits, also among those of other searches."""
+    """Return the sort keys of hits, comparable across merged searches."""
     return [
         HitOrder(
             hit.score,

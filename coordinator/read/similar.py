@@ -126,7 +126,7 @@ def weighed_words(
     analyzer: Analyzer,
     stop_words: frozenset[str],
 ) -> dict[str, float]:
-    """Return the words of an item that it has most of, each with the weights of its occurrences.
+    """Return an item's most frequent words, each with the weights of its occurrences.
 
     Args:
         document: the item.

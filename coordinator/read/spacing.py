@@ -47,7 +47,8 @@ class Spacing(NamedTuple):
     words: tuple[str, ...]
     """The same letters with other spaces."""
     is_close: bool
-    """Whether the typed words are hardly apart: no space between them, or digits beside letters."""
+    """Whether the typed words are barely separated: no space between them, or digits next to
+    letters."""
 
 
 class TypedWord(NamedTuple):
@@ -77,7 +78,7 @@ def spacings_of(row: Sequence[TypedWord]) -> Iterator[Spacing]:
             joined = "".join(typed)
             if len(joined) > LETTERS_MAX:
                 break
-            # More than two words only if they are initials or the like.
+            # More than two words only if they are short, such as initials.
             if len(typed) == 2 or is_close or len(joined) == len(typed):
                 yield Spacing(typed, (joined,), is_close)
             left = right
@@ -93,7 +94,7 @@ def is_cuttable(word: str) -> bool:
 
 
 def cut_in_two(word: str, cut: int) -> Spacing | None:
-    """Return a word in two parts, the first of `cut` characters; None between two digits."""
+    """Return a word split after `cut` characters; None between two digits."""
     if _is_digit(word[cut - 1]) and _is_digit(word[cut]):
         return None
     return Spacing((word,), (word[:cut], word[cut:]), is_close=True)

@@ -26,7 +26,7 @@ from coordinator.read.query_parser import typed_words
 from coordinator.read.results import RunSearch
 
 MANY_TIMES: Final = 10
-"""Another spelling of a word that the index has is meant if it has this many times more hits."""
+"""Another spelling of an indexed word is proposed if it has this many times more hits."""
 WORDS_MAX: Final = 8
 """Longer queries are not corrected."""
 CANDIDATES: Final = 8
@@ -62,7 +62,7 @@ class Spelling:
         stop_words: frozenset[str],
         num_hits: int,
     ) -> Respelling | None:
-        """Return the words in another spelling; None if there is none to propose.
+        """Return the words in another spelling; None if there is nothing to propose.
 
         Args:
             scope: the items that count.
@@ -164,7 +164,7 @@ class DidYouMean:
     ) -> str | None:
         """Return the query in another spelling that has hits, or None if there is none.
 
-        It is a hint: without a shard, or without time, the search is answered without it.
+        It is a hint: if a shard or time is lacking, the search is answered without it.
 
         Args:
             asked: the search as requested.

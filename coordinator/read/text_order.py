@@ -32,7 +32,7 @@ def sorted_numbers(
     known: NDArray[np.uint32],
     collation: str = CODE_POINTS,
 ) -> NDArray[np.uint32]:
-    """Return the numbers of the first `num_texts` different texts, in order.
+    """Return the numbers of the first `num_texts` distinct texts, in order.
 
     Args:
         texts: may grow meanwhile.

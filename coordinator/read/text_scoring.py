@@ -73,7 +73,7 @@ _NO_CUTS: Final[dict[int, int]] = {}
 _NO_FREQS: Final = (0,) * NUM_MATCH_KINDS
 
 HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
-"""One clause must match, but there is none: no document does."""
+"""One clause must match, but there are no clauses: no document matches."""
 
 
 QueryKey: TypeAlias = tuple[
@@ -292,7 +292,7 @@ class StatisticsMemory:
     def request(
         self, index: Index, keys: StatisticsKeys, statistics: Statistics
     ) -> StatisticsRequest:
-        """Return what to ask the shards."""
+        """Return the requests to the shards."""
         return StatisticsRequest(
             index.number,
             statistics.horizon,
@@ -306,7 +306,7 @@ class StatisticsMemory:
         )
 
     def may_assume(self, keys: StatisticsKeys, *, needs_scores: bool) -> bool:
-        """Return whether to search as if unknown words and spacings were nowhere in the index.
+        """Return whether to assume that unknown words and spacings are nowhere in the index.
 
         Few queries have words that are also written together or apart, or are a whole field. The
         shards find out while they search, which saves a round trip. Where scores only decide among
@@ -652,7 +652,7 @@ def _worthwhile_spacings(
     chosen: dict[str, dict[tuple[str, ...], int]] = {}
     for spacing, freq in found:
         yield
-        # A piece of a synonym without spaces is no clause of its own, and has no number.
+        # A piece of a synonym without spaces is not a separate clause, and has no number.
         own = [typed_freqs[word] for word in spacing.typed if word in typed_freqs]
         if len(own) == len(spacing.typed) and is_worthwhile(
             spacing, freq, own, statistics.num_docs

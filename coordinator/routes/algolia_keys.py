@@ -26,7 +26,7 @@ ROUTES: Final = RouteTable()
     algolia_route("GET", "/1/keys", "All API keys, without the keys.", Action.ADMIN),
 )
 async def list_keys(services: Services, request: Request) -> Response:
-    """Answer `GET /1/keys`: ids stand for the keys, which are never shown again."""
+    """Answer `GET /1/keys`: ids represent the keys, which are never shown again."""
     keys = visible_keys(services.catalog, request.caller)
     return json_response(
         {"keys": [shown_key(shown_own_key(id_, key), id_) for id_, key in keys.items()]}

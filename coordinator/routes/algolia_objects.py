@@ -219,7 +219,7 @@ async def _carry_out(
     if any(one.get("action") in ("clear", "delete") for _, one in listed):
         if len(listed) > 1:
             raise InvalidRequest(
-                "clear and delete stand alone in a batch",
+                "clear and delete must be the only action of a batch",
                 code="unsupported_parameter",
                 param="requests",
             )

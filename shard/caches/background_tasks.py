@@ -1,8 +1,8 @@
 """Background tasks: derived values that searches would use, but must not wait for.
 
 Some values that are derived from a segment (`shard/caches/lru_cache.py`) take tens of milliseconds
-to make, and a search that lacks one can do without. It schedules the task and goes on; a background
-thread runs the tasks one at a time, and later searches find the value in the LRU cache.
+to make, and a search that lacks one can do without. It schedules the task and continues; a
+background thread runs the tasks one at a time, and later searches find the value in the LRU cache.
 
     search ──add──▶ waiting: key → (weak reference to the owner, make) ──run_all──▶ make(owner)
 

@@ -1,4 +1,4 @@
-"""What segments remember of queries (the terms that match a word, and the like), bounded together.
+"""Per-segment caches of query results, such as the terms that match a word, under one budget.
 
 Each segment has dicts of its own, because every word of every query looks there: a lookup takes no
 lock. All of them share one budget of bytes, whatever the number of indexes and segments. When it is

@@ -1,4 +1,4 @@
-"""Calendars: in which bucket of years, weeks, hours or fixed spans is a date or time?
+"""Calendars: assign a date or time to its year, week, hour or fixed span.
 
     2026-11-22                 year 2026   quarter 2026-Q4   month 2026-11   week 2026-W47
     2026-11-22T14:05:00+01:00  day 2026-11-22   hour 2026-11-22T14   6h 2026-11-22T12:00:00
@@ -35,7 +35,7 @@ _LEAP_SECOND: Final = 60
 
 
 def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
-    """Return the key of a text's bucket, or None if it is no date or time that has one.
+    """Return the key of a text's bucket, or None if the text is not a date or time that has one.
 
     Args:
         text: a value.

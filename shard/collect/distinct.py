@@ -1,4 +1,4 @@
-"""Distinct hits: the best hits of every value of a field, and how many of them there are.
+"""Distinct hits: the best hits of every value of a field, and their number.
 
 A hit is shown if it is among the best `limit` hits of its value; hits without a value are all
 shown. Values are compared with their type (1 is not "1", but 1.0 is 1); an array is the set of its
@@ -85,7 +85,7 @@ class _Joined(NamedTuple):
     """The values of several segments under common numbers; kept in the cache."""
 
     numbers: list[NDArray[np.uint32]]
-    """By segment: the common number of each of its own."""
+    """By segment: the common number of each of the segment's values."""
     tokens: NDArray[np.uint64]
     """By common number - 1."""
 
@@ -98,7 +98,7 @@ class MatchValues(NamedTuple):
     numbers: list[NDArray[np.uint32]]
     """By segment: the shard's number of each of the segment's numbers."""
     tokens: NDArray[np.uint64]
-    """By the shard's number - 1, ascending: what stands for the value on all shards."""
+    """By the shard's number - 1, ascending: the token of the value, the same on all shards."""
 
     def of(self, view: int, docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Return the shard's number of the value of each document, 0 where it has none."""
@@ -138,7 +138,7 @@ class MatchValues(NamedTuple):
 def select_distinct(
     snapshot: Snapshot, request: SearchRequest, matches: Sequence[Matches]
 ) -> tuple[Hits, DistinctCounts]:
-    """Return the best distinct hits, and the numbers of hits by value.
+    """Return the best distinct hits, and the number of hits by value.
 
     Args:
         snapshot: to search.
@@ -146,7 +146,7 @@ def select_distinct(
         matches: by segment of the snapshot.
 
     Returns:
-        (at most `num_hits` hits, best first; the counts, and what stands for each hit's value).
+        (at most `num_hits` hits, best first; the counts, and the token of each hit's value).
     """
     assert request.distinct is not None
     assert request.after is None, "earlier hits decide which ones are left"
@@ -220,7 +220,7 @@ def select_best(
     values: MatchValues,
     num_hits: int,
 ) -> tuple[Hits, NDArray[np.uint32]]:
-    """Return the best `num_hits` of the distinct hits, of which there are so many.
+    """Return the best `num_hits` distinct hits; there are at least that many.
 
     Args:
         snapshot: to search.

@@ -1,4 +1,4 @@
-"""Joint counts: how many matches in each bin of one numeric field have each value of the others.
+"""Joint counts: matches by bin of one numeric field and by value of other fields.
 
 A page that lets people drag a range of prices knows, with these counts, every facet and histogram
 for every range, and need not ask again:
@@ -288,7 +288,7 @@ def _count_bins(docs: U32Array, words: U64Array, bins: U16Array, counts: U32Arra
 
 @kernel(allocates=False)
 def _find_bins(numbers: F64Array, edges: F64Array, bins: U16Array) -> None:
-    """Write the bin + 1 of each number, 0 where it is in none; bin i is [edge i, edge i + 1).
+    """Write the bin + 1 of each number, 0 if it is in no bin; bin i is [edge i, edge i + 1).
 
     A binary search without branches: the steps are the same for all numbers.
     """
@@ -431,7 +431,7 @@ def _doubles_from(edges: Sequence[int | float]) -> NDArray[np.float64]:
 
 
 def _add_facet(snapshot: Snapshot, facet: CubeFacet, part: _Part, grid: _Grid) -> None:
-    """Count the wanted values of a facet, or of any other field."""
+    """Count the requested values of a facet, or of any other field."""
     name, segment = facet.facet.field, part.matches.view.segment
     dictionary = snapshot.dictionaries.get(name)
     field = snapshot.registry.number(name)

@@ -1,4 +1,4 @@
-"""Groups: what belongs to a value of the `distinct` field besides its best hits.
+"""Groups: sizes, hits and facet counts by value of the `distinct` field.
 
     sizes and hits   of the values of one page, which the coordinator asks for by their tokens
     facets           how many groups have a value of a facet, instead of how many hits
@@ -100,7 +100,7 @@ class GroupCounter:
         self._ungrouped: dict[int, list[Matches]] = {}
 
     def _of(self, matches: Sequence[Matches]) -> MatchValues:
-        # The matches are kept beside, so that their identity is not used again.
+        # Keep a reference to the matches, so that their id() is not reused.
         known = self._values.get(id(matches))
         if known is None:
             values = values_of(self._snapshot, self._path, matches)

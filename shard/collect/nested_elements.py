@@ -81,8 +81,8 @@ def _count_words(
 ) -> None:
     """Count like `_count_listed` in a bitset of elements with one code each; 1.5 ns an element.
 
-    Documents are told apart by how many end before an element: a bitset of `lasts` is a thirtieth
-    of the array of owners.
+    The number of documents that end before an element identifies its document: a bitset of `lasts`
+    is a thirtieth of the array of owners.
     """
     num_ended = 1
     for position in range(len(elements)):
@@ -177,7 +177,7 @@ class WithinCounter:
         passing = self._passing_elements(elements, condition.condition)
         key = id(part), condition.field
         if key not in self._of_matches:
-            # The matches are kept with the result: an id stands for them while they exist.
+            # Keep a reference to the matches: the key has their id().
             self._of_matches[key] = part, _elements_of(part, elements)
         _, of_matches = self._of_matches[key]
         if passing.dtype == np.uint32:
@@ -187,7 +187,7 @@ class WithinCounter:
 
 
 def _elements_of(part: Matches, elements: ElementView) -> NDArray[np.uint64]:
-    """Return all elements of matches as a bitset; 2 ns a match, or a document that is none."""
+    """Return all elements of matches as a bitset; 2 ns a document."""
     num_docs = part.view.segment.num_docs
     if 2 * part.count <= num_docs:
         return elements.elements.of_docs(part.docs)
@@ -229,7 +229,7 @@ def count_without(
 def docs_without(
     snapshot: Snapshot, field: str, condition: Same, part: Matches
 ) -> NDArray[np.uint32]:
-    """Return the matches with elements that pass, but none of these with a value of a facet.
+    """Return the matches with passing elements, none of which has a value of a facet.
 
     Args:
         snapshot: to search.
@@ -308,7 +308,7 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
 def matching_elements(
     snapshot: Snapshot, hits: Hits, filters: Sequence[Filter]
 ) -> tuple[dict[str, list[int]], ...]:
-    """Return, for each hit and nested field, which of its elements passed the field's condition.
+    """Return the elements of each hit and nested field that passed the field's condition.
 
     Args:
         snapshot: to search.

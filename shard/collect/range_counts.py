@@ -1,4 +1,4 @@
-"""Range counts: how many matching documents have a value in each of some intervals.
+"""Range counts: matching documents by interval of their values.
 
     bounds     given intervals      each one a Range filter, intersected with the matches: exact for
                                     numbers beyond 2^53, texts, several values, overlaps; a cached
@@ -56,7 +56,7 @@ their histogram is made a column."""
 _TALLIES_MAX: Final = 64
 """Histograms for which a segment notes this."""
 _SPAN_MAX: Final = 1 << 20
-"""Bucket numbers that span less than this are told apart by an array, others by a sort."""
+"""Bucket numbers that span less than this are deduplicated by an array, others by a sort."""
 _EXACT_END: Final = 2.0**53
 _INTEGER_END: Final = 2.0**63
 """Bucket numbers from twice this on (or below minus this) are sent as floats."""
@@ -424,7 +424,7 @@ def _buckets(
 
     Args:
         values: integers, or doubles.
-        residuals: by how much each number exceeds its double; None if none does.
+        residuals: by how much each number exceeds its double; None: all are exact.
         request: with an interval.
     """
     assert request.interval is not None, "no histogram"

@@ -140,7 +140,7 @@ class RandomLevel:
         return random_numbers(self._segment, docs, self._seed) ^ self._flip
 
     def bounds(self, value: Any) -> tuple[int, int]:
-        """Return the bounds of a random number; of 0 for what is none."""
+        """Return the bounds of a random number; those of 0 for any other value."""
         number = value if type(value) is int and 0 <= value >> NUMBER_BITS == 0 else 0
         key = number ^ int(self._flip)
         return key, key + 1

@@ -571,7 +571,7 @@ class _Order:
     ) -> NDArray[np.int64]:
         """Return the positions of the matches that come after the hit that a cursor names.
 
-        Lexicographic: a match comes after it if the first level on which they differ says so.
+        The order is lexicographic: the first level on which they differ decides.
         """
         is_behind = np.zeros(count, np.bool_)
         is_equal = np.ones(count, np.bool_)
@@ -605,7 +605,7 @@ class _Order:
 def first_docs_by(
     snapshot: Snapshot, view: SegmentView, key: SortKey, count: int
 ) -> NDArray[np.uint32] | None:
-    """Return, ascending, the documents that a key puts first, and all that tie with the last one.
+    """Return, ascending, the first documents by a key, and all that tie with the last one.
 
     Args:
         snapshot: that the view is of.
@@ -666,7 +666,7 @@ def _choose(
         equal = np.empty(num_candidates, np.int64)
         num_below, num_equal = _split_at(keys, threshold, below, equal)
         below, equal = below[:num_below], equal[:num_equal]
-        # Keys below the threshold are in; ties go on to the next level.
+        # Keys below the threshold are in; ties are decided by the next level.
         chosen.append(below if positions is None else positions[below])
         positions = equal if positions is None else positions[equal]
         k -= num_below

@@ -1,4 +1,4 @@
-"""Trees: how many matching documents have a value at, or under, each node.
+"""Trees: matching documents by node, each with a value at or under the node.
 
     value of a document      nodes, with the separator " > "
     Home > Garden > Tools    Home, Home > Garden, Home > Garden > Tools

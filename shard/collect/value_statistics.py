@@ -1,4 +1,4 @@
-"""Statistics of numbers by facet value: least, greatest, count and sum within the items of a value.
+"""Statistics of numbers by facet value: min, max, count and sum within the items of a value.
 
     facet brand, statistics of price          items    acme 10, acme 20.5, bit 3
     ─▶ acme  count 2  min 10  max 20.5  sum 30.5        bit  count 1  min 3  max 3  sum 3
@@ -170,7 +170,7 @@ def _statistics_of(
 
 
 def _wanted_pairs(snapshot: Snapshot, request: ValueStatisticsRequest, part: Matches) -> FacetPairs:
-    """Return which matches have which of the wanted values, by their position in `keys`."""
+    """Return pairs of a match and a requested value, as its position in `keys`."""
     facet = request.facet
     dictionary = snapshot.dictionaries.get(facet.field)
     field = snapshot.registry.number(facet.field)

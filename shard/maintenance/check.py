@@ -1,4 +1,4 @@
-"""Is the data on disk intact? The work of `facetd check` and `facetd rebuild`.
+"""Verifies the data on disk: the work of `facetd check` and `facetd rebuild`.
 
 It reads every item and compares its checksum, recounts every counter, rebuilds every segment from
 the items and compares it array by array with the file, and looks up every facet number. It works on

@@ -1,4 +1,4 @@
-"""The same items on another number of shards: the work of `facetd reshard`.
+"""Spreads the items over another number of shards: the work of `facetd reshard`.
 
     shard-0/index-1 ─┐  live items of all shards         ┌─▶ <target>/shard-0/index-1
     shard-1/index-1 ─┴─▶ in the order of their places ───┼─▶ <target>/shard-1/index-1

@@ -41,7 +41,7 @@ from shard.storage.source_positions import roll_back_positions
 
 COPY_BYTES = 1 << 20
 GROWTH_FACTOR = 2
-"""Disk space of a restored index, by the size of its items: these, and what is derived."""
+"""Disk space of a restored index, as a multiple of its items: these and the derived files."""
 
 
 def copy_truth(partition: Partition, target: Path, horizon: int | None) -> None:
@@ -116,7 +116,7 @@ def roll_back(txn: Transaction, horizon: int) -> None:
 
 
 def put_back(folder: Path, entry: IndexEntry, shard: int, settings: ShardSettings) -> Partition:
-    """Make an index from another one's truth in a snapshot, and build what is derived.
+    """Create an index from the items of another one in a snapshot, and build the derived files.
 
     Args:
         folder: of the index; must not exist.
@@ -125,7 +125,7 @@ def put_back(folder: Path, entry: IndexEntry, shard: int, settings: ShardSetting
         settings: of the shard.
 
     Raises:
-        InternalError: `snapshot_damaged`, the file is not as it was made.
+        InternalError: `snapshot_damaged`, the file has changed since it was written.
         StorageFull: no room.
         OSError, StorageFailure: the disk refused it. In any case: remove the folder.
     """

@@ -54,7 +54,7 @@ class Configurer:
         index.prepared = await self._build(index, entry.without_source(), horizon)
 
     async def configure(self, index: OpenIndex, entry: IndexEntry) -> None:
-        """Put a revision in force; discard a prepared one that is not wanted."""
+        """Put a revision in force; discard a prepared one that is no longer needed."""
         entry = entry.without_source()
         prepared, index.prepared = index.prepared, None
         running = index.partition.generation.entry

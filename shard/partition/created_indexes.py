@@ -61,7 +61,7 @@ class CreatedIndexes:
         if manifest is None:
             if any(self._folder.glob("index-*/data.mdb")):
                 raise DataDirectoryError(
-                    f"{path} is missing, but there are indexes beside it; restore it from a backup"
+                    f"{path} is missing, but there are indexes next to it; restore it from a backup"
                 )
             manifest = ShardManifest(FORMAT, self._shard, self._num_shards, ())
             write_manifest(path, manifest)

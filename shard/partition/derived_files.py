@@ -86,7 +86,7 @@ class DerivedFiles:
         self._committed: IndexManifest | None = None
 
     def read_manifest(self) -> IndexManifest | None:
-        """Return the manifest; None if it is missing or unreadable (then all is built again).
+        """Return the manifest; None if it is missing or unreadable (then everything is rebuilt).
 
         Raises:
             OSError: it can neither be read nor set aside.
@@ -182,7 +182,7 @@ class DerivedFiles:
         Args:
             parts: in the order of their records.
             doc_maps: see `make_doc_maps`.
-            room: where large arrays go meanwhile.
+            room: allocates the arrays of the merge.
 
         Raises:
             OSError: no room, or the device failed.

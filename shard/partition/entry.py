@@ -27,7 +27,7 @@ def manifest_entry(manifest: IndexManifest) -> IndexEntry:
 
 
 def read_entry(environment: Environment) -> IndexEntry:
-    """Return the configuration that LMDB has: what an index without manifest is built with.
+    """Return the configuration in LMDB, with which an index without manifest is rebuilt.
 
     Raises:
         DamagedEnvironment: there is none.

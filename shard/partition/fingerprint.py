@@ -1,4 +1,4 @@
-"""Fingerprint of the items of a state: hosts that share a log compare it.
+"""Fingerprint of the items of a state, which hosts that share a log compare.
 
 It is a sum over the items, so neither their order, nor the division into segments and shards
 matters: the sums of all shards, added up, are the same for any number of shards.

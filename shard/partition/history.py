@@ -1,4 +1,4 @@
-"""Which states of an index can be searched: the newest, and older ones that are still in use.
+"""The searchable states of an index: the newest, and older ones that are still in use.
 
 A search carries a horizon: it sees the newest state whose seq is not greater. Shards apply a group
 at different moments, and cursors live for minutes, so every state since the oldest horizon in use
@@ -101,7 +101,7 @@ class SnapshotHistory:
         self.add(snapshot)
 
     def advance(self, horizon: int) -> None:
-        """Drop the states that no search can name any more: those older than the horizon's."""
+        """Drop the states that searches can no longer name: those older than the horizon's."""
         self._horizon = max(self._horizon, horizon)
         position = bisect.bisect_right(self._seqs, self._horizon)
         if position > 1:
@@ -120,7 +120,7 @@ class SnapshotHistory:
             segment.release_pages()
 
     def _drop(self) -> None:
-        """Keep the newest states and those that were requested lately; drop the others."""
+        """Keep the newest states and recently requested ones; drop the others."""
         oldest = self._seqs[0]
         newest = {one.seq for one in self._snapshots[-NEWEST_KEPT:]}
         self._snapshots = tuple(

@@ -270,7 +270,7 @@ class Indexes:
         opening.add_open()
 
     async def _wait_for_closing(self) -> None:
-        """Wait while many indexes are being closed: writes to ever new ones would outrun that."""
+        """Wait while many indexes are closing: writes to many new ones would outpace it."""
         while len(self._closing) >= CLOSING_MAX:
             await asyncio.wait(list(self._closing.values()), return_when=asyncio.FIRST_COMPLETED)
 
@@ -323,7 +323,7 @@ class Indexes:
                 index = self._open.pop(number)
                 self._seq_on_disk = max(self._seq_on_disk, index.partition.state.seq_max)
                 self._released[number] = index.partition.environment.closed
-                # No call uses it any more, so this is its closed state: lists show it meanwhile.
+                # No call uses it any more, so this is final; lists show it while the index closes.
                 self._closed[number] = ClosedIndex.after(index.partition)
                 self._closing[number] = asyncio.ensure_future(self._rest(number, index))
                 del index
@@ -360,7 +360,7 @@ class Indexes:
             self._make_room()
 
     async def opened(self, number: int) -> OpenIndex:
-        """Return an index that exists; open it first if it rests.
+        """Return an index that exists; open it first if it is closed.
 
         Raises:
             Unavailable: `starting`, what exists is not known yet.
@@ -452,7 +452,7 @@ class Indexes:
         return max([self._seq_on_disk, *(one.partition.state.seq_max for one in open_ones)])
 
     async def take_catalog(self, catalog: CatalogUpdate) -> None:
-        """Create, drop and re-configure until the indexes are those of the catalog."""
+        """Create, drop and re-configure indexes until they match the catalog."""
         async with self._changes:
             if catalog.revision < self._catalog_revision:
                 return
@@ -486,7 +486,7 @@ class Indexes:
                 self._settling = asyncio.ensure_future(self._settle(unsettled))
 
     def _is_configured(self, entry: IndexEntry) -> bool:
-        """Whether an index that rests has a configuration, as far as that is known."""
+        """Whether a closed index is known to have a configuration."""
         closed = self._closed.get(entry.number)
         return closed is not None and closed.digest == digest_of(entry)
 
@@ -662,7 +662,7 @@ class Indexes:
 
 
 async def _ended(task: asyncio.Future[None]) -> None:
-    """Return when a task has ended, however."""
+    """Return when a task has ended, in whatever way."""
     await asyncio.wait([task])
 
 

@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class OpenIndex:
-    """An index that serves.
+    """An open index.
 
     Attributes:
         partition: its data.
         writer: applies groups, on `thread`.
-        thread: one thread; also for maintenance that must not run beside a group.
+        thread: one thread; also for maintenance that must not run concurrently with a group.
         prepared: a configuration that was built and waits for the catalog.
         used: when it was used last, by a counter.
         num_users: calls in progress that need it open after this turn of the event loop.

@@ -6,11 +6,11 @@ import threading
 
 
 class Opening:
-    """Counts what there is to do and what is done; safe to use from any thread.
+    """Counters of the progress of a start; thread-safe.
 
     Attributes:
-        num_indexes: that are there.
-        num_open: that serve already.
+        num_indexes: to open.
+        num_open: opened so far.
         num_records: stored items that no segment covers, to be indexed again.
         num_built: how many of these are indexed.
     """

@@ -86,8 +86,8 @@ class StoredBatch:
 class Partition:
     """One index on this shard.
 
-    Made by `create` or `open`; `close` closes the LMDB environment. What changes, changes by a verb
-    of this class, which takes the lock.
+    Made by `create` or `open`; `close` closes the LMDB environment. Every change is a method of
+    this class, which takes the lock.
 
     Attributes:
         number: of the index, never reused.
@@ -235,7 +235,7 @@ class Partition:
     def _fill_gaps(
         self, segments: Sequence[Segment], dead: NDArray[np.uint64], opening: Opening
     ) -> list[Segment]:
-        """Return the segments, with new ones for the records that none of them covers."""
+        """Return the segments, with new ones for the records that no segment covers."""
         filled: list[Segment] = []
         start = 0
         dead_set = BitMap64(dead.tolist())
@@ -315,7 +315,7 @@ class Partition:
         sizes = (view.segment.size for view in self._history.newest.views)
         return self.environment.file_bytes() + sum(sizes)
 
-    # --- what it is now
+    # --- current state
 
     @property
     def newest(self) -> Snapshot:
@@ -354,7 +354,7 @@ class Partition:
 
     @property
     def purgeable(self) -> tuple[NDArray[np.uint64], ...]:
-        """Dead records that no segment has any more."""
+        """Dead records that are no longer in any segment."""
         return tuple(self._purgeable)
 
     # --- reading the truth
@@ -432,7 +432,7 @@ class Partition:
             return self._restore_state(horizon)
 
     def _restore_state(self, horizon: int) -> Snapshot:
-        """Restore a state that is not kept from the next one that is and the log of groups.
+        """Restore a dropped state from the next one and the log of groups.
 
         The newer segments have all its documents (merges drop only what died up to the oldest
         horizon in use); what later groups added is hidden, what they deleted is shown again.
@@ -491,7 +491,7 @@ class Partition:
             self._history.add(self.make_snapshot(seq, tuple(views)))
 
     def advance(self, horizon: int) -> None:
-        """Release the states that no search can name any more."""
+        """Release the states that searches can no longer name."""
         with self._lock:
             self._history.advance(horizon)
 
@@ -584,7 +584,7 @@ class Partition:
         return max(0, len(view.deleted) - sum(len(group.deleted) for group in recent))
 
     def droppable(self, view: SegmentView) -> NDArray[np.uint32] | None:
-        """Return the ordinals of a view's documents that no search can name any more."""
+        """Return the ordinals of a view's documents that no search can reach any more."""
         if view.deleted is None:
             return None
         ordinals = np.array(view.deleted.to_array(), np.uint32)
@@ -661,7 +661,7 @@ class Partition:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether there is nothing to merge, to write to a file or to remove for good."""
+        """Whether nothing is left to merge, to write to a file or to purge."""
         views = self._history.newest.views
         return (
             len(views) <= 1

@@ -64,7 +64,7 @@ class Rebuild:
             or _has_many_dead_fields(newest)
         )
         if not self._is_shared:
-            # New numbers for all values and fields: those that no item has any more are dropped.
+            # Renumber all values and fields: unused ones are dropped.
             self._generation = Generation.make(entry, FieldRegistry())
         self._segments: list[Segment] = []
         self._damaged: set[int] = set()
@@ -98,7 +98,7 @@ class Rebuild:
         self._next_record = end
 
     def _folded(self) -> BitMap64:
-        """Return the records that no state shows any more, not even after the next start."""
+        """Return the records that no state shows, not even after the next start."""
         with self._partition.environment.read() as txn:
             return BitMap64(read_tombstones(txn).tolist())
 
@@ -148,7 +148,7 @@ def _has_many_dead_values(snapshot: Snapshot) -> bool:
 
 
 def _has_many_dead_fields(snapshot: Snapshot) -> bool:
-    """Return whether no item has a good part of the fields any more."""
+    """Return whether many of the fields are on no item any more."""
     num_fields = snapshot.registry.num_fields
     if num_fields < DEAD_FIELDS_MIN:
         return False

@@ -69,7 +69,7 @@ PLAN_SINGLY_MAX = 64
 IN_TURN_DOCS_MAX = 64
 """Additions that are indexed, then committed; more are indexed and committed in parallel."""
 PURGE_RECORDS_MAX = 1_000
-"""Records removed for good in one commit: other groups wait for it."""
+"""Records purged in one commit; other groups wait for it."""
 GROWTH_FACTOR = 2
 """Disk space that a group may take, per byte of it: its items, and their segments."""
 
@@ -222,7 +222,7 @@ class Writer:
         return OutcomesResponse(seq > self._partition.state.seq_compacted, b"")
 
     def _check_room(self, request: ApplyRequest) -> None:
-        """Refuse additions when map or disk are nearly full; deletes go on.
+        """Refuse additions when the map or the disk is nearly full; deletes are accepted.
 
         Raises:
             StorageFull: they are.
@@ -491,8 +491,7 @@ class Writer:
     def _in_file_if_many_wait(self, segment: Segment) -> Segment:
         """Return a large segment, as a file if merges do not keep up with the groups.
 
-        One merge may take minutes. What is in memory meanwhile would have to be indexed again at
-        the next start.
+        One merge may take minutes. Segments in memory would have to be rebuilt at the next start.
         """
         partition = self._partition
         settings = partition.settings
@@ -544,7 +543,7 @@ class Writer:
         self._partition.retire_open_segment()
 
     def purge(self) -> bool:
-        """Remove some dead records for good; returns whether there are more.
+        """Purge some dead records; return whether there are more.
 
         Raises:
             StorageFull: the map is full; tried again later.
@@ -566,7 +565,7 @@ class Writer:
             self.fold()
 
     def fold(self, purged: NDArray[np.uint64] | None = None) -> None:
-        """Compact the log as far as possible, and remove some dead records for good.
+        """Compact the log as far as possible, and purge some dead records.
 
         Raises:
             StorageFull: the map is full; nothing was changed.
@@ -600,5 +599,5 @@ def _fits_open_segment(open_segment: Additions, additions: Additions) -> bool:
 
 
 def has_room(partition: Partition, num_bytes: int) -> bool:
-    """Whether this many bytes fit on the disk beside the reserve."""
+    """Whether this many bytes fit on the disk without touching the reserve."""
     return partition.settings.leave_room(partition.folder, num_bytes)

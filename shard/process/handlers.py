@@ -187,7 +187,7 @@ class Handlers:
         )
 
     async def catalog(self, request: CatalogUpdate) -> None:
-        """Make the indexes those of the catalog."""
+        """Bring the indexes in line with the catalog."""
         await self._indexes.take_catalog(request)
 
     async def prepare(self, request: PrepareConfiguration) -> None:
@@ -291,7 +291,7 @@ class Handlers:
     def _snapshot(
         self, request: StatisticsRequest | TermsRequest | SearchRequest | FetchRequest
     ) -> Snapshot:
-        """Return the state that a request names, as its configuration has it.
+        """Return the state that a request names, under the request's configuration.
 
         Raises:
             ConfigurationSwitched: there is none.
@@ -376,7 +376,7 @@ class Handlers:
     def fingerprint(
         self, request: FingerprintRequest
     ) -> FingerprintResponse | Awaitable[FingerprintResponse]:
-        """Read and hash all items of a state on a thread of its own, in the background."""
+        """Read and hash all items of a state on a separate background thread."""
         return self._fingerprint(request)
 
     async def _fingerprint(self, request: FingerprintRequest) -> FingerprintResponse:

@@ -65,7 +65,7 @@ class Readers:
         return cast(T, await outcome)
 
     def _begin(self) -> None:
-        """Give idle threads to the indexes whose turn it is."""
+        """Assign idle threads to the next indexes in turn."""
         while self._num_running < READERS:
             index = next(
                 (one for one in self._waiting if self._running.get(one, 0) < READERS_OF_ONE_INDEX),
@@ -79,7 +79,7 @@ class Readers:
                 self._waiting.move_to_end(index)
             else:
                 del self._waiting[index]
-            if not read.outcome.done():  # else the caller has given up
+            if not read.outcome.done():  # otherwise the caller has given up
                 self._running[index] = self._running.get(index, 0) + 1
                 self._num_running += 1
                 running = asyncio.get_running_loop().run_in_executor(self._threads, read.function)

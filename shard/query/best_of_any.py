@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _TERMS_MAX: Final = 8
 """Terms of a query that is evaluated like this: there are 2^terms strata."""
 _TERMS_WITH_BONUS_MAX: Final = 4
-"""The same where words that stand close together score more: then few strata can be skipped."""
+"""The same with proximity scoring: then few strata can be skipped."""
 _WORDS_PER_ENTRY: Final = 30
 """Words of bitsets that are combined in the time that scoring one entry of a list takes."""
 _FIRST_BLOCKS: Final = 16
@@ -217,7 +217,7 @@ def best_of_any(
     bonus_max: int,
     k: int,
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the documents that have at least one of some terms, and those that can be the best.
+    """Return the documents that have at least one of the terms, and the candidates for the best.
 
     Args:
         lists: of the segment.

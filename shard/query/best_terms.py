@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 BOUNDED_BLOCKS_MIN: Final = 24
 """Scoring a list shorter than this is as fast as looking through its bounds."""
 _SURPLUS_BLOCKS: Final = 4
-"""Blocks scored first, on top of one per hit wanted."""
+"""Blocks scored first, in addition to one per requested hit."""
 BOUNDED_DOCS_MIN: Final = 700
 """With fewer documents, scoring all is as fast as working out which to leave out."""
 _BOUNDED_FACTOR: Final = 8
@@ -95,9 +95,9 @@ _SAMPLE_STEP: Final = 16
 DEEP_HITS_MIN: Final = 64
 """From this k on, group bounds find the hits of one term faster than block bounds."""
 _DEEP_FACTOR: Final = 8
-"""Group bounds pay off for a term with at least this many documents per hit wanted."""
+"""Group bounds pay off for a term with at least this many documents per requested hit."""
 _DEEP_FIRST: Final = 6
-"""How many documents per hit wanted are scored first, by group bounds."""
+"""Documents scored first by group bounds, per requested hit."""
 _GROUPS_PER_WORD: Final = 64 >> GROUP_SHIFT
 _GROUP_MASK: Final = uint64((1 << (1 << GROUP_SHIFT)) - 1)
 _ONE: Final = uint64(1)
@@ -398,7 +398,7 @@ def choose_pruning(lists: TermLists, term: int, languages: int, k: int) -> Pruni
         lists: of the segment.
         term: ordinal.
         languages: mask of the languages in whose fields it counts.
-        k: how many of the best documents are wanted, at least 1.
+        k: how many of the best documents to return, at least 1.
     """
     if languages != ALL_LANGUAGES:
         return None  # bounds are made for all languages together
@@ -471,7 +471,7 @@ def best_of_term(
 def best_of_terms(
     lists: TermLists, words: QueryTerms, allowed: NDArray[np.uint64], proximity: Proximity, k: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the documents that have all of some terms, and the k best of them.
+    """Return the documents that have all terms, and the k best of these.
 
     Args:
         lists: of the segment.

@@ -91,7 +91,7 @@ def explain_boosts(
     request: SearchRequest,
     explanation: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the parts of a score, with what boosts and rules add to it.
+    """Return the parts of a score, including those of boosts and rules.
 
     Args:
         snapshot: that was searched.
@@ -227,7 +227,7 @@ def _distances(
 
 
 def _numbers(column: SortColumn, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """Return the numbers of some documents (true is 1, false 0); NaN where there is none."""
+    """Return the numbers of documents (true is 1, false 0); NaN where a document has no number."""
     keys = column.keys(docs, is_descending=False, is_missing_first=False)
     values = np.where(keys < np.uint64(EMPTY_TEXT_KEY), plain_doubles(keys), np.nan)
     is_bool = (keys >= np.uint64(FALSE_KEY)) & (keys < np.uint64(MISSING_KEY))

@@ -147,7 +147,7 @@ class Bounds:
 
     @classmethod
     def make(cls, lists: TermLists) -> Bounds:
-        """Return room for the bounds of all lists, none of them known yet."""
+        """Return empty bounds for all lists."""
         num_rows = len(lists.index.lists.skip_docs)
         num_dense = len(lists.index.dense_lists.dense_terms)
         num_groups = (lists.index.num_docs >> GROUP_SHIFT) + 1

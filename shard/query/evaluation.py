@@ -1,4 +1,4 @@
-"""One text query over one segment: which documents does each clause match, and all together?
+"""One text query over one segment: the documents that each clause matches, and their combination.
 
     clause ─▶ terms (expansion) ─▶ documents and scores (bm25f, phrase)
     all clauses: intersect, rarest first │ some: one cell a document, counting clauses
@@ -276,7 +276,7 @@ class Evaluation:
         )
 
     def reading(self, word: Word) -> Expansion:
-        """Return the lists to read for a word: those of its terms, or of its prefix."""
+        """Return the lists to read for a word: of its terms, or of its prefix."""
         expansion = self.expansion(word)
         return expansion.joined or expansion
 
@@ -519,7 +519,7 @@ class Evaluation:
         return _Scored(docs, scores, np.zeros(len(docs), np.uint8)), counts
 
     def exclude(self, result: _Scored) -> NDArray[np.bool_] | None:
-        """Return which documents no excluded clause matches; None if the query excludes nothing."""
+        """Return the documents that no excluded clause matches; None if nothing is excluded."""
         if not self.query.excluded or len(result.docs) == 0:
             return None
         scratch = SCRATCH
@@ -540,7 +540,7 @@ class Evaluation:
 
     @property
     def proximity(self) -> Proximity:
-        """What it takes to score the proximity of the query's words."""
+        """The inputs for scoring the proximity of the query's words."""
         if self._nearness is None:
             pairs = self.prepared.pairs
             words = () if pairs is None else pairs.words

@@ -390,8 +390,8 @@ def _with_spellings(index: TextIndex, plain: Expansion, word: Word) -> Expansion
 def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Languages) -> Expansion:
     """Return an expansion with the other forms of the word's corrections.
 
-    A form counts in fields of its language that allow as many typos as the correction has. Where it
-    matches in a better kind as well, that is its kind.
+    A form counts in fields of its language that allow as many typos as the correction has. If it
+    also matches by a better kind, the better kind counts.
     """
     index = text_index(segment)
     kind = word.correction_kind + 1

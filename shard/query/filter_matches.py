@@ -142,7 +142,7 @@ def _narrowed(
     clauses: Sequence[_Clause],
     base: NDArray[np.uint64] | None = None,
 ) -> NDArray[np.uint32]:
-    """Return those of some documents that pass all clauses; None: the first clause lists them."""
+    """Return the given documents that pass all clauses; None: the first clause lists them."""
     for clause in clauses:
         docs = clause.list_docs(base) if docs is None else clause.pick(docs)
     assert docs is not None, "neither documents nor clauses"
@@ -200,7 +200,7 @@ class _Clause:
         return docs if allowed is None else _pick(docs, allowed)
 
     def pick(self, docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return those of some documents that pass."""
+        """Return the given documents that pass."""
         column = self._column
         if column is not None and column.is_single and self._num_values <= _TABLE_VALUES_MAX:
             if self._is_wanted is None:
@@ -217,7 +217,7 @@ class _Clause:
         return self._snapshot.dictionary_lengths[self._condition.field]
 
     def _numbers(self) -> list[int]:
-        """Return the wanted values of the facet."""
+        """Return the requested values of the facet."""
         assert isinstance(self._condition, AnyOf), "no values of a facet"
         dictionary = self._snapshot.dictionaries[self._condition.field]
         return dictionary.numbers(self._condition.values, self._num_values)
@@ -263,6 +263,6 @@ def _parts(condition: Filter) -> Iterator[Filter]:
 
 
 def _pick(docs: NDArray[np.uint32], words: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Return those of some documents that a bitset holds."""
+    """Return the given documents that are in a bitset."""
     picked = np.empty(len(docs), np.uint32)
     return picked[: pick_docs(docs, words, picked)]

@@ -212,7 +212,7 @@ def _combine(
     if not children:
         return neutral(view.segment.num_docs)
     words = resolve(snapshot, view, children[0])
-    # The first combination makes an array of its own: what `resolve` returns is shared.
+    # The first combination copies: arrays that `resolve` returns are shared.
     own: NDArray[np.uint64] | None = None
     for child in children[1:]:
         words = own = combine(words, resolve(snapshot, view, child), out=own)

@@ -1,4 +1,4 @@
-"""Frequent pairs: where do two frequent words stand next to each other?
+"""Frequent pairs: precomputed postings of two frequent words that are adjacent.
 
 Most documents that have two frequent words have them apart: of 20,000 documents with both, some 500
 have them next to each other, and a phrase has to read the positions of all 20,000 to find these. So
@@ -82,7 +82,7 @@ _WORD_MASK: Final = (1 << _WORD_BITS) - 1
 
 
 class FrequentPairs(NamedTuple):
-    """The neighbourings of the frequent words of a segment.
+    """The adjacencies of the frequent words of a segment.
 
     Attributes:
         words: ordinals of the frequent words to their numbers.
@@ -99,7 +99,7 @@ class FrequentPairs(NamedTuple):
         return sum(array.nbytes for part in self.parts for array in part)
 
     def pair(self, first: int, second: int) -> int | None:
-        """Return the number of a pair of terms; None if one of them is not frequent."""
+        """Return the number of a pair of terms; None unless both are frequent."""
         a, b = self.words.get(first), self.words.get(second)
         return None if a is None or b is None else a * len(self.words) + b
 
@@ -283,11 +283,11 @@ def _place_pairs(
 
 @kernel
 def _encode_pairs(pair_starts: I64Array, docs: U32Array, fields: U16Array) -> PostingLists:
-    """Return posting lists of the neighbourings; several in one field of a document are one entry.
+    """Return posting lists of the adjacencies; several in one field of a document are one entry.
 
     Args:
         pair_starts: by pair, with a sentinel.
-        docs: of each neighbouring.
+        docs: of each adjacency.
         fields: of each.
     """
     num_pairs = len(pair_starts) - 1
@@ -410,7 +410,7 @@ def keep_frequent_pairs(segment: Segment) -> None:
 
 
 def find_pair(segment: Segment, terms: Sequence[NDArray[np.uint32]]) -> Entries | None:
-    """Return where two neighbouring words of a phrase stand, if that is known of any.
+    """Return the entries of the rarest frequent pair in a phrase, if it has one.
 
     Args:
         segment: where to look.

@@ -1,4 +1,4 @@
-"""Which words of the index are near a text, and how many items have them?
+"""Finds words of the index near a text, and counts the items that have them.
 
     ha, is_prefix, words (tom)   ──▶  hanks 31, hardy 12, …     completions beside "tom"
     godfathr, typos 2            ──▶  godfather 3 (1 edit)      other spellings
@@ -95,7 +95,7 @@ def _count_most(
     bits: U64Array,
     greatest: I64Array,
 ) -> I64Array:
-    """Count the listed documents of terms, until no other one can be among the greatest counts.
+    """Count the listed documents of terms, until no other term can be among the greatest counts.
 
     Args:
         lists: of a segment.
@@ -293,7 +293,7 @@ def _most_frequent_among(
         view: the segment.
         freqs: of its words from `first` on, among all its documents.
         first: ordinal of the first word.
-        num: how many are wanted, at least 1.
+        num: how many to return, at least 1.
         listed: the documents that count, ascending.
 
     Returns:

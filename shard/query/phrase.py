@@ -1,4 +1,4 @@
-"""Phrases: in which fields of which documents do words stand next to each other, in order?
+"""Phrases: finds the fields of documents in which words are adjacent, in order.
 
     "green mile"    1  documents that have both       bitsets and posting lists, no position read
                     2  green   doc 3 title 0, 9       rarest word: each position is a seed
@@ -74,7 +74,7 @@ NO_ENTRIES: Final = Entries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
 
 @arguments
 class _Seeds(NamedTuple):
-    """Positions at which the words so far stand, as seen from the rarest one.
+    """Positions of the words matched so far, relative to the rarest one.
 
     Attributes:
         docs: document of each entry of the rarest word, ascending.
@@ -306,7 +306,7 @@ def _follow_often(
 ) -> None:
     """Do the same as `_follow` for a term most of whose blocks hold documents of seeds.
 
-    A block is decoded as a whole: jumping to and fro in it costs more from a dozen documents on.
+    A block is decoded as a whole: from a dozen documents on, random access costs more.
 
     Args:
         lists: of the segment.
@@ -412,7 +412,7 @@ def _follow(
     """
     docs, fields, starts, places = seeds
     expect_sorted(docs)
-    # Mark the seeds that live: those of any of the terms.
+    # Mark the surviving seeds: those of any of the terms.
     is_followed = np.zeros(len(places), np.uint8)
     if len(bits) > 0:
         scratch = _phrase_scratch()
@@ -527,7 +527,7 @@ def _without_repeats(docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def find_phrase(
     index: TextIndex, terms: Sequence[NDArray[np.uint32]], docs: NDArray[np.uint32]
 ) -> Entries:
-    """Find where words stand next to each other, in order; return entries like those of a term.
+    """Find where words are adjacent, in order; return entries like those of a term.
 
     Args:
         index: the segment's text structures.
@@ -554,7 +554,7 @@ def find_phrase(
 
 
 def _bits_if_many(index: TextIndex, docs: NDArray[np.uint32], cost: int) -> NDArray[np.uint64]:
-    """Return the bitset of documents if a list has many of them in a block; else an empty one."""
+    """Return the bitset of documents if a list has many of them per block; else an empty one."""
     if len(docs) * _OFTEN_SHARE < max(cost, BLOCK_ENTRIES):
         return NO_BITS
     return bitset_of(docs, index.num_docs)

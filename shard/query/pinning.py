@@ -73,7 +73,7 @@ def without(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
 
 
 def scores_of(matches: Matches, docs: NDArray[np.uint32]) -> NDArray[np.float64] | None:
-    """Return the scores of some documents, 0 for those that do not match; None without scores."""
+    """Return the scores of documents, 0 for those that do not match; None without scores."""
     if matches.scores is None:
         return None
     scores = np.zeros(len(docs))

@@ -1,4 +1,4 @@
-"""What follows from a text query alone: the same for every segment, so computed once a search.
+"""The segment-independent part of a text query, computed once per search.
 
 tiers    the best in which a document can match all words, the worst in which some word can
 step     what one tier is worth: a power of two above any sum of clauses
@@ -41,7 +41,7 @@ class ProximityPairs(NamedTuple):
 
 
 class PreparedQuery:
-    """A text query and what follows from it.
+    """A text query and the values that depend on it alone.
 
     Args:
         query: with the weights that the coordinator derived.
@@ -93,7 +93,7 @@ class PreparedQuery:
 
     @property
     def tiers(self) -> list[int]:
-        """The tiers that documents can have, best first; each has a rank of its own."""
+        """The tiers that documents can have, best first."""
         tiers = range(self.best_tier, self.worst_tier + 1)
         return [one for one in tiers if one != _INFIX_TIER or self.ranks is _RANKS]
 

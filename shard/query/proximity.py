@@ -1,4 +1,4 @@
-"""Proximity: a higher score for documents in which the query's words stand together.
+"""Proximity: a higher score for documents in which the query's words are close together.
 
     query    green mile house
     pairs    (green, mile) (mile, house)              neighbours in the query
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from shard.segment.text_index import TextIndex
 
 WINDOW: Final = 8
-"""Words further apart than this score no proximity; must be less than the gap between values."""
+"""Words further apart than this get no proximity score; less than the gap between values."""
 assert WINDOW < POSITION_GAP
 CHAIN_MAX: Final = 2
 """A pair that continues an adjacent pair counts twice: longer sequences are stronger evidence."""
@@ -82,9 +82,9 @@ _DOCS_MAX: Final = 1 << 20
 _DEPTH_MAX: Final = 8
 """Depth of the stack of nested prefixes by which terms are found."""
 _FIRST_FACTOR: Final = 4
-"""Proximity is first added to this many times the documents wanted,"""
+"""Proximity is first added to this many times the requested documents,"""
 _FIRST_MORE_MAX: Final = 384
-"""but to at most this many more than wanted."""
+"""but to at most this many more than requested."""
 _FIRST_MIN: Final = 32
 
 _NO_TERMS: Final = np.zeros(0, np.uint32)
@@ -116,7 +116,7 @@ class _QueryTerms(NamedTuple):
 
 @arguments
 class Proximity(NamedTuple):
-    """What it takes to score the proximity of a query's words in the documents of a segment.
+    """The inputs for scoring the proximity of a query's words in a segment.
 
     Attributes:
         positions: of the segment's words.
@@ -177,7 +177,7 @@ def _put_row(
 def _narrow(
     lists: PostingLists, num_terms: int, prefixes: PrefixRanges, terms: U32Array, wanted: U32Array
 ) -> tuple[Rows[np.int64], _Listed]:
-    """Work out which terms to read in which documents, for terms and prefix lists.
+    """Determine the documents in which to read each term, for terms and prefix lists.
 
     A prefix has thousands of terms, so they are found from prefix to longer prefix, each looked up
     only among the documents in the list of the shorter one. What remains is a few documents for the
@@ -466,14 +466,14 @@ def join(
 def rank_front(
     scored: ScoredLists, proximity: Proximity, docs: U32Array, totals: I64Array, k: int
 ) -> tuple[U32Array, I64Array, int, int]:
-    """Add proximity to those scored documents that are in front without it.
+    """Add proximity to the scored documents that lead without it.
 
     Args:
         scored: the posting lists.
         proximity: of the query's words.
         docs: ascending, `num_first(k)` at least.
         totals: their scores without proximity.
-        k: how many of the best are wanted.
+        k: how many of the best to return.
 
     Returns:
         The documents in front; their scores with proximity; the least score without proximity that
@@ -512,7 +512,7 @@ def rank_by_proximity(
         proximity: of the query's words.
         docs: ascending.
         totals: their scores without proximity.
-        k: how many of the best are wanted, at least 1.
+        k: how many of the best to return, at least 1.
 
     Returns:
         Ascending documents with scores that include proximity: the k best, with all ties for the
@@ -539,7 +539,7 @@ def make_proximity(
     unit: float,
     most: int,
 ) -> Proximity:
-    """Return what it takes to score proximity in one segment.
+    """Return the inputs for scoring proximity in one segment.
 
     Args:
         index: the segment's text structures.

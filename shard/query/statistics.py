@@ -1,4 +1,4 @@
-"""Statistics of one segment's live documents: what BM25 has to know before anything is scored.
+"""Statistics of one segment's live documents, which BM25 needs before anything is scored.
 
     doc_freqs          how many documents have a word, by match kind?
     field_statistics   how many documents have words in a field, and how many words?
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @kernel(allocates=False)
 def count_docs_of(lists: PostingLists, term: int, wanted: Wanted, docs: U32Array) -> int:
-    """Return how many of the wanted documents have a term.
+    """Return the number of wanted documents that have a term.
 
     Args:
         lists: of a segment.
@@ -155,7 +155,7 @@ def freqs_of_near_words(
     languages: Languages,
     listed: NDArray[np.uint32] | None = None,
 ) -> dict[tuple[int, str], int]:
-    """Return, by kind (TYPO_1, TYPO_2) and term, how many documents have a word's typos.
+    """Return document counts of a word's typos, by kind (TYPO_1, TYPO_2) and term.
 
     Terms that no document has are left out. Of each kind no more are returned than show that they
     are too many for corrections (`common.scoring.choose_corrections`).

@@ -45,11 +45,11 @@ class Strategy(NamedTuple):
 
 
 def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
-    """Choose how to find a query's best hits, before any of its postings is read.
+    """Choose how to find a query's best hits, before any postings are read.
 
     Args:
         evaluation: of the query in a segment.
-        num_ranked: how many of the best hits are wanted; None: all.
+        num_ranked: how many of the best hits to rank; None: all.
     """
     prepared, query = evaluation.prepared, evaluation.query
     if num_ranked is None or not query.clauses or query.excluded:

@@ -1,4 +1,4 @@
-"""Posting lists of single terms: which documents have all of some terms, and with which scores?
+"""Posting lists of single terms: intersects them, and scores the documents.
 
 Most queries are plain words, and most of their cost is reading posting lists. The lists are read
 like this, rarest term first:
@@ -79,10 +79,10 @@ _ALL_LANGUAGES: Final = uint64(ALL_LANGUAGES)
 
 @arguments
 class Matched(NamedTuple):
-    """Room for the documents of a term.
+    """Output buffers for the documents of a term.
 
     Attributes:
-        docs: with room for one more than there can be.
+        docs: with capacity for one more than there can be.
         totals: t by document, in units of 2^-24; only if scores are wanted.
     """
 
@@ -337,7 +337,7 @@ def scan(
 def _add_located(
     scored: ScoredLists, term: int, entries: _Entries, count: int, totals: I64Array
 ) -> None:
-    """Do the same for entries of a list that are known by number only.
+    """Do the same for entries that are known by their number in the list only.
 
     A number gives the block and the slot in it; entries of a block share one width.
     """
@@ -376,7 +376,7 @@ def _sum_found(
 
 @kernel(allocates=False)
 def _add_bm25_tf(totals: I64Array, weight: float, k1: float, scores: I64Array) -> None:
-    """Add the scores of these t, in a loop of its own so that the compiler vectorizes it."""
+    """Add the scores of these t, in a separate loop so that the compiler vectorizes it."""
     for i in range(len(scores)):
         scores[i] += bm25_tf(totals[i], weight, k1)
 
@@ -671,7 +671,7 @@ class TermLists:
         *,
         is_scored: bool = True,
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the documents that have all of some terms.
+        """Return the documents that have all terms.
 
         Args:
             words: the terms.
@@ -719,7 +719,7 @@ class TermLists:
         wanted: Wanted,
         marked: NDArray[np.uint64],
     ) -> None:
-        """Set the bits of the documents that have at least one of some terms.
+        """Set the bits of the documents that have at least one of the terms.
 
         Args:
             terms: ordinals.

@@ -1,4 +1,4 @@
-"""How long will a text query take? Estimated from sizes alone, before anything is read.
+"""Estimates how long a text query takes, from sizes alone, before anything is read.
 
     a word            finding it, and the entries of its list: first a share of the documents; if
                       that would make the query slow, their number

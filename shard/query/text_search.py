@@ -1,4 +1,4 @@
-"""Full-text search over one segment: which documents match a text query, and with which scores?
+"""Full-text search over one segment: finds and scores the documents that match a text query.
 
     TextQuery ─▶ choose_strategy: can the best hits be found without scoring all?
               ─▶ per clause: terms (expansion) ─▶ documents and scores (bm25f, phrase)
@@ -55,9 +55,9 @@ class BestHits(NamedTuple):
     """The best hits of one tier.
 
     Attributes:
-        docs: all hits, if they had to be listed.
-        words: their bitset, if that had to be made.
-        ranked: at least as many of the best as were wanted, or all.
+        docs: all hits, if they were listed.
+        words: their bitset, if it was built.
+        ranked: at least the requested number of the best, or all.
         totals: scores of these, in units of 2^-32.
     """
 
@@ -105,7 +105,7 @@ def match_text(
 def match_among(
     view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-    """Return those of some documents that match, and their scores, reading little else.
+    """Return the given documents that match, and their scores, reading little else.
 
     Args:
         view: the segment.
@@ -148,7 +148,7 @@ def _match_words(
     allowed: NDArray[np.uint64] | None,
     num_ranked: int | None,
 ) -> TextMatch:
-    """Do the work of `match_text`, but for the bonus of whole fields."""
+    """Do the work of `match_text`, without the bonus of whole fields."""
     segment, query = view.segment, prepared.query
     if query.required > len(query.clauses) or segment.num_docs == 0:
         nothing = Matches(view, docs=NO_DOCS, scores=np.zeros(0))

@@ -55,7 +55,7 @@ _ARTICLES: Final = ("a", "an", "the")
 """A field may begin with one of them before the words: people leave them out."""
 
 _ARRAYS_BYTES: Final = 700
-"""The headers of two arrays, and what they have in reserve."""
+"""Bytes of the headers and spare capacity of two arrays."""
 
 
 @kernel
@@ -165,7 +165,7 @@ def _searched(scored: ScoredLists, docs: U32Array, fields: U16Array, allowed: U6
 def _cached_entries(
     segment: Segment,
 ) -> QueryCache[tuple[str, ...], tuple[NDArray[np.uint32], NDArray[np.uint16]] | int]:
-    """Return what `_entries` has found, by words; of what is large the number of documents."""
+    """Return the results of `_entries`, by words; of large ones only the number of documents."""
     return QueryCache()
 
 

@@ -1,4 +1,4 @@
-"""Fetches what is stored: documents by record or by id, sort values, the values of facets."""
+"""Fetches stored data: documents by record or by id, sort values, the values of facets."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:
 
 
 def _num_others(request: StatisticsRequest) -> int:
-    """Return how many document frequencies other than those of words are to be counted."""
+    """Return the number of document frequencies to count, other than those of words."""
     return len(request.spacings) + len(request.wholes) + 4 * len(request.cuts)
 
 

@@ -73,11 +73,11 @@ if TYPE_CHECKING:
 _INSPECTED_MORE: Final = 3
 """Documents to look at for hits, times those expected to suffice."""
 _INSPECTED_COST: Final = 20
-"""Looking at one costs as much as this many entries of a posting list, times the former."""
+"""Inspecting one costs as much as this many posting list entries, times the value above."""
 
 
 class _Plan(NamedTuple):
-    """A search's clauses, by what they narrow."""
+    """A search's clauses, grouped by the counts that they narrow."""
 
     common: tuple[Filter, ...]
     groups: Mapping[str, tuple[Filter, ...]]
@@ -96,9 +96,9 @@ class _Matched(NamedTuple):
     without: Mapping[str, list[Matches]]
     """By facet: the documents that pass everything but the facet's own clauses."""
     pinned: list[_Pinned]
-    """The pinned hits, if the request wants them apart."""
+    """The pinned hits, if the request wants them separately."""
     num_pinned: int
-    """How many there are, apart or not."""
+    """How many there are, separate or not."""
 
     def for_counting(self, field: str, leaves_out_own: bool) -> list[Matches]:
         """Return the matches that a facet, or range, counts within."""
@@ -209,7 +209,7 @@ def _group_of(request: FacetRequest | RangeRequest) -> str:
 
 
 def _plan(request: SearchRequest) -> _Plan:
-    """Sort the clauses of a search by what they narrow."""
+    """Group the clauses of a search by the counts that they narrow."""
     if not request.filters:
         return NO_CLAUSES
     facets = [*request.facets, *[one.facet for one in request.value_statistics]]
@@ -365,7 +365,7 @@ def _scores_late(request: SearchRequest) -> bool:
 
 
 def _needs_few(request: SearchRequest) -> bool:
-    """Return whether the best hits of a search suffice: nothing counts, or tells apart, all."""
+    """Return whether the best hits of a search suffice: nothing counts or groups all hits."""
     counts = request.facets or request.ranges or request.value_statistics or request.cube
     return not (request.wants_total or counts or request.distinct is not None)
 
@@ -377,7 +377,7 @@ def _first_by_key(
     prepared: PreparedQuery,
     allowed: NDArray[np.uint64] | None,
 ) -> Matches | None:
-    """Return the matches among the documents that the first key puts first, more than are wanted.
+    """Return the matches among the first documents by the first key, more than requested.
 
     A frequent word has hits among the first few documents. All its hits need not be found.
 
@@ -440,7 +440,7 @@ def _select(
 def _pinned_answer(
     snapshot: Snapshot, request: SearchRequest, pinned: Sequence[_Pinned]
 ) -> tuple[SearchResponse | None, tuple[int, ...]]:
-    """Return the pinned hits, of which there are some, in order of their numbers; the numbers."""
+    """Return the pinned hits, at least one, in order of their numbers, and the numbers."""
     views = np.concatenate([np.full(len(part.pins.docs), part.view) for part in pinned])
     docs = np.concatenate([part.pins.docs for part in pinned])
     numbers = np.concatenate([part.pins.numbers for part in pinned])

@@ -1,4 +1,4 @@
-"""Bitset postings: does a document have this common word, and which entries of its list?
+"""Bitset postings: constant-time lookup of a document in the list of a common word.
 
 Half of all entries belong to the few words and first letters that a sixteenth of all documents has,
 and most queries contain such a word. Without a bitset, finding the few documents that it shares

@@ -165,7 +165,7 @@ def release_pages(mapping: Mapping) -> None:
     _libc().madvise(mapping.start, mapping.size, _MADV_DONTNEED)
 
 
-@functools.cache  # each object makes a class of its own, which is a cycle
+@functools.cache  # each object creates a class, which is a reference cycle
 def _libc() -> ctypes.CDLL:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)

@@ -212,7 +212,7 @@ def test_cursors_go_through_these_orders(indexes: list[Index], sort: str) -> Non
 @pytest.mark.parametrize(
     ("parameters", "param", "message"),
     [
-        ({"sort": "_random"}, "sort[0]", 'needs a seed beside _random, for example "_random:42"'),
+        ({"sort": "_random"}, "sort[0]", 'needs a seed after _random, for example "_random:42"'),
         ({"sort": "_random:x"}, "sort[0]", "must be an integer from 0 to 999999999"),
         ({"sort": "year:buckets=3"}, "sort[0]", "has buckets, which only _score takes"),
         ({"sort": "_score:buckets=0"}, "sort[0]", "must be an integer from 1 to 1000"),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from common.kernels.build.plan import Kernel, Plan
 
 KEPT_SECONDS: Final = 14 * 24 * 3600
-"""How long a result that no build has asked for is kept."""
+"""How long a result is kept that no build has requested."""
 
 _TOLD_EVERY_SECONDS: Final = 5.0
 

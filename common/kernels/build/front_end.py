@@ -46,7 +46,7 @@ from common.kernels.build.optimizer import simplify_kernel
 from common.kernels.build.plan import Plan
 from common.kernels.signatures import signatures_of
 
-types: Final[Any] = _numba_types  # its stubs lack most of what its types have
+types: Final[Any] = _numba_types  # its stubs are incomplete
 _REASON_CHARS_MAX: Final = 400
 """Characters of numba's error that are shown."""
 _I32: Final = ir.IntType(32)
@@ -136,7 +136,7 @@ class FrontEnd:
         self._original_mangler = type(self._context).mangler
 
     def compile(self, name: str) -> None:
-        """Leave the result of a kernel in the folder; those of its callees must be there."""
+        """Write the result of a kernel to the folder; those of its callees must be there."""
         for callee in self._plan.kernels[name].callees:
             self._load(callee)
         dispatcher = decorator.recorded[name]
@@ -209,7 +209,7 @@ class FrontEnd:
 
     @staticmethod
     def _pretend_executable(library: Any, fndesc: Any, environment: Any) -> Any:
-        """Return what stands for a compiled function in numba's tables; it is never called."""
+        """Return a stub for a compiled function in numba's tables; it is never called."""
         address = ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value
         name = fndesc.qualname.split(".")[-1]
         module = fndesc.lookup_module()
