@@ -103,7 +103,7 @@ async def _run(
     takeover_pipe: int | None = None,
     slot: CoordinatorSlot | None = None,
 ) -> int:
-    """Start, wait, stop."""
+    """Start the service, wait for a signal, stop the service."""
     data = settings.data_dir
     if parent_pipe is not None:
         watch_parent(parent_pipe)
@@ -146,21 +146,19 @@ async def _run(
         port = await _listen(app, settings, slot)
         if readers is not None:
             readers.start(app)
-        address = url(settings.host, port)
         # Objects that live as long as the process need not be visited by every collection.
         gc.collect()
         gc.freeze()
         gc.enable()
-        _log.info("listening", url=address)
-        announcing = asyncio.create_task(
-            _announce(cluster, settings, port, is_alone=parent_pipe is None)
+        _log.info("listening", url=url(settings.host, port))
+        background = (
+            asyncio.create_task(_announce(cluster, settings, port, is_alone=parent_pipe is None)),
+            asyncio.create_task(keep_small()),
+            asyncio.create_task(services.analytics.keep()),
         )
-        keeping = asyncio.create_task(keep_small())
-        counting = asyncio.create_task(services.analytics.keep())
         await stop.wait()
-        announcing.cancel()
-        keeping.cancel()
-        counting.cancel()
+        for task in background:
+            task.cancel()
         _log.info("stopping")
         data_directory.forget_coordinator_endpoint(data)
         grace = max(settings.stop_grace_seconds - 1.5, 0.0)

@@ -73,7 +73,7 @@ def run_reader(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
 
 
 async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> int:
-    """Start, wait, stop."""
+    """Start the reader, wait for a signal, stop the reader."""
     watch_parent(parent_pipe)
     raise_descriptor_limit()
     stop = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Why is an item a hit, or what keeps it out?
+"""Explains why an item is a hit of a search, or why it is not.
 
 The search is sent for this item alone. If it is no hit, so is every part of the search by itself:
 
@@ -16,7 +16,7 @@ neighbours, it may be written together or apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -27,6 +27,7 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
 from common.limits import Limits
 from common.placement import shown_id
+from common.rules import Rule
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.filter_parser import split_conjunction
@@ -37,6 +38,8 @@ from coordinator.read.query_parser import query_pieces
 from coordinator.read.results import ExplainedItem, SearchResult
 from coordinator.read.search import Search
 
+_Found = Callable[[SearchParameters], Awaitable[SearchResult]]
+"""Runs one search for the item."""
 _BY_FIELD: Final = ("filters", "not_filters", "exclude_filters")
 
 
@@ -102,42 +105,29 @@ class ItemExplanations:
                 match = (await found(of_all)).match or "all"
                 asked = structs.replace(asked, match=match)
             result = await found(asked)
-            score: float | None = None
-            details: Any = None
-            reasons: list[dict[str, Any]] = []
             if result.total:
                 score, details = _score_of(result)
-            else:
-                ignored = frozenset(result.ignored_words)
-                for part in self._parts(index, raw, parse, id, ignored):
-                    for alone in part.parameters:
-                        if (await found(alone)).total:
-                            break
-                    else:
-                        reasons.append(part.reason)
-                bare = structs.replace(asked, rules=(), min_score=None)
-                is_bare_hit = bool((await found(bare)).total)
-                if is_bare_hit:
-                    rules = index.configuration.rules if asked.rules is None else asked.rules
-                    reasons += [
-                        {"kind": "rule", "rule": rule.name}
-                        for rule in rules
-                        if rule.name in result.rules
-                        and not (await found(structs.replace(bare, rules=(rule,)))).total
-                    ]
-                if is_bare_hit and not reasons and asked.min_score is not None:
+                return ExplainedItem(shown_id(id), True, [], score, details, result.seq)
+            ignored = frozenset(result.ignored_words)
+            reasons = await _missed(self._parts(index, raw, parse, id, ignored), found)
+            scored: SearchResult | None = None
+            bare = structs.replace(asked, rules=(), min_score=None)
+            if (await found(bare)).total:
+                rules = index.configuration.rules if asked.rules is None else asked.rules
+                applied = [rule for rule in rules if rule.name in result.rules]
+                reasons += await _excluding(applied, bare, found)
+                if not reasons and asked.min_score is not None:
                     # By score, since another order has none.
                     by_score = structs.replace(
                         asked, min_score=None, sort=(), is_place_descending=False
                     )
                     scored = await found(by_score)
-                    score, details = _score_of(scored)
-                    reasons.append(
-                        {"kind": "min_score", "score": score, "min_score": asked.min_score}
-                    )
-                if not reasons:
-                    reasons.append({"kind": "combination"})
-        return ExplainedItem(shown_id(id), bool(result.total), reasons, score, details, result.seq)
+        score, details = (None, None) if scored is None else _score_of(scored)
+        if scored is not None:
+            reasons.append({"kind": "min_score", "score": score, "min_score": asked.min_score})
+        if not reasons:
+            reasons.append({"kind": "combination"})
+        return ExplainedItem(shown_id(id), False, reasons, score, details, result.seq)
 
     def _parts(
         self,
@@ -258,6 +248,29 @@ def _of_item(parameters: SearchParameters, id: bytes) -> SearchParameters:
         show=frozenset(("score", "score_details")),
         did_you_mean=False,
     )
+
+
+async def _missed(parts: Sequence[_Part], found: _Found) -> list[dict[str, Any]]:
+    """Return the reasons of the parts of a search of which the item is no hit."""
+    reasons = []
+    for part in parts:
+        for alone in part.parameters:
+            if (await found(alone)).total:
+                break
+        else:
+            reasons.append(part.reason)
+    return reasons
+
+
+async def _excluding(
+    rules: Sequence[Rule], bare: SearchParameters, found: _Found
+) -> list[dict[str, Any]]:
+    """Return the reasons of those rules that alone exclude a hit of the search without rules."""
+    return [
+        {"kind": "rule", "rule": rule.name}
+        for rule in rules
+        if not (await found(structs.replace(bare, rules=(rule,)))).total
+    ]
 
 
 def _score_of(result: SearchResult) -> tuple[float | None, Any]:

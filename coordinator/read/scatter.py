@@ -70,7 +70,7 @@ class SearchOutcome(Struct, frozen=True):
 
     @property
     def has_others(self) -> bool:
-        """Whether any hit is not pinned."""
+        """Whether there are hits other than pinned ones."""
         return any(answer.total > answer.num_pinned for _, answer in self.answers)
 
 

@@ -99,8 +99,8 @@ class Search:
         self._facet_listing = FacetListing(cluster, analyzer, scheduler)
         near = NearTerms(cluster)
         self._share = FairShare()
-        self._similar = SimilarItems(near, self._search_in_turns, analyzer, limits)
-        self._did_you_mean = DidYouMean(Spelling(near), self._search_in_turns, analyzer)
+        self._similar = SimilarItems(near, self._scheduled_search, analyzer, limits)
+        self._did_you_mean = DidYouMean(Spelling(near), self._scheduled_search, analyzer)
 
     def search(
         self, index: Index, parameters: SearchParameters, horizon: int | None = None
@@ -119,10 +119,10 @@ class Search:
             ConfigurationSwitched: the index has changed configuration, or is about to.
         """
         deadline = Deadline.after_ms(parameters.timeout_ms)
-        search = partial(self._search_in_turns, index, parameters, horizon, deadline)
+        search = partial(self._scheduled_search, index, parameters, horizon, deadline)
         return self._share.run(index.number, deadline, search)
 
-    def _search_in_turns(
+    def _scheduled_search(
         self,
         index: Index,
         parameters: SearchParameters,
@@ -157,13 +157,7 @@ class Search:
             state = SearchedState(index, horizon, timestamp, deadline)
             if cursor is not None:
                 cursor = await self._paging.continued(parameters, state, cursor)
-            matches = self._matches(parameters)
-            for match in matches:
-                if match != parameters.match:
-                    parameters = msgspec.structs.replace(parameters, match=match)
-                outcome, hits = await self._paging.find(parameters, state, cursor)
-                if match == matches[-1] or outcome.has_others:
-                    break
+            parameters, outcome, hits = await self._find(parameters, state, cursor)
             items = await page_items(self._cluster, parameters, outcome, hits)
             if parameters.group_hits is not None:
                 items = await with_group_hits(
@@ -171,23 +165,13 @@ class Search:
                 )
             facets: list[FacetResult] = []
             if parameters.facets or parameters.field_facets:
-                facets = await self._facet_listing.listed(parameters, outcome)
-                if parameters.sums_up_fields:
-                    facets = await with_value_statistics(
-                        self._scatter, self._scheduler, parameters, outcome, facets
-                    )
+                facets = await self._listed_facets(parameters, outcome)
             cube = None
             if parameters.cube is not None:
                 cube = await joint_counts(self._scatter, self._limits, parameters, outcome, facets)
             meant = None
             if asked.query and cursor is None and asked.did_you_mean is not False:
-                has_fewer_words = asked.match == "auto" and parameters.match != "all"
-                num_hits = 0 if has_fewer_words else outcome.total
-                if asked.did_you_mean or not num_hits or outcome.scored.ignored_words:
-                    filters = tuple([clause.filter for clause in parameters.filters])
-                    scope = Scope(index, horizon, filters, deadline)
-                    stop_words = self.stop_words(index)
-                    meant = await self._did_you_mean.propose(asked, scope, num_hits, stop_words)
+                meant = await self._correction(asked, parameters, state, outcome)
         answers = outcome.answers
         return SearchResult(
             page=parameters.page,
@@ -211,6 +195,58 @@ class Search:
             order=_order_of(hits, parameters) if parameters.keeps_order else [],
             did_you_mean=meant,
         )
+
+    async def _find(
+        self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None
+    ) -> tuple[SearchParameters, SearchOutcome, list[Hit]]:
+        """Find the hits of a page, by the first match mode that has hits other than pinned ones.
+
+        Returns:
+            The parameters with this mode; the shards' responses; the hits.
+        """
+        matches = self._matches(parameters)
+        for match in matches:
+            if match != parameters.match:
+                parameters = msgspec.structs.replace(parameters, match=match)
+            outcome, hits = await self._paging.find(parameters, state, cursor)
+            if match == matches[-1] or outcome.has_others:
+                break
+        return parameters, outcome, hits
+
+    async def _listed_facets(
+        self, parameters: SearchParameters, outcome: SearchOutcome
+    ) -> list[FacetResult]:
+        """Return the facets of a search, with statistics of numbers by value if requested."""
+        facets = await self._facet_listing.listed(parameters, outcome)
+        if not parameters.sums_up_fields:
+            return facets
+        return await with_value_statistics(
+            self._scatter, self._scheduler, parameters, outcome, facets
+        )
+
+    async def _correction(
+        self,
+        asked: SearchParameters,
+        parameters: SearchParameters,
+        state: SearchedState,
+        outcome: SearchOutcome,
+    ) -> str | None:
+        """Return another spelling of a query, if requested or if the query found little.
+
+        Args:
+            asked: the search as requested.
+            parameters: the search that was run.
+            state: the searched state.
+            outcome: of the search.
+        """
+        has_fewer_words = asked.match == "auto" and parameters.match != "all"
+        num_hits = 0 if has_fewer_words else outcome.total
+        if not asked.did_you_mean and num_hits and not outcome.scored.ignored_words:
+            return None
+        filters = tuple([clause.filter for clause in parameters.filters])
+        scope = Scope(state.index, state.horizon, filters, state.deadline)
+        stop_words = self.stop_words(state.index)
+        return await self._did_you_mean.propose(asked, scope, num_hits, stop_words)
 
     async def select(
         self, index: Index, parameters: SearchParameters, horizon: int

@@ -77,7 +77,7 @@ from shard.query.filters import resolve
 from shard.segment.doc_sets import count_docs, has_bit, list_all_docs
 from shard.segment.facet_columns import FacetColumn, count_codes, facet_column
 from shard.segment.number_columns import NumberColumn, number_column
-from shard.segment.sort_columns import text_column
+from shard.segment.text_columns import text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

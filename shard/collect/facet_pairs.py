@@ -18,7 +18,8 @@ from shard.query.filters import element_view
 from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.number_columns import number_column
 from shard.segment.presence import Aspect, presence_of
-from shard.segment.sort_columns import plain_number, text_column
+from shard.segment.sort_columns import plain_number
+from shard.segment.text_columns import text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

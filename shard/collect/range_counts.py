@@ -38,7 +38,7 @@ from shard.segment.doc_sets import count_docs
 from shard.segment.facet_columns import FacetColumn, build_column, count_codes
 from shard.segment.geo_columns import geo_column
 from shard.segment.number_columns import number_column
-from shard.segment.sort_columns import TextColumn, text_column
+from shard.segment.text_columns import TextColumn, text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,11 +19,7 @@ import numpy as np
 
 from shard.collect.random_order import NUMBER_BITS, random_numbers
 from shard.query.matches import Matches
-from shard.segment.sort_columns import (
-    MISSING_KEY,
-    SortColumn,
-    ordered_keys,
-)
+from shard.segment.sort_columns import MISSING_KEY, SortColumn, ordered_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,11 +25,11 @@ from shard.segment.sort_columns import (
     FALSE_KEY,
     MISSING_KEY,
     SortColumn,
-    TextColumn,
     needs_column,
     plain_doubles,
     sort_column,
 )
+from shard.segment.text_columns import TextColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -78,7 +78,8 @@ from shard.segment.nested_elements import ElementSegment, element_segment
 from shard.segment.number_columns import NumberColumn, number_column
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.snapshot import SegmentView
-from shard.segment.sort_columns import TextColumn, needs_texts, plain_number, text_column
+from shard.segment.sort_columns import plain_number
+from shard.segment.text_columns import TextColumn, needs_texts, text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shard.segment.geo_columns import geo_column
-from shard.segment.sort_columns import MISSING_KEY, Permutation, SortColumn, ordered_keys
+from shard.segment.sort_columns import (
+    MISSING_KEY,
+    Permutation,
+    SortColumn,
+    ordered_keys,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

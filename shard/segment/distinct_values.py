@@ -19,7 +19,7 @@ is no value at all.
 
 Costs: 100 ns a document, 1 us a text and 200 ns an element of an array, once; memory 4 bytes a
 document and 8 a value, in the LRU cache. A field whose texts are not a facet is read from the
-stored documents (`sort_columns.text_column`).
+stored documents (`text_columns.text_column`).
 """
 
 from __future__ import annotations
@@ -40,13 +40,11 @@ from shard.segment.sort_columns import (
     EMPTY_TEXT_KEY,
     FALSE_KEY,
     SortColumn,
-    TextColumn,
     needs_column,
     ordered_keys,
     sort_column,
-    text_column,
-    texts_identity,
 )
+from shard.segment.text_columns import TextColumn, text_column, texts_identity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -43,7 +43,7 @@ from shard.query import filter_matches, filters, matches
 from shard.query.near_terms import near_terms
 from shard.query.prepared import PreparedQuery
 from shard.read import corpus_statistics, fetch, search_cost, searcher
-from shard.segment import distinct_values, sort_columns
+from shard.segment import distinct_values, sort_columns, text_columns
 from shard.segment.facet_columns import SETS_DOCS_MIN
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
@@ -680,7 +680,7 @@ def test_telling_few_matches_apart_is_fast_however_many_items_there_are(
 def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are counted, sorted, hashed and folded on a reader thread where there are many."""
     monkeypatch.setattr(search_cost, "VALUES_FAST_MAX", 5)
-    monkeypatch.setattr(sort_columns, "_SORTED_FAST_MAX", 5)
+    monkeypatch.setattr(text_columns, "_SORTED_FAST_MAX", 5)
     monkeypatch.setattr(distinct_values, "_HASHED_FAST_MAX", 5)
     monkeypatch.setattr(filters, "KEYS_FAST_MAX", 5)
 
