@@ -1,4 +1,4 @@
-"""Sorting many texts by code points, in a kernel: other threads run meanwhile.
+"""Sorts many texts by code points, in a kernel that does not block other threads.
 
 `list.sort` keeps the interpreter for as long as it takes, half a second for a million texts.
 """

@@ -1,4 +1,4 @@
-"""Which shard owns an item: a fixed hash of its id gives one of 1,024 slots, slots map to shards.
+"""Maps items to shards: a fixed hash of the id gives one of 1,024 slots, slots map to shards.
 
     id 5, "5"  →  b"5"  →  xxh64  →  slot = hash & 1023  →  shard = slot * num_shards >> 10
 

@@ -1,4 +1,4 @@
-"""Spellings: which accents a word has, as a term of its own beside the folded word.
+"""Spellings: a word with its accents, indexed as a term in addition to the folded word.
 
     café   ──▶  cafe, and ´ of the accents followed by "cafe"
     cafe   ──▶  cafe

@@ -1,4 +1,4 @@
-"""The analyser: text in, folded words out; the same for items, queries, synonyms and highlights.
+"""The analyzer: text in, folded words out; the same for items, queries, synonyms and highlights.
 
 Used by the coordinator (queries, stop words, synonyms), the shards (items), and highlighting.
 """

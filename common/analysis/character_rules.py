@@ -1,4 +1,4 @@
-"""The rules by which the analyser's tables of all code points are computed.
+"""The rules from which the analyzer's tables of all code points are computed.
 
 `common.analysis.characters` reads the tables from a file that this module writes: computing them
 takes longer than starting all the rest, and they must not depend on the Python that runs, whose

@@ -1,4 +1,4 @@
-"""What every code point means to the analyser: two tables over all of Unicode.
+"""How the analyzer treats each code point: two tables over all of Unicode.
 
 Questions: is this code point part of a word, of a run without spaces, or does it separate; and what
 does it become when case, accents and compatibility forms are folded?

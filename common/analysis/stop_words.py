@@ -1,4 +1,4 @@
-"""Words that say little: short lists for every language that has a stemmer.
+"""Stop words: short lists for every language that has a stemmer.
 
 English is Lucene's list of 33. The others were written for facetd and hold articles, pronouns,
 prepositions, conjunctions and forms of "to be" and "to have" that have no other meaning. They are

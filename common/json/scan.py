@@ -1,4 +1,4 @@
-r"""The trust boundary: which bytes are items, and where does each begin and end?
+r"""The trust boundary: finds and validates the items in the bytes of a body.
 
 A request body is scanned once, here, in the coordinator; no later stage parses untrusted JSON.
 A scan accepts exactly what orjson accepts (RFC 8259, UTF-8, no lone surrogates, finite numbers)

@@ -1,4 +1,4 @@
-"""How deep is a JSON text nested, and how many values has it? Read before anything decodes it."""
+"""Measures the depth and the number of values of a JSON text, before anything decodes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many bytes of an array at a time: the leaves of kernels that read JSON, hash or copy short rows.
+"""Word-at-a-time access to bytes: the leaves of kernels that read JSON, hash or copy short rows.
 
 numba has no unaligned load and no count of trailing zeros, so both come as LLVM intrinsics; where
 kernels come compiled there is nothing to call. Words are little-endian, like every machine that

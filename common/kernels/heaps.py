@@ -1,4 +1,4 @@
-"""The best of many: a min-heap of the k greatest keys so far.
+"""Top k: a min-heap of the k greatest keys so far.
 
 To select the k best of n, fill a heap with k least keys and offer it one key after the other: the
 k-th greatest is then at its top. Hardly one of many keys gets past the top, so a pass costs

@@ -1,4 +1,4 @@
-"""Which sources the compiled kernels come from, and whether the extension was built from these.
+"""Digests of the kernels' sources, and whether the extension was built from them.
 
 The extension (`common.kernels.build`) carries a table of the files that its machine code depends
 on, with their digests. A starting process compares the table with the files: 5 ms, without

@@ -1,4 +1,4 @@
-"""The HTTP requests that the present work is for, so that log lines of any process can name them.
+"""The HTTP requests behind the current work, so that log lines of any process can name them.
 
     client ── X-Request-Id ──▶ HTTP server ── set ──▶ RpcClient.call ── frame ──▶ shard ── set ──▶ …
                                                                                   └─▶ log lines

@@ -1,4 +1,4 @@
-"""The pages of Algolia's protocol that facetd does not have, and what there is instead (pure)."""
+"""The pages of Algolia's protocol that facetd does not have, and the alternatives (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that shows what is searched for."""
+"""The command that shows search analytics."""
 
 from __future__ import annotations
 

@@ -122,8 +122,8 @@ def follow(
     """Keep an index equal to a table of PostgreSQL.
 
     It copies the table first, and then stores each change within a second of its commit, by
-    logical replication (wal_level = logical). Stopped or killed, the same command goes on where it
-    was; nothing is lost and nothing is stored twice. Needs the extra postgres: pip install
+    logical replication (wal_level = logical). Stopped or killed, the same command continues where
+    it left off; nothing is lost and nothing is stored twice. Needs the extra postgres: pip install
     'facetd[postgres]'.
 
     \b
@@ -239,7 +239,7 @@ class _Follower:
     # --- the first copy
 
     def _begin(self, table: FollowedTable) -> None:
-        """Find the position to go on from; copy the table if there is none."""
+        """Find the position to continue from; copy the table if there is none."""
         self._system = table.system
         path = index_path(self.index)
         stored = self.client.request("GET", f"{path}/positions")["positions"].get(self.slot_name)
@@ -254,8 +254,8 @@ class _Follower:
         num_items = self.client.request("GET", path)["items"]
         if stored is None and num_items and not self.replaces:
             raise SourceError(
-                f"index {self.index!r} has {num_items:,} items, and it is not known that they are "
-                "this table's; name a new --index, or let --replace remove what the table has not"
+                f"index {self.index!r} has {num_items:,} items that may not be this table's; "
+                "name a new --index, or use --replace to remove the items that the table lacks"
             )
         self._say(f"copying the table{reason}")
         self._store([], [], f"{table.system}:{_COPYING}")

@@ -46,14 +46,14 @@ class ListingGroup(click.Group):
     """A group whose command `list` is called when none is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `list` first, unless a command is named or help is asked for."""
+        """Insert `list`, unless a command or help is requested."""
         named = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
         return super().parse_args(ctx, args if named else ["list", *args])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; list all, if none of them is called so."""
+        """Find the command; fall back to `list` for any other name."""
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}; there are {', '.join(names)}")

@@ -94,14 +94,14 @@ def configure(
 ) -> None:
     """Show or change the configuration of INDEX.
 
-    Without FILE and --set it is shown. Otherwise both are merged into it: what they do not name
-    stays, and null removes. A new INDEX is made.
+    Without FILE and --set it is shown. Otherwise both are merged into it: keys that they do not
+    name are kept, and null removes a key. A missing INDEX is created.
     """
     client = service.client()
     path = f"{index_path(index)}/configuration"
     if file is None and not changes:
         if replace or preview:
-            raise click.UsageError("name a FILE or --set what there is to change")
+            raise click.UsageError("name a FILE, or what to change with --set")
         shown = client.request("GET", path + ("?effective=true" if effective else ""))
         click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
         return
@@ -182,9 +182,9 @@ def delete(service: ServiceOptions, index: str, yes: bool) -> None:
 @click.option("--remove", is_flag=True, help="Remove the alias NAME.")
 @with_service
 def alias(service: ServiceOptions, name: str | None, index: str | None, remove: bool) -> None:
-    """Let NAME stand for INDEX, or list the aliases.
+    """Make NAME an alias of INDEX, or list the aliases.
 
-    A NAME that is an alias already goes over to INDEX in one step, without a gap.
+    An existing alias NAME moves to INDEX atomically.
     """
     client = service.client()
     if name is None:
@@ -206,7 +206,7 @@ def snapshots() -> None:
 
     Without a command: list them.
 
-    A snapshot stays beside the data of the service; facetd backup copies to a folder of yours.
+    A snapshot stays next to the data of the service; facetd backup copies to a folder of yours.
     """
 
 

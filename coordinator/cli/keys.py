@@ -191,7 +191,7 @@ def _is_offline(service: ServiceOptions, settings: Settings) -> bool:
         client.request("GET", "/_health")
     except ClientError as error:
         if error.status:
-            return False  # a service responds, and will say what is wrong
+            return False  # a service responds, and its error says what is wrong
         raise ClientError(
             f"no facetd runs at {client.url}, and {settings.data_dir} holds no data; name the "
             "service with --url, or the data directory to be with --data-dir"

@@ -1,4 +1,4 @@
-"""The content of the catalog as an immutable value, and what distinguishes two of them.
+"""The content of the catalog as an immutable value, and the difference between two.
 
 A change of one of thousands of indexes leaves all other `StoredIndex` objects as they are, so that
 comparing two states takes nanoseconds for each of them.

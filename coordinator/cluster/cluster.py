@@ -1,4 +1,4 @@
-"""All shards together: are they up, what is the newest write, what may a search see?
+"""All shards together: their state, the newest write, and the states that searches may see.
 
 Write sequence. One counter over all indexes numbers every group of writes (`seq`). At startup it
 resumes from the shards' maxima, so the service accepts no writes until every shard has reported its

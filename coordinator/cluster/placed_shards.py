@@ -1,4 +1,4 @@
-"""Shards placed over hosts: which host has which, which copy we read, how far each has come.
+"""Shards placed over hosts: the copies of each shard, their progress, and the copy that is read.
 
     shard   this host   host b   host c        floor = the entry of the log that this host and the
       0        ●          ○                            chosen copy (●) of every shard have

@@ -1,4 +1,4 @@
-"""What several coordinators of one service share in memory (`facetd serve --coordinators N`).
+"""The shared memory of the coordinators of one service (`facetd serve --coordinators N`).
 
     first 8,192 words                 catalog version, revision, serving, base, pids of the readers
     then one word per index number    its horizon, written by the owner

@@ -476,7 +476,7 @@ def create_app(services: Services) -> HttpApp:
     """Create the HTTP side.
 
     Raises:
-        SettingError: traces are wanted, and their library is not installed.
+        SettingError: traces are enabled, and their library is not installed.
     """
     is_reader = services.outbox is not None
     if not services.settings.traces:

@@ -119,7 +119,7 @@ class Middleware:
         self._logs_requests = services.settings.log_level == "debug"
 
     def stop(self) -> None:
-        """Finish work that runs beside the requests: here there is none."""
+        """Finish work outside of requests: here there is none."""
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; raises nothing but cancellation."""

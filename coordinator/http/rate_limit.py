@@ -171,7 +171,7 @@ class TrustedProxies:
 
 
 def _without_port(text: str) -> str | None:
-    """Return the address in `10.0.0.1`, `10.0.0.1:80`, `[::1]:80` or `::1`; None if it is none."""
+    """Return the address in `10.0.0.1`, `10.0.0.1:80`, `[::1]:80` or `::1`; None if invalid."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

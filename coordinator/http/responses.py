@@ -191,7 +191,7 @@ RETRY_AFTER_SECONDS: Final[Mapping[str, int]] = {
 
 
 def error_body(error: ServiceError, request_id: str, *, is_algolia: bool = False) -> bytes:
-    """Return the error envelope; Algolia's clients expect message and status beside it."""
+    """Return the error envelope; Algolia's clients expect message and status next to it."""
     members: dict[str, Any] = {
         "code": error.code,
         "message": error.message[:MESSAGE_CHARS_MAX],

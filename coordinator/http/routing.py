@@ -1,4 +1,4 @@
-"""Routing: which function answers a request, by the segments of its path (pure).
+"""Routing: finds the function that answers a request, by the segments of its path (pure).
 
     @ROUTES.add(Route("GET", "/{index}/items/{id}", "One item, as it was stored.", …))
     async def get_item(services: Services, request: Request) -> Response: …

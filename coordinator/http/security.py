@@ -377,7 +377,7 @@ def check_address(settings: Settings, catalog: Catalog) -> None:
         else f"--data-dir {settings.data_dir}"
     )
     raise UnsafeAddress(
-        f"listening on {settings.host} lets everybody on the network read and change everything; "
+        f"listening on {settings.host} lets everyone on the network read and change everything; "
         f"create an API key first (facetd keys create --action admin {how}), listen on 127.0.0.1, "
         "or pass --insecure"
     )
@@ -619,7 +619,7 @@ async def remove_key(catalog: Catalog, id_: str, caller: Caller) -> None:
             )
         if keys and _administers_all(removed) and not any(map(_administers_all, keys.values())):
             raise InvalidRequest(
-                "the last key with admin for all indexes can go only as the last of all keys",
+                "the last key with admin for all indexes can be removed only after all other keys",
                 code="invalid_key",
             )
         return state.with_section(SECTION, keys)

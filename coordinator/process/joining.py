@@ -1,4 +1,4 @@
-"""Before a host of several starts: is the log safe, and does its directory fit it?
+"""Checks before a host of several starts: the log must be safe, and fit the data directory.
 
     directory             log            what happens
     empty                 none           log_create: the log is made; else refused

@@ -1,4 +1,4 @@
-"""Buckets of a facet: which values come first, of exact counts (`merged_counts`).
+"""Buckets of a facet: chosen and ordered from exact counts (`merged_counts`).
 
 Cost: choosing the top k is one kernel pass with a heap of size k, over the values that have a count
 if all shards sent sparse pairs. Only the values of the page are touched as texts: equal counts are

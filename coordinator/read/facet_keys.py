@@ -1,4 +1,4 @@
-"""Searching within the values of a facet: which keys match a pattern or an incomplete word?
+"""Searches within the values of a facet: finds keys that match a pattern or an incomplete word.
 
 * a pattern (`query`): matches the whole key, case and accents folded; `*` is any text;
 * words (`facet_query`): each must match the start of some word of the key, typos tolerated as in

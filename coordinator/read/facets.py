@@ -1,4 +1,4 @@
-"""Facets of a search: what to ask the shards, and what to make of their counts.
+"""Facets of a search: plans the requests to the shards, and merges their counts.
 
 `merged_counts` adds up the counts, `buckets` lists them. This module decides which counts a search
 needs (disjunctive facets ignore their own filter, statistics cover the hits only) and which of them

@@ -31,9 +31,9 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather, gather_each
 
 NUM_TERMS_MIN: Final = 32
-"""Candidates to ask every shard for at first, at least,"""
+"""Minimum number of candidates to request from every shard at first,"""
 NUM_COUNTED_MIN: Final = 16
-"""or where they have to be counted one by one: beside other words, or under filters."""
+"""or where they are counted one by one: next to other words, or under filters."""
 NUM_TERMS_MAX: Final = 256
 """And at last, at most, unless more are wanted."""
 _MORE: Final = 8

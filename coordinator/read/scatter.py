@@ -51,8 +51,8 @@ from coordinator.read.text_scoring import (
 )
 
 INLINE_HITS_MAX: Final = 40
-"""Up to this many hits, shards send documents along with the keys: reading a few in vain costs less
-than a second round trip."""
+"""Up to this many hits, shards send documents along with the keys: reading a few needlessly costs
+less than a second round trip."""
 
 
 class SearchOutcome(Struct, frozen=True):

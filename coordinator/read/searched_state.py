@@ -1,4 +1,4 @@
-"""What all steps of one search have in common: the state that they read, and how long they may."""
+"""The state that all steps of one search read, and their deadline."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ from coordinator.read.suggestion_memory import key_of
 _COUNTED_WORDS_MAX: Final = 16
 """Longer texts are not suggested."""
 _MORE: Final = 2
-"""Candidates per wanted suggestion, if those first found do not suffice: some may be duplicates."""
+"""Candidates per requested suggestion, if the first ones do not suffice: some may be duplicates."""
 _UNCOUNTED: Final = -1
 """Count of a suggestion that is not known yet."""
 
@@ -268,7 +268,7 @@ class Suggestions:
     # --- words
 
     def _completion(self, scope: Scope, typed: _Typed, size: int) -> TermsRequest | None:
-        """Return what asks for completions of the last word, beside the others."""
+        """Return the request for completions of the last word, given the other words."""
         if len(typed.tokens) > _COUNTED_WORDS_MAX:
             return None
         stop_words = self._search.stop_words(scope.index)

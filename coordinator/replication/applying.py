@@ -138,7 +138,7 @@ class Applier:
         return await self._call(client, self._request(seq, group, part), part)
 
     def _request(self, seq: int, group: WriteGroup, part: Part) -> ApplyRequest:
-        """Return what asks a shard to apply a part; a large payload is sent beside it."""
+        """Return the request that applies a part; a large payload is sent as an attachment."""
         return ApplyRequest(
             index=group.index,
             seq=seq,

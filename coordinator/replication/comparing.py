@@ -1,4 +1,4 @@
-"""When hosts compare their data: an entry of the log marks the state, others report digests.
+"""Starts comparisons of the hosts' data: an entry of the log marks the state to digest.
 
 `comparison.py` computes the digests and decides who differs.
 """

@@ -1,4 +1,4 @@
-"""Do all hosts hold the same data? They compare digests of it, all at the same entry.
+"""Verifies that all hosts hold the same data, by digests at the same entry of the log.
 
     log   … write  write  MARK  write  write  REPORT(a)  write  REPORT(b)  REPORT(c) …
     a                     ├─ holds this state, hashes every item ─┘

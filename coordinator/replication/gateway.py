@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
 
 GATEWAY: Final = -1
-"""Instead of a shard's ordinal in `hello`: a whole host is meant."""
+"""Instead of a shard's ordinal in `hello`: the call is to the whole host."""
 ANSWER_SECONDS: Final = 0.2
 """Time within which a host reports its progress, even if there is none."""
 PAUSE_SECONDS: Final = 0.01

@@ -107,7 +107,7 @@ class LogConnection:
 
         Raises:
             LogAway: no server answers.
-            SettingError: nats-py is not installed, or the servers do not let us in.
+            SettingError: nats-py is not installed, or the servers refuse our credentials.
         """
         try:
             from nats.aio.client import Client as NatsClient
@@ -133,7 +133,7 @@ class LogConnection:
             with contextlib.suppress(Exception):
                 await client.close()
             if refused:
-                raise SettingError(f"the log's servers do not let us in: {refused[0]}") from error
+                raise SettingError(f"the log's servers refuse us: {refused[0]}") from error
             raise LogAway(f"no server of the log answers: {', '.join(self.servers)}") from error
         self._client = client
 

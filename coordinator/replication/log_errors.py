@@ -1,4 +1,4 @@
-"""What can be wrong with the log."""
+"""Errors of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a host and its log are, for operators: `/_health`, metrics, `facetd cluster status`."""
+"""Status of a host and its log, for operators: `/_health`, metrics, `facetd cluster status`."""
 
 from __future__ import annotations
 

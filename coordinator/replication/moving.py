@@ -52,7 +52,7 @@ NEAR_ENTRIES: Final = 20
 JOIN_SECONDS: Final = 2.0
 """For which new entries wait for it at most."""
 DRAIN_SECONDS: Final = 3.0
-"""By then every other host has heard that a shard is let go, or has lost its connection."""
+"""By then every other host has learnt that a shard is released, or has lost its connection."""
 DRAIN_SECONDS_MAX: Final = 60.0
 
 _log = Log("placement")
@@ -62,13 +62,14 @@ class ShardProcesses(NamedTuple):
     """What starts and ends the processes of shards of this host."""
 
     look: Callable[[], None] | None
-    """Has the supervisor compare the processes with replica.json; None: there is none."""
+    """Makes the supervisor compare the processes with replica.json; None: there is no
+    supervisor."""
     restore: Callable[[Path, Path], Any]
     """Makes a data directory of a snapshot."""
 
 
 class Mover:
-    """Takes and gives up shards of this host, as the table wants it.
+    """Acquires and releases shards of this host, as the table says.
 
     Args:
         host: this one.
@@ -100,7 +101,7 @@ class Mover:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not self._log.can_give_data:
-                continue  # it has enough to do with what it holds
+                continue  # it is busy enough with the shards that it holds
             reason = ""
             try:
                 await self._move()

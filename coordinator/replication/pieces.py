@@ -14,7 +14,7 @@ from coordinator.write.partitioning import Part
 THREAD_BYTES: Final = 64 * 1024
 """Content from which on packing and dividing are left to a thread."""
 PIECES_BYTES_MAX: Final = 256 << 20
-"""Pieces kept until their entry comes; others are asked for once more."""
+"""Pieces kept until their entry arrives; others are requested again."""
 PAUSE_SECONDS: Final = 0.1
 
 

@@ -1,4 +1,4 @@
-"""Which host has which shards: a table in JetStream's key-value store, and a copy of it on disk.
+"""The placement table: the shards of each host, in JetStream's key-value store and on disk.
 
     bucket STREAM-placement, key `table`   {"shards": 8, "secret": "…", "hosts": {"a:3001": {…}, …}}
 
@@ -49,7 +49,7 @@ class PlacedHost(Struct, frozen=True):
     wanted: tuple[int, ...] | None = None
     """Of those that it shall hold; None: just these."""
     configured: tuple[int, ...] = ()
-    """Of those that its setting names: once that is changed, nothing of `wanted` counts."""
+    """Among those of its setting: once the setting changes, `wanted` no longer applies."""
 
     @property
     def target(self) -> frozenset[int]:

@@ -13,7 +13,7 @@ from common.protocol.messages import ApplyResponse
 
 BYTES_MAX: Final = 16 << 20
 _OVERHEAD: Final = 200
-"""Bytes of a response besides its outcomes."""
+"""Bytes of a response other than its outcomes."""
 
 
 class RecentOutcomes:

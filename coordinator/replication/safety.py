@@ -1,4 +1,4 @@
-"""Would this log lose what it has confirmed? Checked before it is used; reported in one line.
+"""Checks, before a log is used, that it cannot lose what it has confirmed.
 
 What is checked             why
 stream: replicas            one copy of several servers' is lost with its server

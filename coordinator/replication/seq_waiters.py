@@ -40,7 +40,7 @@ class SeqWaiters:
             self._waiters[:] = [one for one in self._waiters if one[1] is not waiting]
 
     def reach(self, seq: int) -> None:
-        """Let those go on that wait for an entry or an earlier one."""
+        """Wake the requests that wait for an entry or an earlier one."""
         for wanted, waiting in self._waiters:
             if wanted <= seq and not waiting.done():
                 waiting.set_result(None)

@@ -29,7 +29,7 @@ class LogTrimmer:
     Args:
         log: of this host.
         stream: the log itself.
-        placed: who has applied what, where each host holds some shards; else None.
+        placed: progress of the hosts, where each host holds some shards; else None.
     """
 
     def __init__(self, log: SharedLog, stream: LogStream, placed: PlacedShards | None) -> None:

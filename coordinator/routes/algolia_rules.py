@@ -151,7 +151,7 @@ def _options(request: Request) -> dict[str, Any]:
 
 
 def _passes(rule: dict[str, Any], enabled: object, anchoring: object) -> bool:
-    """Return whether a rule has what a search for rules asks for beside its text."""
+    """Return whether a rule passes the filters of a search for rules other than its text."""
     if enabled is not None and enabled != rule.get("enabled", True):
         return False
     conditions = rule.get("conditions") or []

@@ -1,4 +1,4 @@
-"""Changes from elsewhere, each batch stored together with how far its source has come.
+"""Changes from an external source, each batch stored with the position of its source.
 
     POST /products/items/changes  {"put": [{…}], "delete": [7], "source": "shop", "position": "17"}
     GET  /products/positions      {"positions": {"shop": "17"}}

@@ -1,4 +1,4 @@
-"""Several hosts that share a log: their states, whether they are equal, which are gone."""
+"""Several hosts that share a log: status, comparison, removal."""
 
 from __future__ import annotations
 

@@ -41,5 +41,5 @@ class DetachedTasks:
                 return await asyncio.shield(task)
         except TimeoutError:
             raise DeadlineExceeded(
-                "it takes longer than this request's deadline, and goes on; look again later"
+                "it takes longer than this request's deadline, and continues; look again later"
             ) from None

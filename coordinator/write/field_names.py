@@ -1,4 +1,4 @@
-r"""How many fields an index has: may the items of a batch bring new ones?
+r"""The number of fields of an index, and whether the items of a batch may add new ones.
 
 Question it answers, before a write is sent: which items would take the index past
 `index_fields_max`? Every field of an index costs each search of all fields some microseconds, and

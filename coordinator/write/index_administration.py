@@ -96,7 +96,7 @@ class IndexAdministration:
     async def reconfigure(
         self, name: str, change: DocumentOf, deadline: Deadline | None = None
     ) -> Index:
-        """Change the configuration of an index that exists, from what it is when its turn comes.
+        """Change the configuration of an existing index, given the one at the time of the change.
 
         Args:
             name: of the index.
@@ -183,7 +183,7 @@ class IndexAdministration:
     async def rename(
         self, name: str, new_name: str, *, keeps_alias: bool, deadline: Deadline
     ) -> None:
-        """Give an index another name; requests in progress go on, also writes.
+        """Give an index another name; requests in progress continue, including writes.
 
         Args:
             name: of the index.

@@ -1,4 +1,4 @@
-"""Which fields each index has, as far as the coordinator knows: would a write bring too many?"""
+"""The known fields of each index, to refuse writes that would add too many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log: what decides the order of all changes, and when one of them is done.
+"""The log: decides the order of all changes, and when each is done.
 
     Ingest ──▶ WriteLog ─┬─ EmbeddedLog     this service alone numbers its groups and sends them
                          └─ (a log that several hosts share)                    to its shards

@@ -265,7 +265,7 @@ class BatchQueue(ABC):
 
     @abstractmethod
     def _pump(self) -> None:
-        """Form as many groups as may begin now."""
+        """Form the groups that may begin now."""
 
     def _take_batches(self) -> list[WriteBatch]:
         """Take as many waiting batches as fit into one group, at least one."""
@@ -338,7 +338,7 @@ class WriteQueue(BatchQueue):
     # --- groups
 
     def _pump(self) -> None:
-        """Form and send as many groups as may be in flight."""
+        """Form and send groups, up to the limit in flight."""
         while self._waiting and not self._num_holds and not self._is_dividing and self._may_begin():
             try:
                 seq = self._cluster.next_seq()

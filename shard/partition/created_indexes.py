@@ -1,4 +1,4 @@
-"""The numbers of the indexes that a shard has made, entered in `shard.json`.
+"""The numbers of the indexes that a shard has created, kept in `shard.json`.
 
 A start looks for the folder of each; a folder without a number is a leftover of a crash.
 """

@@ -1,4 +1,4 @@
-"""Background work on the indexes of a shard: merge segments, write them to files, purge the dead.
+"""Background work on the indexes of a shard: merge segments, write them to files, purge records.
 
 One thread for all indexes. It visits an index when its writer has published something, and again
 when the index has been idle for a while. Each visit does one step, the most useful first:

@@ -1,4 +1,4 @@
-"""BM25F over posting lists: what does a word score in each document that has it?
+"""BM25F over posting lists: the score of a word in each document that has it.
 
 For a word and a document, over the terms that match the word and the fields of the query:
 

@@ -1,4 +1,4 @@
-"""How many documents have a word, or several adjacent words: "spider man" for spiderman?
+"""Document frequencies of words, and of adjacent words: "spider man" for spiderman.
 
     spider man   spider: 40 documents
                  man:    9,000

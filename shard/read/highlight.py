@@ -1,4 +1,4 @@
-"""Highlighting and snippets: where in a document's texts is what the query found?
+"""Highlighting and snippets: finds the query's matches in the texts of a document.
 
     query     gren mile (gren: one typo)
     text      The Green Mile & other stories

@@ -223,7 +223,7 @@ def find_dense(dense: DenseLists, term: int) -> int:
 
 @kernel
 def find_members(dense: DenseLists, places: I64Array, allowed: U64Array, num_docs: int) -> U64Array:
-    """Return the bitset of the documents that are in all of some lists.
+    """Return the bitset of the documents that are in all lists.
 
     Args:
         dense: of the segment.

@@ -1,4 +1,4 @@
-"""Which values of a batch belong to which column: the first step of every builder.
+"""Groups the values of a batch by column: the first step of every builder.
 
 An extraction holds the values of a batch in document order, all fields mixed. A column wants those
 of its field, of certain kinds, in document order. One counting sort serves all columns at once: two

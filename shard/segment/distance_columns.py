@@ -43,11 +43,11 @@ class DistanceColumn(SortColumn):
         return np.where(np.isnan(distances), missing_key, keys)
 
     def values(self, docs: NDArray[np.uint32]) -> list[Any]:
-        """Return the distances of some documents in metres, None for those without a point."""
+        """Return the distances of documents in metres, None for those without a point."""
         return [None if one != one else one for one in self._distances(docs).tolist()]
 
     def closest(self, docs: NDArray[np.uint32], k: int) -> NDArray[np.uint32]:
-        """Return those of some documents, ascending, that can be among the k closest."""
+        """Return the given documents, ascending, that can be among the k closest."""
         return docs if self._column is None else self._column.closest(docs, *self._point, k)
 
     def permutation(self) -> Permutation | None:

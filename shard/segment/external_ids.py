@@ -1,4 +1,4 @@
-"""External ids: which document of a segment has this id?
+"""External ids: finds the document of a segment by its id.
 
     documents   0: "b7"      1: (none)   2: "a3"
     hashes      xxh64(b7)    -           xxh64(a3)

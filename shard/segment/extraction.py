@@ -269,7 +269,7 @@ def _extract(
                 position += 1
                 while True:
                     byte = payload[position]
-                    # Whatever may follow a number (',', ']', '}', white space) is none of these.
+                    # A number ends at ',', ']', '}' or white space, none of which is here.
                     if 0x30 <= byte <= 0x39 or byte == 0x2D or byte == 0x2B:
                         position += 1
                     elif byte == 0x2E or byte == 0x65 or byte == 0x45:

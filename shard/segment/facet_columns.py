@@ -1,4 +1,4 @@
-"""Facet columns: which values does a document have, which documents have a value, and how many?
+"""Facet columns: the values of each document, and the documents of each value.
 
 Questions it answers, for one facet field of one segment: count the values of a given set of
 documents (collect/facet_counts); which documents have one of these values (query/filters); how many

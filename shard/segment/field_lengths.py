@@ -1,4 +1,4 @@
-"""Field lengths: how many words does a field of a document have? BM25 normalizes by length.
+"""Field lengths: the number of words in each field of a document. BM25 normalizes by length.
 
 One byte per (field, document) that has words; a *row* is a field with words in this segment:
 
@@ -147,7 +147,7 @@ def _arrange(
         counts[field] += 1
     rows, row_fields, starts, doc_starts, num_sparse = _lay_out(counts, num_docs)
     num_rows = len(row_fields)
-    # Fill them; a sparse row records the document beside each code.
+    # Fill them; a sparse row records the document of each code.
     lengths = np.zeros(starts[num_rows], np.uint8)
     sparse_docs = np.empty(num_sparse, np.uint32)
     filled = np.zeros(num_rows, np.int64)

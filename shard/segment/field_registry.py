@@ -1,4 +1,4 @@
-"""Numbers for the paths of fields: which field does a value belong to, as uint16?
+"""Numbers the paths of fields: a uint16 for each.
 
 Questions it answers: (1) extraction, once per key of every item: which number has the path that was
 just read, as bytes? (2) all others, rarely: which number has a path given as text, and vice versa?

@@ -66,7 +66,7 @@ def watch(
     block_bytes: int,
     exit_status: int,
 ) -> FirstTouch | None:
-    """Let a mapping be verified when it is touched; None if that is not possible here.
+    """Verify a mapping when it is touched; None if that is not possible here.
 
     Args:
         mapping: of the whole file, private and writable.

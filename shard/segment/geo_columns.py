@@ -121,7 +121,7 @@ def _pick_near(
     metres: float,
     picked: U32Array,
 ) -> int:
-    """Write those of some points that lie within a distance of a given one; return how many."""
+    """Write the points that lie within a distance of a given one; return their number."""
     count = 0
     for point in points:
         picked[count] = point
@@ -138,7 +138,7 @@ def _pick_inside(
     corner_lngs: F64Array,
     picked: U32Array,
 ) -> int:
-    """Write those of some points that lie in a polygon; return how many.
+    """Write the points that lie in a polygon; return their number.
 
     Even-odd rule: a ray to the east crosses the border of a polygon that contains its origin an odd
     number of times. Each point is tested at -360, 0 and +360 degrees, since polygons may cross
@@ -347,7 +347,7 @@ class GeoColumn:
     def closest(
         self, docs: NDArray[np.uint32], lat: float, lng: float, k: int
     ) -> NDArray[np.uint32]:
-        """Return those of some documents that can be among the k closest to a point.
+        """Return the given documents that can be among the k closest to a point.
 
         Compares chords through the earth in single precision, at 3 ns a point instead of 60, with a
         margin wider than their rounding errors.

@@ -31,14 +31,14 @@ S = TypeVar("S", bound=np.generic)
 
 LARGE_BYTES: Final = 1 << 20
 """Arrays from this size on are files: more than glibc cuts from its arenas (see
-`common.process.memory`), and so many of the smaller ones are never in use at once."""
+`common.process.memory`), and few of the smaller ones are in use at once."""
 
 ASIDE_BYTES: Final = 32 << 20
 """An array is set aside each time that a merge has written this much more of it."""
 
 
 class Room:
-    """Makes arrays, and says how much a merge takes at a time.
+    """Allocates the arrays of a merge, and bounds the size of its steps.
 
     Args:
         folder: for the files of large arrays; None: all arrays are in memory.
@@ -70,7 +70,7 @@ class Room:
         return self.folder is not None and num_bytes >= max(1, self._large_bytes)
 
     def pieces(self, length: int) -> Iterator[slice]:
-        """Yield consecutive slices of so many rows as are merged at a time."""
+        """Yield consecutive slices of the rows that are merged at a time."""
         for first in range(0, length, self.piece_rows):
             yield slice(first, min(first + self.piece_rows, length))
 

@@ -1,4 +1,4 @@
-"""Postings: in which documents, in which of their fields, and how often does a term occur?
+"""Postings: the documents and fields in which a term occurs, and how often.
 
 One posting list a term; its *entries* are (document ordinal, field number, term frequency), sorted
 by document, then field. All lists share one byte array, cut into blocks of up to 128 entries:

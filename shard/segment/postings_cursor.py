@@ -265,7 +265,7 @@ def decode_entries(lists: PostingLists, cursor: BlockCursor, entries: Entries) -
 
 @kernel(inline=True, allocates=False)
 def pick_wanted(docs: U32Array, size: int, wanted: U64Array, picked: I64Array) -> int:
-    """Write which entries of a decoded block are wanted, by position; return how many.
+    """Write the positions of the wanted entries of a decoded block; return their number.
 
     Args:
         docs: of the block.

@@ -1,4 +1,4 @@
-"""Presence: which documents have a field at all, and in what form; for every field of a segment.
+"""Presence: the documents that have a field, by the form of its value; for every field.
 
 Questions it answers: EXISTS, IS NULL and IS EMPTY filters; which documents have `true` or `false`
 there; whose value is an array (and so cannot be sorted by); which kinds of values a field has in

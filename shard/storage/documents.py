@@ -1,4 +1,4 @@
-"""Given a record number: which bytes did the client send? And the inverse.
+"""Stored items: encodes the bytes that a client sent, and reads them back by record number.
 
     documents: maps record (u64 BE) to | checksum u32 | codec u8 | place u64 | payload |
 

@@ -1,4 +1,4 @@
-"""Which records did the recent write groups add and remove, and which records are dead?
+"""The log of recent write groups, with the records that each added and removed; and tombstones.
 
     groups       maps seq (u64 BE) to one write group:
                  | first record u64 | num records u32 | num deleted u32 | num operations u32

@@ -1,4 +1,4 @@
-"""Which derived files make up an index on this shard, and how new must the truth be at least?
+"""The manifest: the derived files of an index on this shard, and the truth that they reflect.
 
     <shard folder>/
       shard.json                which indexes this shard has made            ShardManifest

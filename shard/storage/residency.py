@@ -1,4 +1,4 @@
-"""How much of mapped files counts as this process's memory, and releasing it.
+"""Measures how much of mapped files is resident in this process, and releases pages.
 
 LMDB maps its file, and segments are mapped; each page that a read touches stays in the process's
 page table and counts as resident, although the kernel could drop it any time. The kernel also maps

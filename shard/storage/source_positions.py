@@ -1,4 +1,4 @@
-"""How far has each source of changes been stored? Written in the transaction of the changes.
+"""Positions of sources of changes, written in the transaction of the changes.
 
     meta maps "position/<source>" to JSON: [[seq, position], [seq before, position before]]
 

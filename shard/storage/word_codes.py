@@ -1,4 +1,4 @@
-"""Items of one index as words: which bytes stand for this item, and which item for these bytes?
+"""Word codes: compresses the items of one index as sequences of words, and decodes them.
 
 Items repeat words, but seldom sentences. So an index learns its words from its first items, and an
 item becomes a sequence of their codes, short ones for frequent words (a canonical Huffman code over

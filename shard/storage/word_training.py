@@ -1,4 +1,4 @@
-"""Learning the words of an index: which tokens get codes, and how long is the code of each?
+"""Trains word codes: chooses the tokens of an index that get codes, and the code lengths.
 
     items ─▶ counts of their distinct tokens ─▶ the most frequent ones, and two escapes for the rest
           ─▶ lengths of a Huffman code, 24 bits at most ─▶ a dictionary (`shard.storage.word_codes`)

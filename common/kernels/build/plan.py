@@ -1,4 +1,4 @@
-"""What there is to compile: kernels, what each depends on, and what names its result.
+"""The plan of a build: the kernels, their dependencies, and the keys of their results.
 
 A kernel is named by all that its machine code follows from: the bytecode of its function, its
 signature with the groups in it, its options, the constants that it uses, the kernels that it calls.

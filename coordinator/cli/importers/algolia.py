@@ -138,7 +138,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _keep_defaults(settings: dict[str, Any], imported: Imported) -> None:
-    """Keep what searches by Algolia's protocol take as defaults; note what they cannot honour."""
+    """Keep settings that searches by Algolia's protocol use as defaults; note unsupported ones."""
     for name in _DEFAULTS:
         if name not in settings:
             continue

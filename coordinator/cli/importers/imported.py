@@ -99,7 +99,7 @@ class Imported:
         return value
 
     def _point(self, value: Any) -> dict[str, float] | None:
-        """Return a point in any of the forms that engines take; None if it is none."""
+        """Return a point in any of the forms that engines accept; None if it is invalid."""
         if isinstance(value, dict):
             if value.get("type") == "Point":
                 return _as_point(value.get("coordinates"), has_longitude_first=True)

@@ -21,8 +21,8 @@ from typing import Any, Final
 import orjson
 
 DATE_ORDERS: Final = {"dmy": "31.12.2024", "mdy": "12/31/2024"}
-"""Kinds of dates that do not begin with their year, each with an example. A column is read so
-only if the user says so: "1/3/2024" may be either."""
+"""Kinds of dates that do not begin with their year, each with an example. A column is parsed this
+way only if the user requests it: "1/3/2024" may be either."""
 KINDS: Final = ("text", "integer", "number", "boolean", "json", *DATE_ORDERS)
 """Kinds that a user may choose for a column."""
 

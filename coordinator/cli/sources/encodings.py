@@ -1,4 +1,4 @@
-"""Encodings of text files: what the user named, else what a byte order mark says."""
+"""Encodings of text files: as the user named it, else by the byte order mark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of PostgreSQL's logical replication (plug-in pgoutput, protocol 1): which rows changed?
+"""Decodes PostgreSQL's logical replication (plug-in pgoutput, protocol 1) into changed rows.
 
     B begin      | final lsn u64 | time u64 | xid u32 |
     C commit     | flags u8 | lsn u64 | end lsn u64 | time u64 |

@@ -30,7 +30,7 @@ def named_like_places(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def with_place(item: Any, fields: tuple[str, str], place: str) -> Any:
-    """Return an item with its place; without one if either field is empty.
+    """Return an item with its place; without a place if either field is empty.
 
     Args:
         item: as parsed.

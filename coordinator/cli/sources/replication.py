@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 CHANGES_AT_ONCE: Final = 5_000
-"""Changes after which a read of the log ends; it goes on to the end of a transaction."""
+"""Changes after which a read of the log ends; it continues to the end of a transaction."""
 KEY_TYPES: Final = (
     *("smallint", "integer", "bigint"),
     *("text", "character varying", "uuid"),
@@ -332,7 +332,7 @@ class FollowedTable:
 
         if self._query is None:
             return self._table
-        text: Any = self._query.strip().rstrip(";")  # (the type of a literal is wanted)
+        text: Any = self._query.strip().rstrip(";")  # (the server needs the type of a literal)
         return sql.SQL("({}) AS facetd_items").format(sql.SQL(text))
 
     def _read(self, keys: Sequence[str], xids: Sequence[int]) -> dict[str, bytes]:
@@ -418,7 +418,7 @@ class FollowedTable:
                 if len(keys) >= ROWS_AT_ONCE:
                     yield self._batch(list(keys), xids, end, is_truncated)
                     keys.clear()
-                    del xids[:-1]  # the last one may go on
+                    del xids[:-1]  # the last one may continue
                     is_truncated = False
             if xids:
                 yield self._batch(list(keys), xids, end, is_truncated)
