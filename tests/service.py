@@ -44,6 +44,28 @@ _RESERVED: list[IO[bytes]] = []
 """Locks on the ports that this process has been given; they end with it."""
 
 
+def run_command(
+    *arguments: str, text: bytes = b"", timeout: float = 120, **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a `facetd` command to its end.
+
+    Args:
+        arguments: of the command line.
+        text: what it reads from stdin.
+        timeout: in seconds.
+        environment: variables to add.
+    """
+    return subprocess.run(
+        [sys.executable, "-m", "coordinator", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        input=text,
+        capture_output=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
 def free_port() -> int:
     """Reserve a port that nothing listens on; no other run of the tests gets it.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -166,12 +167,10 @@ def page_of_buckets(
     """
     if accepts is not None and not accepts.any():
         return []
-    accepts = _as_long_as(accepts, merged)
-    counts = _accepted(merged.counts, accepts)
-    chosen = _chosen(values, merged, selected, order, accepts) if selected else _NONE_CHOSEN
-    numbering = _numbered_by_count if order.is_by_count else _numbered_by_keys
-    rows = numbering(values, merged, counts, accepts, chosen, order, offset + limit)
-    texts = values.values
+    candidates = _candidates(values, merged, selected, order, accepts)
+    first = _first_by_count if order.is_by_count else _first_by_keys
+    rows = first(candidates, offset + limit)
+    texts, chosen = values.values, candidates.chosen
     if not chosen:
         return [Bucket(texts[n], count, False) for n, count in rows[offset : offset + limit]]
     return [Bucket(texts[n], count, n in chosen) for n, count in rows[offset : offset + limit]]
@@ -188,10 +187,35 @@ def num_buckets(
 
     Exact if `alive` was sent or zeros are hidden; otherwise it counts the buckets with hits.
     """
+    return int(np.count_nonzero(_listed(_candidates(values, merged, selected, order, accepts))))
+
+
+class _Candidates(NamedTuple):
+    """The values of a facet that may have a bucket."""
+
+    values: FacetValues
+    merged: MergedCounts
+    counts: NDArray[np.int64]
+    """By number; 0 for values that may not be listed."""
+    accepts: NDArray[np.bool_] | None
+    """By number: which values may be listed at all; None for all."""
+    chosen: frozenset[int]
+    """Numbers of the selected keys that have a bucket."""
+    order: BucketOrder
+
+
+def _candidates(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    order: BucketOrder,
+    accepts: NDArray[np.bool_] | None,
+) -> _Candidates:
+    """Return the candidates; the arguments are those of `page_of_buckets`."""
     accepts = _as_long_as(accepts, merged)
-    chosen = _chosen(values, merged, selected, order, accepts)
     counts = _accepted(merged.counts, accepts)
-    return int(np.count_nonzero(_listed(merged, counts, accepts, chosen, order)))
+    chosen = _chosen(values, merged, selected, order, accepts) if selected else _NONE_CHOSEN
+    return _Candidates(values, merged, counts, accepts, chosen, order)
 
 
 def _as_long_as(
@@ -225,14 +249,9 @@ def _chosen(
     )
 
 
-def _listed(
-    merged: MergedCounts,
-    counts: NDArray[np.int64],
-    accepts: NDArray[np.bool_] | None,
-    chosen: frozenset[int],
-    order: BucketOrder,
-) -> NDArray[np.bool_]:
-    """Return which values have a bucket."""
+def _listed(candidates: _Candidates) -> NDArray[np.bool_]:
+    """Return which values have a bucket, by number."""
+    _, merged, counts, accepts, chosen, order = candidates
     listed = counts > 0
     if merged.alive is not None and not order.hides_zero:
         listed |= merged.alive.of_first(len(counts))
@@ -242,16 +261,9 @@ def _listed(
     return listed
 
 
-def _numbered_by_count(
-    values: FacetValues,
-    merged: MergedCounts,
-    counts: NDArray[np.int64],
-    accepts: NDArray[np.bool_] | None,
-    chosen: frozenset[int],
-    order: BucketOrder,
-    num_wanted: int,
-) -> list[tuple[int, int]]:
+def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[tuple[int, int]]:
     """Order by (chosen,) count descending, key ascending; return the first (number, count)."""
+    values, merged, counts, accepts, chosen, order = candidates
     on_top = chosen if order.has_selected_on_top else _NONE_CHOSEN
     k = min(num_wanted + len(on_top), len(counts))
     best = _top(values, merged, counts, k, order.collation) if k else []
@@ -341,17 +353,10 @@ def _first_by_key(
     return first
 
 
-def _numbered_by_keys(
-    values: FacetValues,
-    merged: MergedCounts,
-    counts: NDArray[np.int64],
-    accepts: NDArray[np.bool_] | None,
-    chosen: frozenset[int],
-    order: BucketOrder,
-    num_wanted: int,
-) -> list[tuple[int, int]]:
+def _first_by_keys(candidates: _Candidates, num_wanted: int) -> list[tuple[int, int]]:
     """Order by any list of keys; return the first (number, count)."""
-    numbers = np.flatnonzero(_listed(merged, counts, accepts, chosen, order))
+    values, _, counts, _, chosen, order = candidates
+    numbers = np.flatnonzero(_listed(candidates))
     is_selected = np.zeros(len(counts), np.int64)
     is_selected[list(chosen)] = 1
     columns: dict[str, Callable[[], NDArray[np.int64]]] = {

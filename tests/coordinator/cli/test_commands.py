@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from coordinator.cli.commands import main
-from tests.service import ROOT, Service
+from tests.service import ROOT, Service, run_command
 
 
 @pytest.fixture(scope="module")
@@ -24,35 +24,21 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
-def _run(
-    *arguments: str, text: bytes = b"", **environment: str
-) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "coordinator", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        input=text,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-
-
 class TestLoad:
     def test_a_file_is_loaded_and_searched(self, service: Service, tmp_path: Path) -> None:
         file = tmp_path / "books.ndjson"
         file.write_text('{"id":1,"title":"Sea"}\n{"id":2,"title":"Land"}\n')
         configuration = tmp_path / "configuration.json"
         configuration.write_text('{"aggregations": {"title": {}}}')
-        loaded = _run(
+        loaded = run_command(
             *("load", str(file), "--index", "books", "--config", str(configuration)),
             *("--data-dir", str(service.data)),
         )
         assert loaded.returncode == 0, loaded.stderr
         assert json.loads(loaded.stdout)["created"] == 2
-        found = _run("search", "books", "sea", "--json", "--data-dir", str(service.data))
+        found = run_command("search", "books", "sea", "--json", "--data-dir", str(service.data))
         assert [item["id"] for item in json.loads(found.stdout)["data"]["items"]] == [1]
-        shown = _run("search", "books", "--port", str(service.port))
+        shown = run_command("search", "books", "--port", str(service.port))
         assert b"2 hits" in shown.stdout
         assert b"Title" in shown.stdout
 
@@ -60,19 +46,23 @@ class TestLoad:
         file = tmp_path / "books.ndjson.gz"
         file.write_bytes(gzip.compress(b'[{"id":1},{"id":2},{"id":3}]'))
         url = f"http://127.0.0.1:{service.port}"
-        loaded = _run("load", str(file), "--index", "zipped", "--url", url)
+        loaded = run_command("load", str(file), "--index", "zipped", "--url", url)
         assert json.loads(loaded.stdout)["created"] == 3
-        loaded = _run("load", "-", "--index", "zipped", "--url", url, text=b'{"id":4}\n{"id":1}')
+        loaded = run_command(
+            "load", "-", "--index", "zipped", "--url", url, text=b'{"id":4}\n{"id":1}'
+        )
         result = json.loads(loaded.stdout)
         assert (result["created"], result["updated"]) == (1, 1)
 
     def test_a_bad_item_fails_and_can_be_skipped(self, service: Service) -> None:
         url = f"http://127.0.0.1:{service.port}"
-        refused = _run("load", "-", "--index", "bad", "--url", url, text=b'{"id":1}\n{"id":}')
+        refused = run_command(
+            "load", "-", "--index", "bad", "--url", url, text=b'{"id":1}\n{"id":}'
+        )
         assert refused.returncode == 1
         assert refused.stdout == b""
         assert b"line 2" in refused.stderr
-        loaded = _run(
+        loaded = run_command(
             *("load", "-", "--index", "bad", "--skip-bad", "--url", url), text=b'{"id":1}\n{"id":}'
         )
         assert loaded.returncode == 0
@@ -83,40 +73,40 @@ class TestExport:
     def test_what_was_exported_can_be_loaded_again(self, service: Service, tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{service.port}"
         items = b"".join(b'{"id": %d,  "text":"x%d"}\n' % (i, i) for i in range(500))
-        _run("load", "-", "--index", "first", "--url", url, text=items)
-        exported = _run("export", "first", "--url", url)
+        run_command("load", "-", "--index", "first", "--url", url, text=items)
+        exported = run_command("export", "first", "--url", url)
         assert exported.returncode == 0, exported.stderr
         assert exported.stdout == items
         file = tmp_path / "items.ndjson"
-        _run("export", "first", "--output", str(file), "--url", url)
+        run_command("export", "first", "--output", str(file), "--url", url)
         assert file.read_bytes() == items
-        loaded = _run("load", str(file), "--index", "second", "--url", url)
+        loaded = run_command("load", str(file), "--index", "second", "--url", url)
         assert json.loads(loaded.stdout)["created"] == 500
 
     def test_formats_of_another_engine(self, service: Service) -> None:
         url = f"http://127.0.0.1:{service.port}"
-        _run("load", "-", "--index", "moves", "--url", url, text=b'{"id":1}\n{"id":"b"}\n')
-        exported = _run("export", "moves", "--format", "opensearch", "--url", url)
+        run_command("load", "-", "--index", "moves", "--url", url, text=b'{"id":1}\n{"id":"b"}\n')
+        exported = run_command("export", "moves", "--format", "opensearch", "--url", url)
         assert exported.stdout == (
             b'{"index":{"_id":"1"}}\n{"id":1}\n{"index":{"_id":"b"}}\n{"id":"b"}\n'
         )
-        exported = _run("export", "moves", "--format", "opensearch-mapping", "--url", url)
+        exported = run_command("export", "moves", "--format", "opensearch-mapping", "--url", url)
         assert json.loads(exported.stdout) == {"mappings": {"properties": {}}}
 
     def test_an_index_that_does_not_exist(self, service: Service) -> None:
-        exported = _run("export", "none", "--url", f"http://127.0.0.1:{service.port}")
+        exported = run_command("export", "none", "--url", f"http://127.0.0.1:{service.port}")
         assert exported.returncode == 1
         assert b"there is no index" in exported.stderr
 
 
 class TestStatus:
     def test_a_service_that_is_complete(self, service: Service) -> None:
-        shown = _run("status", "--data-dir", str(service.data))
+        shown = run_command("status", "--data-dir", str(service.data))
         assert shown.returncode == 0
         assert b"is ready" in shown.stdout
 
     def test_no_service(self, tmp_path: Path) -> None:
-        shown = _run("status", "--data-dir", str(tmp_path), "--port", "1")
+        shown = run_command("status", "--data-dir", str(tmp_path), "--port", "1")
         assert shown.returncode == 1
         assert b"is facetd running?" in shown.stderr
         assert b"Traceback" not in shown.stderr
@@ -151,7 +141,7 @@ class TestDemo:
     def test_it_starts_again_after_a_key_was_created(self, tmp_path: Path) -> None:
         data = tmp_path / "demo"
         assert "facetd serves 314 films" in _demo(data)
-        created = _run("keys", "create", "--data-dir", str(data))
+        created = run_command("keys", "create", "--data-dir", str(data))
         assert created.returncode == 0
 
         assert "facetd serves its films, to requests with an API key, at http" in _demo(data)
@@ -198,21 +188,21 @@ class TestWithoutService:
 
     def test_a_key_is_made_before_the_first_start(self, tmp_path: Path) -> None:
         data = tmp_path / "data"
-        made = _run("keys", "create", "--actions", "admin,search", "--data-dir", str(data))
+        made = run_command("keys", "create", "--actions", "admin,search", "--data-dir", str(data))
         assert made.returncode == 0, made.stderr
         key = json.loads(made.stdout)["key"]
         with Service(data, 2) as service:
-            assert _run("status", "--data-dir", str(data)).returncode == 1
-            shown = _run("status", "--data-dir", str(data), "--key", key)
+            assert run_command("status", "--data-dir", str(data)).returncode == 1
+            shown = run_command("status", "--data-dir", str(data), "--key", key)
             assert shown.returncode == 0, shown.stderr
-            listed = _run("keys", "list", "--data-dir", str(data), FACETD_KEY=key)
+            listed = run_command("keys", "list", "--data-dir", str(data), FACETD_KEY=key)
             assert listed.returncode == 0
             assert key.encode() not in listed.stdout
             with contextlib.closing(service.client()) as client:
                 assert client.get("/_indexes").status == 401
 
     def test_the_shard_has_its_own_help(self) -> None:
-        shown = _run("shard", "--help")
+        shown = run_command("shard", "--help")
         assert shown.returncode == 0
         assert b"--shard-id" in shown.stdout
 
@@ -227,8 +217,8 @@ def test_analytics_are_shown(service: Service) -> None:
     client.post("/counted/configuration", {})
     client.get("/counted/search", query="unheard of")
     client.close()
-    shown = _run("analytics", "counted", "--port", str(service.port))
+    shown = run_command("analytics", "counted", "--port", str(service.port))
     assert b"1 searches, 100.0% without a hit" in shown.stdout
     assert b"unheard of" in shown.stdout
-    found = _run("analytics", "--json", "--port", str(service.port))
+    found = run_command("analytics", "--json", "--port", str(service.port))
     assert json.loads(found.stdout)["searches"] >= 1

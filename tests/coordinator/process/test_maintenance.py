@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,24 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.service import ROOT, Service
+from tests.service import ROOT, Service, run_command
 
 CONFIGURATION = {"aggregations": {"tags": {"conjunction": False}, "year": {}}}
 NUM_ITEMS = 300
-
-
-def run(
-    *arguments: str, text: bytes = b"", **environment: str
-) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "coordinator", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        input=text,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def fill(service: Service) -> None:
@@ -66,14 +51,14 @@ def backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("backup")
     with Service(folder / "data", 1) as service:
         fill(service)
-        made = run("backup", str(folder / "copy"), "--data-dir", str(service.data))
+        made = run_command("backup", str(folder / "copy"), "--data-dir", str(service.data))
         assert made.returncode == 0, made.stderr
     return folder / "copy"
 
 
 class TestCheck:
     def test_data_that_are_right(self, stopped: Path) -> None:
-        checked = run("check", "--data-dir", str(stopped))
+        checked = run_command("check", "--data-dir", str(stopped))
         assert checked.returncode == 0, checked.stdout + checked.stderr
         assert checked.stdout.count(b", 0 problems") == 2
 
@@ -82,32 +67,32 @@ class TestCheck:
         content = bytearray(segment.read_bytes())
         content[len(content) // 2] ^= 1
         segment.write_bytes(content)
-        checked = run("check", "--data-dir", str(stopped))
+        checked = run_command("check", "--data-dir", str(stopped))
         assert checked.returncode == 1
         assert b"PROBLEM" in checked.stdout
-        rebuilt = run("rebuild", "--data-dir", str(stopped))
+        rebuilt = run_command("rebuild", "--data-dir", str(stopped))
         assert rebuilt.returncode == 0, rebuilt.stdout + rebuilt.stderr
-        assert run("check", "--data-dir", str(stopped)).returncode == 0
+        assert run_command("check", "--data-dir", str(stopped)).returncode == 0
 
     def test_a_shard_that_is_missing(self, stopped: Path) -> None:
         folder = stopped / "shard-1"
         folder.rename(stopped / "gone")
         try:
-            checked = run("check", "--data-dir", str(stopped))
+            checked = run_command("check", "--data-dir", str(stopped))
         finally:
             (stopped / "gone").rename(folder)
         assert checked.returncode == 1
         assert b"shard-1/shard.json is missing" in checked.stdout
 
     def test_no_data(self, tmp_path: Path) -> None:
-        checked = run("check", "--data-dir", str(tmp_path))
+        checked = run_command("check", "--data-dir", str(tmp_path))
         assert checked.returncode == 1
         assert b"has no data" in checked.stderr
 
     @pytest.mark.parametrize("command", ["check", "rebuild"])
     def test_not_while_a_service_runs(self, tmp_path: Path, command: str) -> None:
         with Service(tmp_path / "data", 1) as service:
-            refused = run(command, "--data-dir", str(service.data))
+            refused = run_command(command, "--data-dir", str(service.data))
         assert refused.returncode == 1
         assert b"in use by another facetd" in refused.stderr
 
@@ -155,7 +140,7 @@ class TestBackup:
             try:
                 for copy in range(3):
                     before = acknowledged
-                    made = run(
+                    made = run_command(
                         "backup", str(tmp_path / f"b{copy}"), "--data-dir", str(service.data)
                     )
                     assert made.returncode == 0, made.stderr
@@ -164,7 +149,9 @@ class TestBackup:
                 thread.join()
             assert client.get("/_snapshots").json == {"snapshots": []}
             client.close()
-        restored = run("restore", str(tmp_path / "b2"), "--data-dir", str(tmp_path / "again"))
+        restored = run_command(
+            "restore", str(tmp_path / "b2"), "--data-dir", str(tmp_path / "again")
+        )
         assert restored.returncode == 0, restored.stderr
         with Service(tmp_path / "again", 2) as service:
             client = service.client()
@@ -176,22 +163,24 @@ class TestBackup:
             assert written["seq"] > json.loads(restored.stdout)["indexes"][0]["seq"]
             client.close()
             assert service.terminate() == 0
-        checked = run("check", "--data-dir", str(tmp_path / "again"))
+        checked = run_command("check", "--data-dir", str(tmp_path / "again"))
         assert checked.returncode == 0, checked.stdout
 
     def test_a_stream_comes_back_byte_for_byte(self, tmp_path: Path) -> None:
         with Service(tmp_path / "data", 2) as service:
             fill(service)
             expected = answers(service)
-            stream = run("backup", "-", "--data-dir", str(service.data))
+            stream = run_command("backup", "-", "--data-dir", str(service.data))
             assert stream.returncode == 0, stream.stderr
         again = tmp_path / "again"
         for cut in (0, 1000, len(stream.stdout) // 2):
-            refused = run("restore", "-", "--data-dir", str(again), text=stream.stdout[:cut])
+            refused = run_command(
+                "restore", "-", "--data-dir", str(again), text=stream.stdout[:cut]
+            )
             assert refused.returncode == 1
             assert b"Traceback" not in refused.stderr
             assert not again.exists()
-        restored = run("restore", "-", "--data-dir", str(again), text=stream.stdout)
+        restored = run_command("restore", "-", "--data-dir", str(again), text=stream.stdout)
         assert restored.returncode == 0, restored.stderr
         with Service(again, 2) as service:
             assert answers(service) == expected
@@ -270,7 +259,7 @@ class TestBackupFaults:
 class TestRestore:
     def test_a_folder_that_is_not_empty_is_refused(self, backup: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine")
-        refused = run("restore", str(backup), "--data-dir", str(tmp_path))
+        refused = run_command("restore", str(backup), "--data-dir", str(tmp_path))
         assert refused.returncode == 1
         assert b"is not empty" in refused.stderr
         assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
@@ -291,7 +280,7 @@ class TestRestore:
         content = bytearray((copy / path).read_bytes())
         content[len(content) // 2] ^= 1
         (copy / path).write_bytes(content)
-        refused = run("restore", str(copy), "--data-dir", str(tmp_path / "data"))
+        refused = run_command("restore", str(copy), "--data-dir", str(tmp_path / "data"))
         assert refused.returncode == 1
         assert message in refused.stderr
         assert not (tmp_path / "data").exists()
@@ -301,7 +290,7 @@ class TestRestore:
         copy = tmp_path / "copy"
         shutil.copytree(backup, copy)
         (copy / "snapshot.json").unlink()
-        refused = run("restore", str(copy), "--data-dir", str(tmp_path / "data"))
+        refused = run_command("restore", str(copy), "--data-dir", str(tmp_path / "data"))
         assert refused.returncode == 1
         assert b"not finished" in refused.stderr
 
@@ -312,11 +301,11 @@ class TestRestore:
         shutil.copytree(backup, left)
         (left / "shard-0/index-1/data.mdb").write_bytes(b"half")
         (left / "shard-7").mkdir()
-        restored = run("restore", str(backup), "--data-dir", str(tmp_path / "data"))
+        restored = run_command("restore", str(backup), "--data-dir", str(tmp_path / "data"))
         assert restored.returncode == 0, restored.stderr
         assert not left.exists()
         assert not (tmp_path / "data" / "shard-7").exists()
-        assert run("check", "--data-dir", str(tmp_path / "data")).returncode == 0
+        assert run_command("check", "--data-dir", str(tmp_path / "data")).returncode == 0
 
 
 class TestReshard:
@@ -329,28 +318,28 @@ class TestReshard:
             assert client.post("/_snapshots", {"name": "kept"}).status == 200
             seq = client.post("/things/items", []).json["seq"]
             client.close()
-            refused = run("reshard", "--shards", "3", "--data-dir", str(data))
+            refused = run_command("reshard", "--shards", "3", "--data-dir", str(data))
             assert refused.returncode == 1
             assert b"in use by another facetd" in refused.stderr
         # The service was killed: the log of groups has not been folded.
         for fault in ("batch", "built", "switch"):
-            killed = run(
+            killed = run_command(
                 *("reshard", "--shards", "3", "--data-dir", str(data)),
                 FACETD_FAULTS=f"reshard.{fault}=kill",
             )
             assert killed.returncode != 0
             assert json.loads((data / "MANIFEST.json").read_text())["shards"] == 2
-        assert run("check", "--data-dir", str(data)).returncode == 0
-        killed = run(
+        assert run_command("check", "--data-dir", str(data)).returncode == 0
+        killed = run_command(
             *("reshard", "--shards", "3", "--data-dir", str(data)),
             FACETD_FAULTS="reshard.switched=kill",
         )
         assert killed.returncode != 0
-        again = run("reshard", "--shards", "3", "--data-dir", str(data))
+        again = run_command("reshard", "--shards", "3", "--data-dir", str(data))
         assert again.returncode == 0, again.stderr
         assert b"has 3 shards already" in again.stdout
         assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["data"]
-        checked = run("check", "--data-dir", str(data))
+        checked = run_command("check", "--data-dir", str(data))
         assert checked.returncode == 0, checked.stdout
         assert checked.stdout.count(b" 0 problems") == 3
         with Service(data, 3) as service:
@@ -364,13 +353,13 @@ class TestReshard:
 
     def test_to_another_folder(self, stopped: Path, tmp_path: Path) -> None:
         output = tmp_path / "one"
-        made = run(
+        made = run_command(
             *("reshard", "--shards", "1", "--data-dir", str(stopped), "--output", str(output))
         )
         assert made.returncode == 0, made.stderr
         assert b"items on 1 shard" in made.stdout
         assert json.loads((stopped / "MANIFEST.json").read_text())["shards"] == 2
-        assert run("check", "--data-dir", str(output)).returncode == 0
+        assert run_command("check", "--data-dir", str(output)).returncode == 0
         assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
@@ -401,12 +390,12 @@ class TestFailingCalls:
         if restored.returncode != 0:
             assert b"Traceback" not in restored.stderr
             shutil.rmtree(data, ignore_errors=True)  # if there, it is whole: the last sync failed
-            assert run("restore", str(backup), "--data-dir", str(data)).returncode == 0
+            assert run_command("restore", str(backup), "--data-dir", str(data)).returncode == 0
         resharded = run_failing(call, nth, "reshard", "--shards", "2", "--data-dir", str(data))
-        assert run("check", "--data-dir", str(data)).returncode == 0
-        again = run("reshard", "--shards", "2", "--data-dir", str(data))
+        assert run_command("check", "--data-dir", str(data)).returncode == 0
+        again = run_command("reshard", "--shards", "2", "--data-dir", str(data))
         assert again.returncode == 0, again.stderr
-        checked = run("check", "--data-dir", str(data))
+        checked = run_command("check", "--data-dir", str(data))
         assert (checked.returncode, checked.stdout.count(b" 0 problems")) == (0, 2)
         shutil.rmtree(data)
         return restored.returncode != 0 or resharded.returncode != 0
