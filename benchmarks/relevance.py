@@ -184,7 +184,7 @@ class Searcher:
         self.client = HttpClient(port)
 
     def load(self, index: str, configuration: Mapping[str, Any], items: bytes) -> None:
-        """Make an index anew."""
+        """Recreate an index."""
         self.client.request("DELETE", f"/{index}")
         body = json.dumps(configuration).encode()
         self.client.ask("POST", f"/{index}/configuration", body, JSON)

@@ -135,7 +135,7 @@ def _parse_boost(name: str, options: Any, path: str, report: Report) -> Boost | 
     for other in options:
         if other not in known:
             listed = ", ".join(sorted(known))
-            report(f"{path}.{other[:100]}", f"is unknown beside {function}; known are {listed}")
+            report(f"{path}.{other[:100]}", f"is unknown next to {function}; known are {listed}")
             return None
     weight = options[function] if "weight" not in known else options.get("weight", 1.0)
     if not _is_number(weight) or not 0 < weight <= WEIGHT_MAX:

@@ -23,7 +23,7 @@ class MatchKind(IntEnum):
     EXACT = 0
     """The folded word itself, whatever its accents."""
     SPELLING = 1
-    """The word with the accents that were typed: always beside EXACT."""
+    """The word with the accents that were typed: always in addition to EXACT."""
     STEM = 2
     """Another form of the word: same stem in the field's language."""
     SYNONYM = 3

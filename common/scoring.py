@@ -192,7 +192,7 @@ def weigh_fields(
 
     Args:
         statistics: per path: live documents that have words in the field, sum of their lengths.
-        weights: per searched path, as configured or asked for.
+        weights: per searched path, as configured or requested.
         num_docs: live documents.
 
     Returns:

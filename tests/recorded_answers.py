@@ -371,7 +371,7 @@ class RecordedService:
         return reply.status, content.decode(errors="backslashreplace")
 
     def load(self, requests: Requests) -> None:
-        """Make the index anew, with items that were updated and deleted, in several segments."""
+        """Recreate the index, with items that were updated and deleted, in several segments."""
         self.ask(f"/{INDEX}", None, "DELETE")
         items = list(requests.items(NUM_ITEMS))
         updates = [{**item, "year": 1989} for item in items[::50]]

@@ -1,4 +1,4 @@
-"""What the structure promises: imports point one way, folders form no circle, names are unique.
+"""The architecture holds: imports point one way, folders form no cycle, names are unique.
 
 `python -m tests.test_architecture` draws the graph of folders into ARCHITECTURE.md.
 """

@@ -1,4 +1,4 @@
-"""What the documents name exists: tests, files, versions of formats, pages and their links."""
+"""Everything that the documents name exists: tests, files, format versions, pages, links."""
 
 from __future__ import annotations
 

@@ -32,7 +32,11 @@ DIALECT = {
     r"\bat (its|their) turn\b": "in order; when the entry is applied",
     r"\b(words?|parts|stand) side by side\b": "adjacent, next to each other",
     r"\bperhaps\b": "possibly, or a plain statement",
-    r"\b(built|computed|created) anew\b": "rebuilt, recomputed, replaced",
+    r"\banew\b": "again; rebuilt, recomputed, redrawn",
+    r"\blately\b": "recently",
+    r"\bif it is none\b": "if it is invalid; if it is not a …",
+    r"\bdoorman\b": "startup listener",
+    r"\banalyser": "analyzer",
 }
 """Private words, and what to say for them."""
 _STANDARD = re.compile(

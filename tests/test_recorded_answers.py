@@ -1,4 +1,4 @@
-"""The recorder of answers uses every parameter, and sees what has changed."""
+"""The recorder of answers uses every parameter, and detects changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client and a server of the RPC in one process, without sockets: for tests that need no more.
+"""An RPC client and server in one process, without sockets, for tests.
 
     client, link = connect(server, hello)
     link.cut()               the connection ends, as if the peer had been killed

@@ -1,4 +1,4 @@
-"""Waiting in tests: for a condition and no longer than a deadline, never for a fixed time."""
+"""Waiting in tests: for a condition until a deadline, never for a fixed time."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Peer:
     # --- shared
 
     def empty_folder(self) -> None:
-        """Begin anew."""
+        """Start over."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
 

@@ -15,7 +15,7 @@ The rules, and what they leave alone:
 - Decimal digits of every script become ASCII digits. Symbols (™, ℃) separate even where they have
   a compatibility form made of letters.
 - Hangul is written with spaces but its particles are attached to the words, so a query mostly has
-  a part of a word; as in Lucene's CJK analyser, it is cut into bigrams like Han and Kana.
+  a part of a word; as in Lucene's CJK analyzer, it is cut into bigrams like Han and Kana.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ FOLDER has ICU's shared libraries (libicudata, libicuuc, libicui18n of one versi
 icu4py, unpacked, has them in `icu4py.libs`. Only this program needs ICU: the file has all that
 `common.analysis.collation` reads, so every host and every version of Python sorts alike.
 
-ICU is asked for the collation elements of every assigned character and of every contraction, in
+ICU returns the collation elements of every assigned character and of every contraction, in
 the root order and in each language; what a language shares with the root is stored once. CLDR and
 ICU are © Unicode, Inc., under the Unicode License v3 (https://www.unicode.org/license.txt).
 """

@@ -35,7 +35,7 @@ def kernel_files() -> Iterator[Path]:
 
 
 def native_files() -> Iterator[Path]:
-    """Yield the files of C beside the kernels."""
+    """Yield the C files next to the kernels."""
     yield from sorted((ROOT / "common" / "kernels" / "build").glob("*.c"))
 
 

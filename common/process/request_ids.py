@@ -1,4 +1,4 @@
-"""The HTTP requests behind the current work, so that log lines of any process can name them.
+"""The HTTP requests that the current work serves, so that log lines of any process can name them.
 
     client ── X-Request-Id ──▶ HTTP server ── set ──▶ RpcClient.call ── frame ──▶ shard ── set ──▶ …
                                                                                   └─▶ log lines

@@ -84,7 +84,7 @@ class RpcServer:
     A newly accepted connection ends all older ones: there is one coordinator that owns the shard,
     and it has closed its former connections. It is welcomed once their calls are finished, so the
     `seq_max` of the welcome is final. Connections of coordinators that only read
-    (`Hello.is_reader`) come and go beside it.
+    (`Hello.is_reader`) come and go next to it.
 
     Connections without an accepted `hello` are bounded in number and time, so that a stranger
     without the secret cannot exhaust the process's file descriptors.

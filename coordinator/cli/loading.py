@@ -379,7 +379,7 @@ class LoadProgressBar:
     """A progress bar of stored items on stderr, if that is a terminal.
 
     Sending is quick, and nothing is stored until everything has been sent and validated. So the bar
-    follows the service's own count; the bytes sent are shown as a figure beside it.
+    follows the service's own count; the bytes sent are shown as a figure next to it.
 
     Args:
         client: of the service.

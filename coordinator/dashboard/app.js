@@ -87,7 +87,7 @@ addEventListener("popstate", () => {
   route();
 });
 
-/** Links within the dashboard change the page without loading it anew. */
+/** Links within the dashboard change the page without reloading it. */
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href^='/dashboard']");
   if (
@@ -106,7 +106,7 @@ document.addEventListener("click", (event) => {
   go(url.pathname + url.search);
 });
 
-/** A file dropped beside its target must not replace the page. */
+/** A file dropped outside its target must not replace the page. */
 for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
 
 // --- start ---------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event
 const POLL_MS = 500;
 let isWaiting = false;
 
-/** A bar over what the shards have done; when they serve, the page is loaded anew. */
+/** A bar over what the shards have done; when they serve, the page is reloaded. */
 async function waitForStart() {
   if (isWaiting) return;
   isWaiting = true;

@@ -44,7 +44,7 @@ _ROWS: Final = (
     ("too_many_indexes", 400, "there may be no more indexes"),
     ("invalid_aliases", 400, "the change of aliases is wrong"),
     ("invalid_snapshot", 400, "that cannot be a snapshot's name, is taken, or one too many"),
-    ("invalid_key", 400, "the API key asked for cannot be, or cannot be deleted"),
+    ("invalid_key", 400, "the requested API key is not possible, or cannot be deleted"),
     ("invalid_item", 400, "an item breaks a rule or a limit"),
     ("invalid_id", 400, "an id is an integer from 0 to 2^63-1 or a text of 1 to 256 bytes"),
     ("invalid_ids", 400, "the list of ids is wrong"),

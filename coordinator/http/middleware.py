@@ -273,7 +273,7 @@ class Middleware:
             self._budget.give_back(num_taken)
 
     def _run(self, route: ServedRoute, request: Request) -> Awaitable[Response]:
-        """Run a route; once more if a host that it reads from is lost meanwhile."""
+        """Run a route; retry it once if a host that it reads from is lost."""
         if self._placed is None:
             return route.handler(self._services, request)
         run = partial(route.handler, self._services, request)

@@ -94,7 +94,7 @@ def parse_facet(
     reader.facet_fields = []
     reader.read(raw, FACET_BY_NAME)
     if "name" not in reader.values and not any(e["param"] == "name" for e in reader.errors):
-        reader.note("name", "is required: the facet whose values are asked for", "missing_name")
+        reader.note("name", "is required: the facet whose values are requested", "missing_name")
     reader.raise_if_wrong()
     values = reader.values
     name = values.pop("name")

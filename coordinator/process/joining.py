@@ -379,7 +379,7 @@ async def _fit_shards(
 async def _take_shards(
     stream: LogStream, data: Path, wanted: tuple[int, ...], *, is_needed: bool
 ) -> list[_Taken]:
-    """Take shards from hosts that have them, each into a folder beside the directory.
+    """Take shards from hosts that have them, each into a folder next to the directory.
 
     Args:
         stream: the connection to the log.

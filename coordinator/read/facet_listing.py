@@ -3,7 +3,7 @@
     few values and buckets     at once
     many buckets               facet by facet, through the scheduler (`loop_scheduler`)
     very many values           on a thread, one response at a time: the kernels that add up, choose
-                               and sort run beside the event loop
+                               and sort run off the event loop
 
 The keys that a search within the values accepts are found first, always through the scheduler.
 """

@@ -287,7 +287,7 @@ def facet_results(
             if spec.summary.missing:
                 missing = sum([answer.facets[at].num_missing for _, answer in answers])
                 missing += groups[at].num_missing if groups else 0
-            assert request is not None, "a facet that is neither known nor asked for"
+            assert request is not None, "a facet that is neither known nor requested"
             with reader.next(values) as counts:
                 if plan.is_total and is_complete:
                     totals = _Totals(horizon, counts.kept(), request.num_alive_wanted)

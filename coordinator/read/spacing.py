@@ -3,7 +3,7 @@
     spiderman        ──▶  spider man        the word in parts, adjacent
     lap top          ──▶  laptop            two words joined: an alternative of either
     wi-fi            ──▶  wifi
-    hp364            ──▶  hp 364            digits beside letters
+    hp364            ──▶  hp 364            digits next to letters
     20000            ──▶  20 000            thousands
     jrr, u.s.a       ──▶  j r r, usa        initials
     c++, .net        ──▶  c, net            only where the index has no such word

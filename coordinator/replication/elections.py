@@ -41,7 +41,7 @@ ANSWER_SECONDS: Final = 0.2
 JITTER_SECONDS: Final = 0.15
 """Hosts do not all ask for votes at once: each first checks whether another was faster."""
 AGAIN_SECONDS: Final = 1.2
-"""A server that was asked for a vote has stood by then; if there is no leader, we ask again."""
+"""A server that was asked for a vote has stood by then; if there is no leader, we retry."""
 CONNECT_SECONDS: Final = 0.02
 """Between two checks whether another server is connected by now."""
 META_GROUP: Final = "_meta_"

@@ -10,7 +10,7 @@ for every range, and need not ask again:
     year   1990-99     2      2      -
 
 A document is in one bin; one with numbers in several has no joint counts, and is an error. What is
-counted beside the bins is a *dimension* of a segment: codes of values by document, as in a facet
+counted by the bins is a *dimension* of a segment: codes of values by document, as in a facet
 column, and by code the row that it is counted in. Row 0 is for what is not wanted, bin 0 for what
 is in no bin, so that counting needs no branch.
 
@@ -314,7 +314,7 @@ def count_cube(
 
     Args:
         snapshot: to search.
-        request: the bins, and the facets and ranges to count beside them.
+        request: the bins, and the facets and ranges to count by them.
         matches_for: as for `facet_counts.count_facets`; within all but the clauses on the binned
             field.
 

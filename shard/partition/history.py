@@ -2,7 +2,7 @@
 
 A search carries a horizon: it sees the newest state whose seq is not greater. Shards apply a group
 at different moments, and cursors live for minutes, so every state since the oldest horizon in use
-must be available. Only a few are *kept*: the newest ones, and those that were requested lately.
+must be available. Only a few are *kept*: the newest ones, and recently requested ones.
 Each has its own tombstones, so keeping all of a busy quarter of an hour would take gigabytes. The
 others are restored from a later one and the log of groups (`Partition.snapshot_at`).
 

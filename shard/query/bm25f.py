@@ -5,7 +5,7 @@ For a word and a document, over the terms that match the word and the fields of 
     t     =  Σ  r_kind · freq · weight_field / (1 - b + b · length / average_length_field)
     score =  w · t / (t + k1)
 
-Only terms of the best *tier* that the document has are summed, so a lesser match beside a better
+Only terms of the best *tier* that the document has are summed, so a lesser match next to a better
 one never raises a score:
 
     tier 0   EXACT, SPELLING, STEM, SYNONYM, SPACING, COMPLETION

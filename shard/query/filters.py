@@ -163,7 +163,7 @@ def docs_with_ids(
 def fold_key(text: str) -> str:
     """Return a text without case and accents, for STARTS WITH and CONTAINS.
 
-    Unlike the analyser, which knows words only, this keeps spaces and punctuation: "c++" is not
+    Unlike the analyzer, which knows words only, this keeps spaces and punctuation: "c++" is not
     "c".
     """
     if text.isascii():

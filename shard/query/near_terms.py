@@ -1,6 +1,6 @@
 """Finds words of the index near a text, and counts the items that have them.
 
-    ha, is_prefix, words (tom)   ──▶  hanks 31, hardy 12, …     completions beside "tom"
+    ha, is_prefix, words (tom)   ──▶  hanks 31, hardy 12, …     completions next to "tom"
     godfathr, typos 2            ──▶  godfather 3 (1 edit)      other spellings
     counted ((tom, hanks), …)    ──▶  31, …                     items that have all of some words
 

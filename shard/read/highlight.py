@@ -5,7 +5,7 @@
     marked    The <em>Green</em> <em>Mile</em> &amp; other stories
     snippet   The <em>Green</em> <em>Mile</em> &amp;…                       (3 words)
 
-The analyser that built the index also tokenizes here, and each word is compared with the query's
+The analyzer that built the index also tokenizes here, and each word is compared with the query's
 words by the rules of the expansion: as typed, same stem in the field's language, synonym, spacing,
 prefix, typos; phrases by adjacency. Only the best tier that the document has for a query word is
 marked, as only that counts in its score: where "house" is found, "horse" is left alone.

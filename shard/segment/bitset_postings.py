@@ -3,7 +3,7 @@
 Half of all entries belong to the few words and first letters that a sixteenth of all documents has,
 and most queries contain such a word. Without a bitset, finding the few documents that it shares
 with a rarer word means reading its list: a block for nearly every document of the other. So a list
-with many entries has a bitset beside it, which leads from a document to its entries in one step:
+with many entries also has a bitset, which leads from a document to its entries in one step:
 
     text.dense_terms         uint32[D]      ordinals of the lists, ascending
     text.dense_bits          uint64[D · W + 3]  bit d of a list: document d is in it; as a bitset,

@@ -475,7 +475,7 @@ def _checksum_without_blocks(file: int) -> bytes:
 def _read_pieces(file: int, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
     """Yield the offset and bytes of pieces of a file, none of which spans two blocks.
 
-    The bytes are valid until the next ones are asked for.
+    The bytes are valid until the next ones are requested.
     """
     buffer = memoryview(bytearray(CALL_BYTES))
     while start < end:

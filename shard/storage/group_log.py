@@ -45,7 +45,7 @@ GROUPS_UNCOMPACTED_MAX = 256
 """Compact when more are in the log: bounds what is read at open."""
 DELETED_UNCOMPACTED_MAX = 4_096
 """Compact when the log has more dead records that could be compacted. Open cannot know which
-records of the log may be forgotten, so it indexes those that merges have dropped once more."""
+records of the log may be forgotten, so it indexes again those that merges have dropped."""
 
 
 @dataclass(frozen=True, slots=True)

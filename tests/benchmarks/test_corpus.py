@@ -1,4 +1,4 @@
-"""The corpus is what it says, and the truth about it is true."""
+"""The corpus has the promised shape, and the brute-force results about it are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every measuring program, on next to nothing: that they run, not what they measure."""
+"""Every benchmark runs, on tiny data; the figures are not checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What benchmarks know of processes."""
+"""How benchmarks start, stop and measure processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed with accents finds the same items, and ranks those first that are spelt like it."""
+"""A query with accents finds the same items, and ranks those with the same spelling first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing is compiled while serving: the servers do not even have what could compile."""
+"""Nothing is compiled while serving: the servers import no compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards are asked for their share of hits and documents, and again where that was not enough."""
+"""Shards send their share of hits and documents, and more where that was not enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of another system, stored together with its position."""
+"""Changes of another system are stored together with its position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Letters inside words and codes: in the fields that are configured so, or where asked for."""
+"""Infix matching in words and codes: in configured fields, or where requested."""
 
 from __future__ import annotations
 

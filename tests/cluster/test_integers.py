@@ -1,4 +1,4 @@
-"""Integers of 64 bits are told apart wherever a request, a key or an answer names one."""
+"""64-bit integers stay exact in requests, keys and answers."""
 
 from __future__ import annotations
 

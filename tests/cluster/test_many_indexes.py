@@ -1,4 +1,4 @@
-"""Many small indexes: what a start, a kill and a stop take depends on the few that are in use."""
+"""Many small indexes: the time of a start, a kill and a stop depends on the few in use."""
 
 from __future__ import annotations
 

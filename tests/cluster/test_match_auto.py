@@ -1,4 +1,4 @@
-"""Words that no item has all of: the last ones are left out, then any will do, and meta says so."""
+"""If no item has all words, the last ones are dropped, then any suffices; `meta` reports it."""
 
 from __future__ import annotations
 

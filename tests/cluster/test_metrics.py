@@ -1,4 +1,4 @@
-"""What Prometheus reads of a working service: parsed by its own parser, whole, growing, escaped."""
+"""Metrics of a working service, parsed by Prometheus' own parser: complete, growing, escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people type together or apart is found, below the typed form; then on the shared sets."""
+"""Words written together or apart are found, below the typed form; then on the shared sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While configurations come and go, requests are answered as one of them has it, and none fails."""
+"""While configurations change, each request is answered under one of them, and none fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boosts: what their objects may say, and the dates that they read."""
+"""Boosts: valid objects, and the dates that they accept."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_function_is_read_and_written_back() -> None:
         ({"log": 1, "linear": 1}, ".a", "must be an object with one of log, linear"),
         ({"log": 0}, ".a.log", "must be a number above 0, up to 1000"),
         ({"log": True}, ".a.log", "must be a number above 0, up to 1000"),
-        ({"log": 1, "weight": 2}, ".a.weight", "is unknown beside log; known are log"),
+        ({"log": 1, "weight": 2}, ".a.weight", "is unknown next to log; known are log"),
         ({"saturation": 5, "weight": -1}, ".a.weight", "must be a number above 0, up to 1000"),
         ({"saturation": "180d"}, ".a.saturation", "must be a number above 0"),
         ({"decay": "180"}, ".a.decay", 'must be a number above 0, or a duration such as "180d"'),

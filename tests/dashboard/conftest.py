@@ -90,11 +90,11 @@ class Service:
         pytest.fail("the service was not ready in time")
 
     def make_index(self, name: str, configuration: Any, items: list[Any]) -> None:
-        """Create an index, anew, and load it."""
+        """Recreate an index and load it."""
         self.load_index(name, json.dumps(configuration), "\n".join(map(json.dumps, items)))
 
     def make_films(self, name: str = "films") -> None:
-        """Create an index of the demo's films, anew."""
+        """Recreate an index of the demo's films."""
         configuration = (DEMO / "configuration.json").read_text()
         self.load_index(name, configuration, (DEMO / "films.ndjson").read_text())
 

@@ -33,7 +33,7 @@ def draw(browser: Any, service: Service) -> bytes:
 
 
 def main() -> None:
-    """Draw the picture anew."""
+    """Redraw the picture."""
     with (
         tempfile.TemporaryDirectory() as folder,
         running_service(Path(folder) / "data") as service,

@@ -23,7 +23,7 @@ ITEMS = [
 
 @pytest.fixture(autouse=True)
 def lamps(browser: Any, service: Service) -> None:
-    """An index `lamps`, anew (after the browser: nothing starts without one)."""
+    """A fresh index `lamps` (after the browser: nothing starts without one)."""
     service.make_index("lamps", CONFIGURATION, ITEMS)
     for index in service.call("GET", "/_indexes")["indexes"]:
         if index["name"].startswith("lamps-trial"):

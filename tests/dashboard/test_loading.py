@@ -1,4 +1,4 @@
-"""From a file of one's own to a faceted page, in real Chromium; CSV as `facetd load` reads it."""
+"""From a local file to a faceted page, in real Chromium; CSV as `facetd load` reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in deploy/ works: run where that is possible, checked for syntax where it is not."""
+"""The files in deploy/ work: run where possible, checked for syntax elsewhere."""
 
 from __future__ import annotations
 

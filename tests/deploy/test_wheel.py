@@ -1,4 +1,4 @@
-"""The wheel as a stranger has it: no numba, no compiler, nothing to write to, a hostile folder.
+"""The installed wheel: without numba or compiler, read-only, in a hostile folder.
 
 FACETD_TEST_WHEEL names the wheel; .ci/run builds it.
 """

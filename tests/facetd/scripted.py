@@ -1,4 +1,4 @@
-"""A server that answers as it is told to, and notes what it was asked."""
+"""A server with scripted responses that records its requests."""
 
 from __future__ import annotations
 

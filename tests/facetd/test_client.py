@@ -1,4 +1,4 @@
-"""The Python client, blocking and asynchronous, against a server that answers as it is told."""
+"""The Python client, blocking and asynchronous, against a server with scripted responses."""
 
 from __future__ import annotations
 

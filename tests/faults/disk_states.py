@@ -1,4 +1,4 @@
-"""Which states may a disk be in after a power loss? Those that the rules of the system allow.
+"""Enumerates the states that a disk may be in after a power loss, by the rules of the system.
 
     changes (disk_trace)  ─▶  History  ─▶  state(cut, …)  ─▶  a folder that the real code opens
 

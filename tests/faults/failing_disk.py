@@ -1,4 +1,4 @@
-"""A disk whose n-th change fails: builds failing_disk.c, and tells it what shall fail.
+"""A disk whose n-th change fails: builds and controls failing_disk.c.
 
 Unlike strace's injection, which counts in each thread alone, this counts over all threads and
 processes, only what is below one folder, and knows a disk that stays full until there is room.

@@ -1,4 +1,4 @@
-"""Damaged files are noticed: derived ones are made again, the truth is never guessed."""
+"""Damage is detected: derived files are rebuilt, the truth is never guessed."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class Shard:
         await self.call(CATALOG, self.catalog)
 
     async def push(self, catalog: CatalogUpdate) -> None:
-        """Say what is in force; one that does not agree is connected to anew."""
+        """Send the catalog; reconnect to a shard that does not agree."""
         self.catalog = catalog
         try:
             await self.call(CATALOG, catalog)

@@ -1,4 +1,4 @@
-"""A disk without room: reads go on, writes say so, nobody has to do more than to make room.
+"""A full disk: reads go on, writes are refused, and freeing space is the only remedy needed.
 
 The whole service, started as a user starts it, on a disk that is full from some call on (see
 failing_disk.py): every write that would need a further block is refused.

@@ -1,4 +1,4 @@
-"""A shard that hangs shortens no answer and hangs no client; it is replaced."""
+"""A hanging shard is replaced; no answer is partial and no client hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kills while items without ids are written: an answer says what was stored, invites no doubles.
+"""Kills while items without ids are written: an answer says what was stored, so retries create no
+duplicates.
 
 Each round, four writers post batches of items without ids, one process is killed, and every answer
 is compared with what is there afterwards:

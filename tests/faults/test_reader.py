@@ -1,4 +1,4 @@
-"""A reader all through writes and kills never sees a silently short or mixed answer.
+"""A reader during writes and kills never sees a silently partial or mixed answer.
 
 Every batch puts the same number of items with one batch name on all shards, replacing those of the
 batch before: each answer must show every batch whole or not at all, facets and total must agree.

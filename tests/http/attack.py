@@ -1,4 +1,4 @@
-"""Clients that mean no good: run as a program beside a test, `python -m tests.http.attack PORT`.
+"""Malicious clients: run as a program beside a test, `python -m tests.http.attack PORT`.
 
 Opens 1,024 connections of all kinds, prints "ready", and keeps them up until its input ends: what
 the service closes is opened again, what it answers is mostly not read.

@@ -5,7 +5,7 @@ of hits, facets, cursors, exports; writes, deletes, bulk loads; configurations, 
 and go, snapshots; mistakes of every kind and connections that break off. The number of live items
 is the same after each round, but most values, words and ids are new ones, as they are in a
 catalogue that lives: what the service keeps of the old ones would show as growth. (Numbers of facet
-values it does keep until an index is built anew: each configuration here has other facets.)
+values it does keep until an index is rebuilt: each configuration here has other facets.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests by chance: items of strange values, searches that look at them, documents changed.
+"""Random requests: items of strange values, searches that look at them, documents changed.
 
 The catalogue has what somebody thought of; this has what nobody did. Everything is drawn from few
 names and few values, so that items, configurations and searches meet.

@@ -101,7 +101,7 @@ async def test_update_by_filter_changes_what_still_matches(
             assert client.post("/films/items/5/partial", {"flag": 1}).status == 200
             assert client.post("/films/items/6/partial", {"title": "new"}).status == 200
             assert client.post("/films/items", [{"id": "later", "flag": 0}]).status == 200
-        if num_times == 2 + NUM_ITEMS // 500:  # when the ones that changed are decided anew
+        if num_times == 2 + NUM_ITEMS // 500:  # when changed ones are decided again
             assert client.post("/films/items/6/partial", {"title": "newer"}).status == 200
 
     async with local_service(tmp_path / "data") as service:

@@ -335,7 +335,7 @@ async def test_search_that_meets_a_switch_is_begun_anew(web: Web) -> None:
         present.revision,
         3,
     )
-    assert fake.parameters[1].facets[0].configuration.size == 3, "read anew"
+    assert fake.parameters[1].facets[0].configuration.size == 3, "read again"
     assert fake.parameters[1].timeout_ms < fake.parameters[0].timeout_ms, "of one deadline"
 
 

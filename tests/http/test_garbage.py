@@ -1,4 +1,4 @@
-"""Nothing waits for the cyclic collector: what a request leaves behind goes with its last name.
+"""Nothing waits for the cyclic collector: requests create no reference cycles.
 
 A cycle that knows a snapshot keeps its segments, their files and what searches derived from them
 until the collector looks at everything, which in a process with much that lives long is seldom:

@@ -1,4 +1,4 @@
-"""Requests that are heavy on purpose are refused or served, and a neighbour feels little of them.
+"""Deliberately heavy requests are refused or served, and neighbours are barely slowed.
 
 Each attack is a process of its own, which repeats the request of a finding until it is told to
 stop. LoopScheduler with and without it are taken in one run; compared are the median search and the

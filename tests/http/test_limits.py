@@ -1,4 +1,4 @@
-"""Every limit at its edge: what has just that size is taken, one more is refused by its name.
+"""Every limit at its edge: the limit itself is accepted, one more is refused by name.
 
 The table has a row for each limit of `common.limits`; a limit without one fails. Limits are made
 small, so that the edge is cheap to reach; that this has an effect at all shows that each is a

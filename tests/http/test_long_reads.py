@@ -1,4 +1,4 @@
-"""What goes over all items page by page keeps its state itself: no lease of a cursor ends it."""
+"""Reads of all items hold their state themselves: no cursor lease ends them."""
 
 from __future__ import annotations
 

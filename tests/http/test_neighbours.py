@@ -1,4 +1,4 @@
-"""What a normal client feels of others: its slowest answers with and without an attack.
+"""Isolation: a normal client's slowest answers with and without an attack.
 
 The attack is a process of its own and has all kinds at once (`tests.http.attack`). LoopScheduler
 are taken in one run, so that other work on the machine is in both; compared are their medians.

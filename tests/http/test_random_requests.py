@@ -1,4 +1,4 @@
-"""Requests by chance are answered or refused, and what was accepted comes back as it was."""
+"""Random requests are answered or refused, and accepted items come back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A facet of values that are always new: the dead ones go when the configuration comes again."""
+"""A facet of ever new values: unused ones are dropped when the configuration is applied again."""
 
 from __future__ import annotations
 

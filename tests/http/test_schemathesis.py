@@ -1,4 +1,4 @@
-"""Schemathesis reads the service's own description and sends what that allows, and what not.
+"""Schemathesis reads the service's own description, and sends valid and invalid requests.
 
 It is a program of its own with many dependencies that would decide about ours, so `.ci/run`
 gives it an environment of its own. Where the command is not on the PATH, these tests skip.

@@ -1,4 +1,4 @@
-"""At a stop: the last answer of a connection says so, and a load is told what was stored."""
+"""At a stop, the last response of a connection announces it, and a load reports what was stored."""
 
 from __future__ import annotations
 

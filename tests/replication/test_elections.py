@@ -1,4 +1,4 @@
-"""Who asks for an election, and when: only if a majority answers and nobody leads."""
+"""When a host requests an election: only if a majority answers and no server leads."""
 
 from __future__ import annotations
 

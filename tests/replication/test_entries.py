@@ -1,4 +1,4 @@
-"""Entries of the log: what goes in comes out, whatever the number of shards."""
+"""Entries of the log are decoded as encoded, for any number of shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For how long are writes and reads away after a kill of a host, or of a server of the log?
+"""How long writes and reads are unavailable after a kill of a host, or of a server of the log.
 
 Every host has a writer of its own, which sends the next item as soon as the last one is answered.
 A pause of the writes is the longest time without an acknowledgement of a host that was not killed,

@@ -1,4 +1,4 @@
-"""What a host remembers of itself is written by one at a time."""
+"""The state of a host is written by one task at a time."""
 
 from __future__ import annotations
 

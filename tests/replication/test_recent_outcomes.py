@@ -1,4 +1,4 @@
-"""Outcomes are kept for those who ask soon, in bounded memory."""
+"""Recent outcomes are kept, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients do to several hosts meanwhile, and what must be there in the end."""
+"""The load of clients on several hosts, and the check of what must be there in the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of random items in random segments, and what each item says of a field, naively."""
+"""Snapshots of random items in random segments, and a naive model of each field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop of a simulated process: asyncio's own, but for its clock, sockets and threads."""
+"""The event loop of a simulated process: asyncio's own, except its clock, sockets and threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked and answered, and the proof that it may be so.
+"""Requests and responses, and the check that they are consistent.
 
 Every client owns its items and does one thing after the other, so the order of the writes to one
 item is known. A write ends in one of three ways:

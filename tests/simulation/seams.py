@@ -1,4 +1,4 @@
-"""Where the service reaches for clock, threads, chance, processes and disk: the world's instead.
+"""Replaces the service's clock, threads, randomness, processes and disk by the world's.
 
 The service has no seams for this, and needs none: every module of the packages names what it uses
 of the standard library (`time`, `threading`, `ThreadPoolExecutor`, ...), and these names are bound

@@ -1,4 +1,4 @@
-"""The service in a simulated world: a coordinator, shards, and who starts them again.
+"""The service in a simulated world: a coordinator, shards, and a supervisor.
 
 The processes run the same `_run` and `_serve` that the real ones run, on a real directory (in
 memory, if there is one). A process that was killed leaves its directory as it is; LMDB drops what

@@ -1,4 +1,4 @@
-"""Three hosts whose log loses confirmed entries at its end: nobody shows what the others lack.
+"""Three hosts whose log loses confirmed entries at its end: no host shows what the others lack.
 
 That is what facetd refuses a log without `sync_interval: always` for; it may happen all the same
 (a copy that was put back, disks that lie). A host that has applied an entry that was lost must

@@ -1,4 +1,4 @@
-"""What the clients of a simulation do, and what befalls the service meanwhile."""
+"""The load of a simulation's clients, and the faults of the service."""
 
 from __future__ import annotations
 

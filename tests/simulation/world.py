@@ -1,4 +1,4 @@
-"""The simulated world: one random generator decides who runs next, and what time it is.
+"""The simulated world: one random generator decides what runs next, and the time.
 
 Everything that runs in the service, be it an event loop, a writer thread or an executor, runs here
 as a *strand*: a real thread, of which exactly one has the baton. It gives the baton back at every

@@ -2,8 +2,8 @@
 
 A kernel is named by all that its machine code follows from: the bytecode of its function, its
 signature with the groups in it, its options, the constants that it uses, the kernels that it calls.
-Comments, formatting and functions beside it change nothing. So a build compiles just the kernels
-whose result is not there yet, whatever else an edit has touched.
+Changes of comments, formatting and other functions change nothing. So a build compiles just the
+kernels whose result is not there yet, whatever else an edit has touched.
 """
 
 from __future__ import annotations

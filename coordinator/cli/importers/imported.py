@@ -38,7 +38,7 @@ class Imported:
         configuration: the settings that have an equivalent.
         notes: the settings that have none, each with what to do instead.
         has_longitude_first: whether a point of two numbers begins with the longitude.
-        num_own_ids: of items so far, each with a field `id` beside its id.
+        num_own_ids: of items so far, each with a field `id` in addition to its id.
         num_no_points: of values so far that are no points, in fields of points.
     """
 

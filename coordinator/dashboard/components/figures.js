@@ -21,7 +21,7 @@ export function stateBadge(state) {
 /** A cell of `createTable` that is a number. */
 export const number = (text) => ({ text, isNumber: true });
 
-/** A table that is drawn anew only where its rows differ, so that a selection or focus survives. */
+/** A table that is redrawn only where its rows differ, so that a selection or focus survives. */
 export function createTable(title, columns) {
   const body = h("tbody");
   const nothing = h("p", { class: "muted", hidden: true });

@@ -24,7 +24,7 @@ const nodesOf = (nodes = []) => nodes.flatMap((node) => [node, ...nodesOf(node.c
 
 /**
  * @param {object} page `apply(change)` changes the state, `type(text)` its query; `ask()` asks again,
- *   `reopen()` reads the index anew; `getState()` is the newest state; `prepareBrush(facet)` and
+ *   `reopen()` reloads the index; `getState()` is the newest state; `prepareBrush(facet)` and
  *   `moveBrush(facet, low, high)` tell of the brush of a histogram
  */
 export function createSearchPage({

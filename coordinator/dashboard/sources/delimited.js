@@ -39,7 +39,7 @@ export class Table {
   #texts;
   #delimiter;
 
-  /** `texts()` yields the text of the file in pieces, anew at each call. */
+  /** `texts()` yields the text of the file in pieces, from the start at each call. */
   constructor(texts, start, { isTabbed, isWhole }) {
     this.#texts = texts;
     this.#delimiter = isTabbed ? "\t" : findDelimiter(start, isWhole);

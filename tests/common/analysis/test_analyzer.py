@@ -1,4 +1,4 @@
-"""The analyser: what becomes one word, how it is folded, where it stands."""
+"""The analyzer: what becomes one word, how it is folded, where it stands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of all code points: the file is what the rules make of it, under any Python."""
+"""The tables of all code points: the file follows from the rules, under any Python."""
 
 from __future__ import annotations
 

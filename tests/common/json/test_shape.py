@@ -1,4 +1,4 @@
-"""The shape of a text is that of the value in it, and costs one pass over its bytes."""
+"""The shape of a JSON text is that of its value, and costs one pass over its bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of arguments: what signatures make of them, and when machine code is made anew."""
+"""Groups of arguments: their signatures, and when their kernels are recompiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that is free goes back to the system when the process has grown."""
+"""Free memory is returned to the system when the process has grown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Background threads give way to those that answer."""
+"""Background threads yield to those that answer requests."""
 
 from __future__ import annotations
 

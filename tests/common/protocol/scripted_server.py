@@ -1,4 +1,4 @@
-"""Servers of the RPC for its tests: one with a handler of each sort, one that records writes."""
+"""RPC servers for tests: one with a handler of each kind, one that records writes."""
 
 from __future__ import annotations
 

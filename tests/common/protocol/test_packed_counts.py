@@ -1,4 +1,4 @@
-"""What is packed says the same as the counts, in the shortest of its forms, and leaves zeros."""
+"""Packing keeps the counts, chooses the shortest form, and leaves the counts zeroed."""
 
 from __future__ import annotations
 

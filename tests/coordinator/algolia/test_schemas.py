@@ -1,4 +1,4 @@
-"""Values of the wrong type are refused, also those that are as good as nothing: 0, "", [], {}."""
+"""Values of the wrong type are refused, even empty ones: 0, "", [], {}."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys are made where the user means: in the service that runs, or before the first start."""
+"""Keys are created where the user intends: in the running service, or before the first start."""
 
 from __future__ import annotations
 

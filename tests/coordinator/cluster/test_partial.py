@@ -1,4 +1,4 @@
-"""What is remembered of whole answers, and what of those that a shard is missing from."""
+"""What is cached of complete answers, and of those that lack a shard."""
 
 from __future__ import annotations
 

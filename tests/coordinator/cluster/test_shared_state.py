@@ -1,4 +1,4 @@
-"""What coordinators share in memory, with both sides in one process."""
+"""The shared memory of coordinators, with both sides in one process."""
 
 from __future__ import annotations
 

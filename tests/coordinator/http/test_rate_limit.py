@@ -1,4 +1,4 @@
-"""Buckets of clients, on a clock of our own."""
+"""Rate limits of clients, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_number_of_clients_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPa
         num_allowed(limit, client, 1)
 
     assert len(limit) == 3
-    assert num_allowed(limit, "a", 1) == 0  # seen lately, so not forgotten
+    assert num_allowed(limit, "a", 1) == 0  # seen recently, so not dropped
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rules: what they may say, for which searches they hold, and what these become."""
+"""Rules: valid ones, the searches that they match, and their effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parser of search parameters: what it makes of them, and what it says of mistakes."""
+"""The parser of search parameters: values, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port answers from the first moment, and goes over to the coordinator without a word."""
+"""The port answers from the start, and the coordinator takes it over without a gap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted, in what memory, and what it costs."""
+"""Analytics: counts, bounded memory, cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which facets are listed beside the event loop."""
+"""Which facets are listed off the event loop."""
 
 from __future__ import annotations
 

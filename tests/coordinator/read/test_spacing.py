@@ -1,4 +1,4 @@
-"""Together or apart: which spacings the letters allow, and which of them are worth a look."""
+"""Together or apart: the spacings that the letters allow, and those worth looking up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting the fields of an index, beside the registry of the shards and a naive model."""
+"""Counting the fields of an index, against the registry of the shards and a naive model."""
 
 from __future__ import annotations
 

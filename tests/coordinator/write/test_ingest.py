@@ -334,7 +334,7 @@ class TestFaults:
     async def test_a_group_that_no_shard_has_moves_no_horizon(
         self, make_service: MakeService
     ) -> None:
-        """Found by the simulation: a coordinator that started anew gave its number to another
+        """Found by the simulation: a restarted coordinator gave its number to another
         write, although searches had named it."""
         service = await make_service(1)
         index = await service.configure()

@@ -1,4 +1,4 @@
-"""What searches schedule is made once, in the background, and keeps nothing alive."""
+"""Scheduled values are computed once, in the background, and keep nothing alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache holds what was used last, within its bound, as long as what it is made from."""
+"""The cache keeps recently used values, within its bound, as long as their owners live."""
 
 from __future__ import annotations
 

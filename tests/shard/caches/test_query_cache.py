@@ -1,4 +1,4 @@
-"""All caches of queries share one budget; the one that learnt least recently is emptied first."""
+"""All query caches share one budget; the one least recently added to is emptied first."""
 
 from __future__ import annotations
 

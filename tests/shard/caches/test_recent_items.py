@@ -1,4 +1,4 @@
-"""Items that were read lately are at hand, within bounds."""
+"""Recently read items stay cached, within bounds."""
 
 from __future__ import annotations
 

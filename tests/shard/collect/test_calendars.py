@@ -1,4 +1,4 @@
-"""In which bucket of a calendar a text is, whether such a day exists or not."""
+"""Calendar buckets of texts, whether the day exists or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums by value are exact: whatever the order, and where a sum of doubles loses what is small."""
+"""Sums by value are exact in any order, even where a sum of doubles loses small terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A check finds what is wrong, and nothing where all is well."""
+"""A check finds damage, and has no false alarms."""
 
 from __future__ import annotations
 

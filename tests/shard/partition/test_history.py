@@ -1,4 +1,4 @@
-"""A horizon names the newest state that is not behind it, as long as it may be named."""
+"""A horizon names the newest state up to it, as long as searches may use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The indexes of a shard are those of the catalog, whatever fails on the way there."""
+"""The indexes of a shard match the catalog, whatever fails meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging ends, keeps segments few, and copies each document seldom."""
+"""Merging terminates, keeps segments few, and rarely copies a document again."""
 
 from __future__ import annotations
 

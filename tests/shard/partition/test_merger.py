@@ -1,4 +1,4 @@
-"""The merger's thread beside a writer and readers: no state ever changes under a reader."""
+"""The merger's thread next to a writer and readers: no state ever changes under a reader."""
 
 from __future__ import annotations
 

@@ -766,7 +766,7 @@ def test_states_before_a_configuration_are_whole_after_a_restart(shard: Shard) -
 
 
 def test_dead_records_leave_lmdb_also_after_a_configuration(shard: Shard) -> None:
-    """A segment that is built anew leaves them out, so no merge ever drops them."""
+    """A rebuilt segment leaves them out, so no merge ever drops them."""
     for revision in range(2, 6):
         for _ in range(300):  # more groups than the log keeps
             shard.put({"id": 0}, {"id": 1})
@@ -795,7 +795,7 @@ def test_same_configuration_lets_go_of_dead_facet_values(
         shard.put(*[{"id": key, "color": f"{number} {key}"} for key in range(20)])
     shard.put({"id": 20, "color": "late"})
     shard.partition.advance(shard.seq)
-    shard.writer.fold()  # what died lately is built too, hidden: it may still be asked for
+    shard.writer.fold()  # recently deleted documents stay, hidden: cursors may see them
     former = shard.partition.newest
     expected = _facet_counts(former, "color")
     rebuild = Rebuild(shard.partition, _entry(2, aggregations={"color": {}}))

@@ -1,4 +1,4 @@
-"""A plan does to a shard what the operations do, one after the other, to a dict."""
+"""A plan has the same effect on a shard as the operations, in order, on a dict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index that keeps the event loop busy is told from others, as long as there are any."""
+"""An index that keeps the event loop busy is detected while others are read."""
 
 from __future__ import annotations
 

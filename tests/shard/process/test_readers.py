@@ -1,4 +1,4 @@
-"""Slow reads: indexes take turns, what nobody waits for is not begun."""
+"""Slow reads: indexes take turns, abandoned reads are not started."""
 
 from __future__ import annotations
 

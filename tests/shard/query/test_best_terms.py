@@ -1,4 +1,4 @@
-"""The best documents are found without scoring all: they are the same as if one did."""
+"""Pruned top k equals the top k of scoring all documents."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_best_of_a_term_are_those_of_the_whole_list(
     if share < 1.0:
         chance = np.random.default_rng(k).random(NUM_DOCS)
         allowed = bits_of(np.flatnonzero(chance < share))
-    # Averages that drift a little (bounds are kept), then a lot (they are made anew).
+    # Averages that drift a little (bounds are kept), then a lot (they are recomputed).
     for averages in ((30.0, 1.0), (30.05, 1.0), (29.95, 1.0), (11.0, 1.5), (30.0, 1.0)):
         query = make_query("sea", averages)
         everything = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, None)
@@ -146,7 +146,7 @@ def test_the_best_of_several_terms_are_those_of_all(
         allowed = np.zeros((common.num_docs + 63) >> 6, np.uint64)
         docs = np.flatnonzero(chance < share)
         np.bitwise_or.at(allowed, docs >> 6, np.uint64(1) << (docs & 63).astype(np.uint64))
-    # Averages that drift a little (bounds are kept), then a lot (they are made anew), as k1 does.
+    # Averages that drift a little (bounds are kept), then a lot (they are recomputed), as k1 does.
     for *averages, k1 in (
         *((30.0, 1.0, 0.9), (30.05, 1.0, 0.9), (29.95, 1.0, 0.9)),
         *((11.0, 1.5, 0.9), (11.0, 1.5, 3.0), (11.0, 1.5, 0.2)),

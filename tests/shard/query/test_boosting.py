@@ -1,4 +1,4 @@
-"""Factors: logarithm and power as the C library has them, whatever stands beside a value."""
+"""Factors: logarithm and power equal the C library's, whatever the neighbouring values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many documents have words side by side, or as a whole field: by comparing all."""
+"""Counts of documents with adjacent words, or with a whole field, against comparing all."""
 
 from __future__ import annotations
 

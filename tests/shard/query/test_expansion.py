@@ -1,4 +1,4 @@
-"""What segments remember of expansions is bounded in bytes, whatever is typed."""
+"""Cached expansions are bounded in bytes, whatever is typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters give, for every segment layout, the items that a naive look at each item gives."""
+"""Filters give, for every segment layout, the items of a naive filter."""
 
 from __future__ import annotations
 

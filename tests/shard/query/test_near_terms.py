@@ -1,4 +1,4 @@
-"""Which words of a segment are candidates, against sorting all of them."""
+"""Candidate words of a segment, against sorting all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What segments remember of queries shares one budget, however many indexes there are."""
+"""Query caches of segments share one budget, for any number of indexes."""
 
 from __future__ import annotations
 

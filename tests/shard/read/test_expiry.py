@@ -1,4 +1,4 @@
-"""A search that nobody waits for any more ends between two steps, and leaves nothing behind."""
+"""An abandoned search ends between two steps, and leaves nothing behind."""
 
 from __future__ import annotations
 

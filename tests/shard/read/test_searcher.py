@@ -1,4 +1,4 @@
-"""A search over a snapshot gives what a naive look at every live item gives."""
+"""A search over a snapshot equals a naive search of every live item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns say what the items say; merging segments equals building one from what is left."""
+"""Columns hold the items' values; merging equals building a segment from the live items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes counted and picked by kernels are those that a plain loop counts and picks."""
+"""Kernels count and pick the same codes as a plain loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms that have a word inside: as many as a look at each finds."""
+"""Infix search finds the same terms as a scan."""
 
 from __future__ import annotations
 

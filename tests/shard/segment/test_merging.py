@@ -1,4 +1,4 @@
-"""Merging to a file: in pieces of any size the same as at once, and in memory that is bounded."""
+"""Merging to a file in pieces of any size equals merging at once, in bounded memory."""
 
 from __future__ import annotations
 

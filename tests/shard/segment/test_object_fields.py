@@ -1,4 +1,4 @@
-"""Points and elements: what is merged equals what is built; objects cost nothing unasked for."""
+"""Points and elements: merged columns equal built ones; objects cost nothing unless configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment file gives back what was written, and damage of any byte is noticed."""
+"""A segment file returns what was written, and damage of any byte is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text index against dictionaries; merged against built in one go; packing there and back."""
+"""The text index against dictionaries; merged against built at once; packing round trips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A data.mdb that cannot be whole is refused; a full map is survived."""
+"""An incomplete data.mdb is refused; a full map is survived."""
 
 from __future__ import annotations
 

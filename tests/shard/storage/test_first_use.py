@@ -1,4 +1,4 @@
-"""Threads decode only what was looked at before: msgspec's first look at a class is for one alone.
+"""Message classes are prepared before threads use them: msgspec's first use is not thread-safe.
 
 Two threads in it together end the process (SIGSEGV): indexes are opened by two threads at once,
 snapshots are listed by many.

@@ -1,4 +1,4 @@
-"""The log of groups and the tombstones say the same as a set of dead records."""
+"""The log of groups and the tombstones equal a set of dead records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading ahead: whole files, in order, within a share of what memory is available."""
+"""Reading ahead: whole files, in order, within a share of the available memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mapped pages of a file go back when more than a budget is resident."""
+"""Mapped pages of a file are released when more than a budget is resident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items come back from their word codes byte for byte; nothing else comes back from anything."""
+"""Items are decoded byte for byte; damaged codes never decode to something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other engines export becomes items and a valid configuration; the rest is listed."""
+"""Exports of other engines become items and a valid configuration; the rest is listed."""
 
 from __future__ import annotations
 
