@@ -60,7 +60,7 @@ SECTIONS: Final = {
     "Indexes": (
         CommandEntry("status", "indexes", "Show whether the service is complete, and its indexes."),
         CommandEntry("configure", "indexes", "Show or change the configuration of INDEX."),
-        CommandEntry("alias", "indexes", "Let NAME stand for INDEX, or list the aliases."),
+        CommandEntry("alias", "indexes", "Make NAME an alias of INDEX, or list the aliases."),
         CommandEntry("delete", "indexes", "Delete INDEX and all its items."),
         CommandEntry(
             "open", "indexes", "Open the dashboard, or its page of INDEX, in the browser."
