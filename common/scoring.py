@@ -18,8 +18,8 @@ the factors 1, sqrt(n) and n on the mean of n texts (n: as it is):
     cacm with authors, keywords and categories, MAP         0.353  0.364  0.375
     icecat-products with names and values of attributes,
     nDCG@10                                                 0.497  0.596  0.634
-    debian-packages with tags and dependencies, of 300
-    whole names that many find the package first            0.883  0.963  0.977
+    debian-packages with tags and dependencies, share of
+    300 whole names whose package comes first               0.883  0.963  0.977
     geonames-cities, alternate names of the 600 largest
     cities, mean reciprocal rank                            0.916  0.879  0.859
 """
