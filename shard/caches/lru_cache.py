@@ -119,6 +119,8 @@ BOUNDS_CACHE: Final = LruCache(64 * MIB)
 16 documents for each frequent word."""
 COLUMN_CACHE: Final = LruCache(128 * MIB)
 """Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""
+FACET_ROWS_CACHE: Final = LruCache(192 * MIB)
+"""Rows of facets that are counted together: 16 bytes a document of a large segment."""
 PAIRS_CACHE: Final = LruCache(64 * MIB)
 """Adjacent pairs of frequent words: 5-12 bytes a document of a segment that phrases search.
 """

@@ -30,7 +30,13 @@ from common.process.faults import fault
 from common.process.logs import Log
 from common.process.memory import trim
 from common.process.priority import run_in_background
-from shard.caches.lru_cache import BOUNDS_CACHE, COLUMN_CACHE, FILTER_CACHE, PAIRS_CACHE
+from shard.caches.lru_cache import (
+    BOUNDS_CACHE,
+    COLUMN_CACHE,
+    FACET_ROWS_CACHE,
+    FILTER_CACHE,
+    PAIRS_CACHE,
+)
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room
@@ -242,7 +248,7 @@ class Merger:
         if job.partition.purgeable:
             return bool(job.submit(job.writer.purge).result())
         job.partition.forget_revisions()
-        for cache in (BOUNDS_CACHE, COLUMN_CACHE, FILTER_CACHE, PAIRS_CACHE):
+        for cache in (BOUNDS_CACHE, COLUMN_CACHE, FACET_ROWS_CACHE, FILTER_CACHE, PAIRS_CACHE):
             cache.sweep()
         trim()
         return False

@@ -81,7 +81,13 @@ from common.protocol.methods import (
 )
 from common.protocol.server import Handler
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.caches.lru_cache import BOUNDS_CACHE, COLUMN_CACHE, FILTER_CACHE, PAIRS_CACHE
+from shard.caches.lru_cache import (
+    BOUNDS_CACHE,
+    COLUMN_CACHE,
+    FACET_ROWS_CACHE,
+    FILTER_CACHE,
+    PAIRS_CACHE,
+)
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.fingerprint import fingerprint_of
@@ -365,6 +371,7 @@ class Handlers:
                 "filters": FILTER_CACHE.size,
                 "columns": COLUMN_CACHE.size,
                 "bounds": BOUNDS_CACHE.size,
+                "facet_rows": FACET_ROWS_CACHE.size,
                 "pairs": PAIRS_CACHE.size,
                 "items": RECENT_ITEMS.size,
                 "queries": QUERY_CACHE_BUDGET.size,

@@ -43,7 +43,7 @@ from shard.query import filter_matches, filters, matches
 from shard.query.near_terms import near_terms
 from shard.query.prepared import PreparedQuery
 from shard.read import corpus_statistics, fetch, search_cost, searcher
-from shard.segment import distinct_values, sort_columns, text_columns
+from shard.segment import distinct_values, facet_rows, sort_columns, text_columns
 from shard.segment.facet_columns import SETS_DOCS_MIN
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
@@ -273,6 +273,47 @@ def test_every_way_of_counting_gives_the_same(monkeypatch: pytest.MonkeyPatch) -
                     patch.setattr(facet_counts, name, value)
                 found = searcher.search(world.snapshot, asked)
             assert [counts for counts, _ in decode(world, found)] == list(map(dict, expected))
+
+
+def test_facets_counted_together_have_the_counts_of_each_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Large segments have rows of several facets, made after the first search that wants them."""
+    monkeypatch.setattr(facet_counts, "ROWS_DOCS_MIN", 1)
+    monkeypatch.setattr(facet_counts, "_ROWS_MATCHES_MIN", 0)
+    monkeypatch.setattr(facet_counts, "_ROWS_SHARE", 1)
+    world = _large_world()
+    facets = ("brand", "tags", "few", "unique")
+    asked = request(
+        filters=(
+            FilterClause(AnyOf("brand", ("b7", "b8")), "brand"),
+            FilterClause(AnyOf("tags", tuple(f"t{n}" for n in range(9))), None),
+        ),
+        facets=tuple(FacetRequest(field, field == "brand", 0) for field in facets),
+    )
+    alone = [
+        decode(world, searcher.search(world.snapshot, structs.replace(asked, facets=(one,))))[0]
+        for one in asked.facets
+    ]
+    expected = [
+        dict(Counter(key for item in surviving(world, asked, left) for key in keys_of(item, field)))
+        for field, left in zip(facets, ("brand", None, None, None), strict=True)
+    ]
+    assert [counts for counts, _ in alone] == expected
+    counted = facet_rows.FacetRows.count
+    calls: list[int] = []
+
+    def count(rows: Any, docs: Any, columns: Any) -> Any:
+        calls.append(len(docs))
+        return counted(rows, docs, columns)
+
+    monkeypatch.setattr(facet_rows.FacetRows, "count", count)
+    for num_calls in (0, 2):  # brand counts within other matches than the rest
+        calls.clear()
+        found = searcher.search(world.snapshot, asked)
+        assert [counts for counts, _ in decode(world, found)] == expected
+        assert len(calls) == num_calls, "once in each segment that has hits"
+        BACKGROUND_TASKS.run_all()
 
 
 _LARGE_CONDITIONS: tuple[tuple[Filter, Callable[[Item], bool]], ...] = (
