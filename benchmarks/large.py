@@ -4,8 +4,9 @@
     python -m benchmarks.large --items 10000000 --memory-mb 4096 --reuse --classes Q2,Q4
 
 load              the whole corpus in one request, until every item is durable and searchable
-merging           p99 of Q2 with one client right after the load, until the merges are done; the
-                  greatest anonymous memory of a shard meanwhile
+merging           p99 of Q2 with one client, in runs of two seconds right after the load until the
+                  merges are done, beside up to twenty such runs at rest: the medians of both, and
+                  the greatest; the greatest anonymous memory of a shard meanwhile
 start             from the start of the processes to the first correct response: after SIGTERM, and
                   after everything was killed; the files are not in the page cache
 classes           each class: the first pass over requests not seen before, right after a start;
@@ -41,6 +42,8 @@ GROUP: Final = "facetd-benchmarks"
 NUM_CLIENTS: Final = 16
 NUM_FIRST: Final = 100
 RESTING_RUNS: Final = 3
+IDLE_RUNS_MAX: Final = 20
+MERGING_RUN_SECONDS: Final = 2
 SAMPLE_SECONDS: Final = 0.5
 MERGE_SECONDS_MAX: Final = 1_800.0
 NUM_SINGLE_ITEMS: Final = 200_000
@@ -187,14 +190,32 @@ class Large:
             busy = list(self.searched_while_merging())
         self.note("merging after the load, s", time.monotonic() - started)
         self.note("merging: anonymous memory of a shard, MB", peak.mb)
-        idle = self.run("Q2")
         rest = max(map(_anonymous_mb, self.service.shard_pids()))
         self.note("at rest: anonymous memory of a shard, MB", rest)
         if busy:
-            self.note("Q2 while merging: p99, ms", max(load.p99_ms for load in busy))
-            self.note("Q2 while merging: p99 over idle", max(x.p99_ms for x in busy) / idle.p99_ms)
+            self.note_merging([load.p99_ms for load in busy])
         self.note("disk, MB", processes.settled_disk_bytes(service.folder) / 1e6)
         self.note("disk over JSON", self.rows[-1].seen / (self.workload.file.stat().st_size / 1e6))
+
+    def note_merging(self, busy_ms: Sequence[float]) -> None:
+        """Compare the p99 of runs during merges with those of as many runs at rest.
+
+        The greatest of many runs is compared with the greatest of many: that of one run at rest
+        would be the smaller for being alone.
+        """
+        num_idle = min(len(busy_ms), IDLE_RUNS_MAX)
+        idle_ms = [self.run_shortly("Q2").p99_ms for _ in range(num_idle)]
+        self.note("Q2 while merging: runs", len(busy_ms))
+        self.note("Q2 while merging: median p99, ms", statistics.median(busy_ms))
+        self.note("Q2 while merging: greatest p99, ms", max(busy_ms))
+        self.note("Q2 at rest: median p99, ms", statistics.median(idle_ms))
+        self.note("Q2 at rest: greatest p99, ms", max(idle_ms))
+        ratio = statistics.median(busy_ms) / statistics.median(idle_ms)
+        self.note("Q2 while merging: p99 over idle", ratio)
+
+    def run_shortly(self, name: str) -> wrk.Load:
+        """Send the requests of a class in a cycle, for as long as a run during merges."""
+        return self.run(name, seconds=min(MERGING_RUN_SECONDS, self.seconds))
 
     def searched_while_merging(self) -> Iterator[wrk.Load]:
         """Search for as long as any shard merges; a merge may follow another."""
@@ -202,7 +223,7 @@ class Large:
         num_resting = 0
         while num_resting < RESTING_RUNS and time.monotonic() < until:
             is_merging = self.is_merging()
-            load = self.run("Q2", seconds=min(2, self.seconds))
+            load = self.run_shortly("Q2")
             num_resting = 0 if is_merging else num_resting + 1
             if is_merging:
                 yield load
