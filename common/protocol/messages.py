@@ -465,9 +465,8 @@ class SearchRequest(Message, frozen=True, array_like=True):
     groups: GroupsRequest | None = None
     """With `distinct`: return only hits of these values, and the number of each."""
     assumed_absent: StatisticsRequest | None = None
-    """Spacings that the query's weights ignore, in the expectation that no document has them, and
-    words whose weights are not known. A shard that has any of the spacings does not search; all
-    return their counts."""
+    """Spacings that the query's weights ignore, in the expectation that no document has them. A
+    shard that has any of them does not search; all return their counts."""
     cube: CubeRequest | None = None
     terms: TermsRequest | None = None
     """Words to list as well, whatever the hits are; saves a separate message."""

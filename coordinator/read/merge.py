@@ -136,22 +136,6 @@ def merge_hits(
     return hits
 
 
-def has_ties(answers: Sequence[tuple[int, SearchResponse]]) -> bool:
-    """Return whether scores may decide the order of some hits, which are sorted by one key.
-
-    They do among equal values, and missing ones; texts that differ may be equal in an order.
-    """
-    values: list[Any] = []
-    for _, answer in answers:
-        (column,) = answer.sort_values
-        if len(column) < len(answer.places) >> 3:
-            return True
-        values += column
-    if not all(isinstance(value, int | float) for value in values):
-        return True
-    return len(set(map(float, values))) < len(values)
-
-
 def num_asked(num_hits: int, num_shards: int) -> int:
     """Return how many hits to request from each shard to get the best `num_hits` overall.
 

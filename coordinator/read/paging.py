@@ -52,7 +52,6 @@ class Paging:
         *,
         may_be_inline: bool = True,
         terms: TermsRequest | None = None,
-        needs_scores: bool = True,
     ) -> tuple[SearchOutcome, list[Hit]]:
         """Ask the shards for the hits of a page and merge them.
 
@@ -62,7 +61,6 @@ class Paging:
             cursor: with its sort values (`continued`); None: the page counts from the first hit.
             may_be_inline: whether shards may send stored items along with the hits.
             terms: words that the shards list along with the search.
-            needs_scores: as of `Scatter.search`.
 
         Raises:
             As `Scatter.search`.
@@ -85,7 +83,6 @@ class Paging:
                 num_hits=num_first,
                 may_be_inline=may_be_inline,
                 terms=terms,
-                needs_scores=needs_scores,
             )
             pinned = NOTHING_PINNED
             if parameters.pins:

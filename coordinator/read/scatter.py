@@ -3,9 +3,7 @@
     parameters ─▶ scored query ─▶ facet plan ─▶ SearchRequest ─▶ every shard ─▶ SearchOutcome
 
 The weights may rest on the assumption that other spacings of known words are absent. The shards
-count these along; only where there are some, the search is sent again with the right weights. Where
-scores only decide among equal sort values, words that are not known yet have weights of no meaning;
-the search is sent again if there are equal values.
+count these along; only where there are some, the search is sent again with the right weights.
 """
 
 from __future__ import annotations
@@ -38,17 +36,11 @@ from coordinator.read.facets import FacetPlan, plan_facets
 from coordinator.read.field_checks import check_fields, names_fields
 from coordinator.read.field_facets import field_requests
 from coordinator.read.index_memory import IndexMemories, IndexMemory
-from coordinator.read.merge import VALUES_FAST_MAX, has_ties, num_distinct, num_inline
+from coordinator.read.merge import VALUES_FAST_MAX, num_distinct, num_inline
 from coordinator.read.merged_counts import Answers
 from coordinator.read.query_parser import ParsedQuery, QueryOptions, parse_query
 from coordinator.read.searched_state import SearchedState
-from coordinator.read.text_scoring import (
-    UNRESTRICTED,
-    ScoredQuery,
-    has_same_matches,
-    score_again,
-    score_query,
-)
+from coordinator.read.text_scoring import UNRESTRICTED, ScoredQuery, score_again, score_query
 
 INLINE_HITS_MAX: Final = 40
 """Up to this many hits, shards send documents along with the keys: reading a few needlessly costs
@@ -110,7 +102,6 @@ class Scatter:
         wants_all_buckets: bool = False,
         wants_total: bool = True,
         terms: TermsRequest | None = None,
-        needs_scores: bool = True,
     ) -> SearchOutcome:
         """Search all shards; on return, every facet value number they sent has its text.
 
@@ -123,7 +114,6 @@ class Scatter:
             wants_all_buckets: whether all values of the facets are counted.
             wants_total: whether shards are asked even if no facet needs it.
             terms: words that the shards list along with the search.
-            needs_scores: False: scores only decide among equal sort values, and are not shown.
 
         Raises:
             InvalidRequest: a field that the search names has no fitting values.
@@ -138,7 +128,7 @@ class Scatter:
         ):
             boosts, factors = (), ()
         if parameters.query:
-            scored = await self._scored_query(memory, parameters, state, needs_scores)
+            scored = await self._scored_query(memory, parameters, state)
         if names_fields(parameters):
             await check_fields(memory, parameters, state)
         has_scores = scored.query is not None or bool(boosts or factors)
@@ -154,9 +144,6 @@ class Scatter:
             and not (parameters.distinct is not None and parameters.distinct.counts_groups),
             wants_all_buckets=wants_all_buckets,
         )
-        assumption = scored.assumption
-        # One hit more shows whether the last one on the page is equal to it.
-        more = int(assumption is not None and assumption.has_words and num_hits > 0)
         request = SearchRequest(
             index=index.number,
             horizon=state.horizon,
@@ -167,7 +154,7 @@ class Scatter:
             ranges=_range_requests(parameters),
             sort=parameters.sort,
             is_place_descending=parameters.is_place_descending,
-            num_hits=num_hits + more,
+            num_hits=num_hits,
             num_documents=self.num_documents(num_hits, parameters) if may_be_inline else 0,
             after=cursor.after if cursor and cursor.after and not parameters.distinct else None,
             distinct=parameters.distinct,
@@ -182,28 +169,21 @@ class Scatter:
             has_pins_apart=not parameters.sort
             and (num_hits > 0 or parameters.distinct is not None),
             wants_distinct_values=self._cluster.num_shards > 1,
-            assumed_absent=None if assumption is None else assumption.request,
+            assumed_absent=None if scored.assumption is None else scored.assumption.request,
             terms=terms,
             wants_total=terms is None,
         )
         answers = []
         if wants_total or plan.requests:
             answers = answered(await self.send(request, parameters, deadline))
-        if assumption is not None:
+        if scored.assumption is not None:
             counted = [one.statistics for _, one in answers if one.statistics is not None]
             statistics = self._memories.statistics(memory, parameters.key_filter)
-            guessed = scored.query
             scored = await score_again(
                 index, parameters, statistics, scored, counted, self._scheduler
             )
             request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
-            is_right = not any(part.has_any for part in counted)
-            if assumption.has_words:
-                is_right = (
-                    is_right and has_same_matches(guessed, scored.query) and not has_ties(answers)
-                )
-                statistics.note_guess(is_right=is_right)
-            if not is_right:
+            if any(part.has_any for part in counted):
                 answers = answered(await self.send(request, parameters, deadline))
         if plan.requests:
             await memory.facets.learn(index, answers, deadline, self._scheduler)
@@ -228,11 +208,7 @@ class Scatter:
         return num_inline(num_hits, self._cluster.num_shards)
 
     def _scored_query(
-        self,
-        memory: IndexMemory,
-        parameters: SearchParameters,
-        state: SearchedState,
-        needs_scores: bool,
+        self, memory: IndexMemory, parameters: SearchParameters, state: SearchedState
     ) -> Coroutine[Any, Any, ScoredQuery]:
         """Parse and score the query text."""
 
@@ -260,7 +236,6 @@ class Scatter:
             state.horizon,
             state.deadline,
             self._scheduler,
-            needs_scores=needs_scores,
         )
 
 

@@ -318,9 +318,7 @@ class Search:
     async def _items_and_terms(
         self, parameters: SearchParameters, state: SearchedState, terms: TermsRequest | None
     ) -> tuple[list[bytes], list[TermsResponse]]:
-        outcome, hits = await self._paging.find(
-            parameters, state, None, terms=terms, needs_scores=len(parameters.sort) != 1
-        )
+        outcome, hits = await self._paging.find(parameters, state, None, terms=terms)
         items = await page_items(self._cluster, parameters, outcome, hits)
         return items, [one.terms for _, one in outcome.answers if one.terms is not None]
 

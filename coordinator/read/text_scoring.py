@@ -12,16 +12,9 @@ on the live documents, not on the number of shards or the layout of their segmen
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
-from collections.abc import (
-    Callable,
-    Generator,
-    Iterable,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -37,9 +30,8 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.protocol.methods import STATISTICS
-from common.query import NUM_MATCH_KINDS, Clause, Filter, MatchKind, Word
+from common.query import Filter, MatchKind, Word
 from common.scoring import (
-    COMPLETIONS_MAX,
     WHOLE_FIELDS_MAX,
     choose_corrections,
     clause_weights,
@@ -64,13 +56,7 @@ QUERY_FAST_CHARS: Final = 256
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
 """Cached choices of `search_fields` per index and horizon."""
 
-_WRONG_SHARE: Final = 8
-"""Weights are no longer made up where one search in so many had to be sent again,"""
-_WRONG_FIRST: Final = 8
-"""the first few apart."""
-
 _NO_CUTS: Final[dict[int, int]] = {}
-_NO_FREQS: Final = (0,) * NUM_MATCH_KINDS
 
 HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
 """One clause must match, but there are no clauses: no document matches."""
@@ -103,11 +89,6 @@ class Assumption(NamedTuple):
     keys: StatisticsKeys
     request: StatisticsRequest
 
-    @property
-    def has_words(self) -> bool:
-        """Whether the weights of some words are made up: all of them match, at whatever score."""
-        return bool(self.keys.words)
-
 
 class StatisticsKeys(NamedTuple):
     """The statistics to request from the shards."""
@@ -137,7 +118,7 @@ class Statistics:
     """-1: not fetched yet."""
     fields: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By path: the number of documents with words in the field, and the number of these words."""
-    doc_freqs: MutableMapping[Word, tuple[int, ...]] = field(default_factory=dict)
+    doc_freqs: dict[Word, tuple[int, ...]] = field(default_factory=dict)
     """By `MatchKind`."""
     corrections: dict[Word, tuple[MatchKind, tuple[str, ...]]] = field(default_factory=dict)
     """What words that are nowhere in the index may be misspellings of, and how these match."""
@@ -244,7 +225,6 @@ class StatisticsMemory:
         self._filters = () if key_filter is None else (key_filter,)
         self._newest = Statistics(-1)
         self.scalar_fields: dict[str, int] = {}
-        self._num_guesses = self._num_wrong = 0
 
     def known_query(self, key: QueryKey, horizon: int) -> ScoredQuery | None:
         """Return the query if it has been scored at this horizon."""
@@ -305,26 +285,13 @@ class StatisticsMemory:
             tuple(keys.cuts),
         )
 
-    def may_assume(self, keys: StatisticsKeys, *, needs_scores: bool) -> bool:
-        """Return whether to assume that unknown words and spacings are nowhere in the index.
+    def may_assume(self, keys: StatisticsKeys) -> bool:
+        """Return whether to assume that unknown spacings are nowhere in the index.
 
         Few queries have words that are also written together or apart, or are a whole field. The
-        shards find out while they search, which saves a round trip. Where scores only decide among
-        equal sort values, the words themselves may be unknown too: their documents are found
-        whatever their weights are, and most sort values differ.
+        shards find out while they search, which saves a round trip.
         """
-        if keys.needs_fields or self._filters:
-            return False
-        if not keys.words:
-            return True
-        if needs_scores or any(word.typos for word in keys.words):
-            return False
-        return _WRONG_SHARE * (self._num_wrong - _WRONG_FIRST) <= self._num_guesses
-
-    def note_guess(self, *, is_right: bool) -> None:
-        """Count a search with made-up weights, and whether it had to be sent again."""
-        self._num_guesses += 1
-        self._num_wrong += not is_right
+        return not keys.words and not keys.needs_fields and not self._filters
 
     async def of_query(
         self,
@@ -408,12 +375,8 @@ async def score_query(
     horizon: int,
     deadline: Deadline,
     scheduler: LoopScheduler,
-    *,
-    needs_scores: bool = True,
 ) -> ScoredQuery:
     """Parse a query and compute the weights of its clauses; results are cached per horizon.
-
-    Without `needs_scores`, scores only decide among equal sort values, and may be made up.
 
     Blank text and bare punctuation restrict nothing. A long text yields the event loop;
     `parse` begins to parse it (`parse_query`).
@@ -428,19 +391,12 @@ async def score_query(
         return UNRESTRICTED
     statistics = memory.at(horizon)
     missing = statistics.missing(parsed)
-    is_guess = (
-        missing is not None
-        and not parameters.allows_partial
-        and memory.may_assume(missing, needs_scores=needs_scores)
-    )
+    is_guess = missing is not None and not parameters.allows_partial and memory.may_assume(missing)
     if missing is not None and not is_guess:
         statistics = await memory.completed(
             index, parsed, statistics, missing, deadline, is_partial=parameters.allows_partial
         )
-    known = statistics
-    if missing is not None and is_guess and missing.words:
-        known = _with_assumed_words(statistics, missing.words)
-    weighing = _weigh(index, parsed, parameters, known)
+    weighing = _weigh(index, parsed, parameters, statistics)
     scored = await scheduler.run(index.number, weighing) if is_long else run_to_completion(weighing)
     if missing is not None and is_guess:
         scored.assumption = Assumption(
@@ -461,7 +417,7 @@ async def score_again(
 ) -> ScoredQuery:
     """Recompute weights that rested on an assumption, now that the shards have counted.
 
-    Where they found nothing, and all words were known, the query is as it was.
+    Where they found nothing, the assumption was right and the query is as it was.
 
     Args:
         index: that is searched.
@@ -475,7 +431,7 @@ async def score_again(
     assert assumption is not None, "only a guess is weighed again"
     statistics = assumption.statistics
     memory.add_up(statistics, assumption.keys, parts)
-    if not any(part.has_any for part in parts) and not assumption.has_words:
+    if not any(part.has_any for part in parts):
         scored.assumption = None
         memory.remember_query(query_key(parameters), statistics, scored)
         return scored
@@ -484,40 +440,6 @@ async def score_again(
     scored = await scheduler.run(index.number, weighing) if is_long else run_to_completion(weighing)
     memory.remember_query(query_key(parameters), statistics, scored)
     return scored
-
-
-def has_same_matches(guessed: TextQuery | None, query: TextQuery | None) -> bool:
-    """Return whether two queries of one text match the same documents, whatever their weights are.
-
-    A completed word matches what it matches otherwise.
-    """
-    if guessed is None or query is None or guessed.required != query.required:
-        return False
-    return [_plain(one.clause) for one in guessed.clauses] == [
-        _plain(one.clause) for one in query.clauses
-    ]
-
-
-def _plain(clause: Clause) -> Clause:
-    if isinstance(clause, Word) and clause.is_completed:
-        return msgspec.structs.replace(clause, is_completed=False)
-    return clause
-
-
-def _with_assumed_words(statistics: Statistics, words: Iterable[Word]) -> Statistics:
-    """Return statistics in which unknown words match in every way they can.
-
-    Completions match as those of a mere beginning, whose posting list may be stored.
-    """
-    assumed = {}
-    for word in words:
-        freqs = _replaced(_NO_FREQS, MatchKind.EXACT, 1)
-        if word.is_prefix:
-            freqs = _replaced(freqs, MatchKind.PREFIX, COMPLETIONS_MAX + 1)
-        if word.infix:
-            freqs = _replaced(freqs, MatchKind.INFIX, 1)
-        assumed[word] = freqs
-    return replace(statistics, doc_freqs=ChainMap(assumed, statistics.doc_freqs))
 
 
 def query_key(parameters: SearchParameters) -> QueryKey:

@@ -374,10 +374,7 @@ BEGINNINGS = [
 def test_texts_are_in_the_order_of_a_search_by_popularity(
     services: Services, num_shards: int, num_values: int
 ) -> None:
-    """Also those of equal popularity, which the score decides, the first time they are asked for.
-
-    Then the weights of the words are not known before the shards are asked.
-    """
+    """Texts of equal or missing popularity are in the order of their scores, as in a search."""
     index = Index(services(num_shards).client(), f"in-order-{num_values}")
     index.configure(
         {"suggestions": {"fields": ["title"], "facets": [], "popularity": "sold"}, "stop_words": []}
