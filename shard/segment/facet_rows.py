@@ -195,10 +195,10 @@ class FacetRows:
     def count(
         self, docs: NDArray[np.uint32], columns: Mapping[int, FacetColumn]
     ) -> dict[int, NDArray[np.uint32]]:
-        """Return counts by code of each field, among some documents, ascending.
+        """Return counts by code of each field; that of code 0, which is no value, is meaningless.
 
         Args:
-            docs: of the segment.
+            docs: of the segment, ascending.
             columns: those that the rows were made of, for documents that spill.
         """
         numbers = np.zeros(self._num_counters, np.uint32)
