@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 
 import pytest
 
@@ -144,7 +144,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
         except HTTPError:
             return True
 
-    wait_until(answers, 60, ignoring=(URLError,))
+    wait_until(answers, 60, ignoring=(OSError,))
 
 
 def _get(url: str) -> tuple[int, Any]:
