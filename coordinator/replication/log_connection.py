@@ -130,8 +130,7 @@ class LogConnection:
                     **self._options, error_cb=note, disconnected_cb=self._give_up_asking
                 )
         except (Error, OSError, TimeoutError) as error:
-            with contextlib.suppress(Exception):
-                await client.close()
+            await _close(client)
             if refused:
                 raise SettingError(f"the log's servers refuse us: {refused[0]}") from error
             raise LogAway(f"no server of the log answers: {', '.join(self.servers)}") from error
@@ -154,8 +153,7 @@ class LogConnection:
             self._connecting.cancel()
             await asyncio.gather(self._connecting, return_exceptions=True)
         if self._client is not None:
-            with contextlib.suppress(Exception):
-                await self._client.close()
+            await _close(self._client)
             self._client = None
 
     def client(self) -> Client:
@@ -278,3 +276,10 @@ class LogConnection:
             LogAway: no server is connected.
         """
         await self.client().publish(subject, content, reply=reply)
+
+
+async def _close(client: Client) -> None:
+    """Close a connection, within a bound: the client waits for servers that may be gone."""
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await client.close()
