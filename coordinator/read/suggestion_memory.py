@@ -20,9 +20,9 @@ from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.results import Suggestion
 
 _LIST_BYTES: Final = 1_500
-"""Estimated size of a list and of its request, without filters;"""
+"""Estimated size of a list and of its request, without filters and suggestions."""
 _SUGGESTION_BYTES: Final = 200
-"""of a suggestion without its text."""
+"""Estimated size of a suggestion without its text."""
 _WORDS_BYTES: Final = 500
 """Estimated size of words without values, without filters."""
 SUGGESTIONS_REMEMBERED_MAX: Final = 100
@@ -46,7 +46,7 @@ class SuggestionKey(NamedTuple):
 
 
 def key_of(parameters: SuggestParameters, searches: Sequence[Suggestion]) -> SuggestionKey:
-    """Return what the list depends on that a request asks for."""
+    """Return the key of the list that a request asks for."""
     search = parameters.search
     return SuggestionKey(
         search.query,

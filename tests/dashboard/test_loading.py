@@ -189,6 +189,23 @@ def test_an_index_that_exists_gets_geo_points_only_if_the_user_says_so(
         assert ("_geo" in service.call("GET", "/my-tools/items/3")) == is_wanted
 
 
+def test_a_file_dropped_before_the_indexes_are_listed_waits_for_their_names(
+    page: Any, service: Service, expect: Any
+) -> None:
+    service.make_index("my-tools", {}, [{"id": 1000}])
+
+    def list_late(route: Any) -> None:
+        page.wait_for_timeout(1000)
+        route.continue_()
+
+    page.route("**/_indexes", list_late)
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my tools.csv", CITIES)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("There is an index of this name")).to_be_visible()
+    expect(dialog.get_by_label("Make a geo point (_geo) of Lat and Longitude")).not_to_be_checked()
+
+
 @pytest.mark.parametrize(
     "table",
     [

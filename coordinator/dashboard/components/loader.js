@@ -32,7 +32,7 @@ const LATIN = "windows-1252";
  * @param {object} options
  * @param {?string} options.name of the index; null: a new one, whose name the user may choose
  * @param {?File} options.file
- * @param {string[]} options.taken names of the indexes that exist
+ * @param {string[] | Promise<string[]>} options.taken names of the indexes that exist
  * @param {(name: string, isNew: boolean) => void} options.onDone called once something was loaded
  */
 export function loadDialog({ name = null, file = null, taken = [], onDone }) {
@@ -81,8 +81,8 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
   async function inspect(chosen, options = {}) {
     fill(place, heading(chosen), h("p", { class: "muted", role: "status" }, "Looking at it…"));
     try {
-      const source = await readSource(chosen, options);
-      if (dialog.open) review(source);
+      const [source, names] = await Promise.all([readSource(chosen, options), taken]);
+      if (dialog.open) review(source, names);
     } catch (error) {
       const actions = [];
       if (error.isEncoding)
@@ -110,7 +110,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     );
   }
 
-  function review(source) {
+  function review(source, names) {
     const { table, columns, numRows, format } = source;
     const nameInput = h("input", {
       type: "text",
@@ -123,7 +123,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     });
     const nameNote = h("span", { class: "small muted", role: "status" });
     const tellTaken = () => {
-      const isTaken = taken.includes(nameInput.value.trim());
+      const isTaken = names.includes(nameInput.value.trim());
       nameNote.textContent = isTaken
         ? "There is an index of this name: the items are added to it."
         : "A new index.";
@@ -142,7 +142,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     const notes =
       table &&
       columnNotes(table, {
-        isNew: !isFixed && !taken.includes(nameInput.value),
+        isNew: !isFixed && !names.includes(nameInput.value),
         setKind: (column, kind) => {
           column.kind = choices.get(column).value = kind;
           notes.refresh();

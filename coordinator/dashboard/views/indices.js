@@ -149,6 +149,10 @@ export function indicesView({ go }) {
     row.show(entry);
   }
 
+  function namesOf(entries) {
+    return entries.map((entry) => entry.name);
+  }
+
   // --- what can be done ------------------------------------------------------------------------
 
   function create() {
@@ -162,7 +166,7 @@ export function indicesView({ go }) {
   function loadNew(file = null) {
     loadDialog({
       file,
-      taken: (indexes ?? []).map((entry) => entry.name),
+      taken: indexes === null ? listIndexes().then(namesOf, () => []) : namesOf(indexes),
       onDone: (name) => go(searchPath(name)),
     });
   }
