@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -73,7 +75,7 @@ class CannotJoin(Exception):
 def join(settings: Settings) -> int:
     """Check the log and fit the directory to it; return the exit status: 0 if it may start."""
     try:
-        asyncio.run(_warn_of_unknown_names(settings))
+        _warn_of_unknown_names(settings)
         asyncio.run(_join(settings))
     except (CannotJoin, DataDirectoryError, SettingError, SnapshotError) as error:
         print(f"facetd: {error}", file=sys.stderr)
@@ -85,22 +87,33 @@ def join(settings: Settings) -> int:
     return 0
 
 
-async def _warn_of_unknown_names(settings: Settings) -> None:
-    """Name the servers of the log that have no address: no error does, while others answer."""
-    loop = asyncio.get_running_loop()
+def _warn_of_unknown_names(settings: Settings) -> None:
+    """Name the servers of the log that have no address: nobody else does while others answer.
 
-    async def look_up(server: str) -> None:
+    Each look-up has a thread that nobody waits for beyond the bound: it cannot be cancelled, and a
+    resolver that does not answer must not delay the start.
+    """
+
+    def warn(server: str, reason: str) -> None:
+        _log.warning("a server in --log has no address; is it spelled right?",
+                     server=urlsplit(server).hostname or server, reason=reason)  # fmt: skip
+
+    def look_up(server: str) -> None:
         address = urlsplit(server)
         try:
-            async with asyncio.timeout(NAME_SECONDS):
-                await loop.getaddrinfo(address.hostname, address.port)
-        except (OSError, TimeoutError, ValueError) as error:
-            reason = str(error) or f"no answer within {NAME_SECONDS:.0f} s"
-            _log.warning("a server in --log has no address; is it spelled right?",
-                         server=address.hostname or server, reason=reason)  # fmt: skip
+            socket.getaddrinfo(address.hostname, address.port)
+        except (OSError, ValueError) as error:
+            warn(server, str(error))
 
     servers = LogStream(settings.log_url, settings.log_stream, settings.log_credentials).servers
-    await asyncio.gather(*map(look_up, servers))
+    threads = [Thread(target=look_up, args=(server,), daemon=True) for server in servers]
+    for thread in threads:
+        thread.start()
+    give_up_at = time.monotonic() + NAME_SECONDS
+    for server, thread in zip(servers, threads, strict=True):
+        thread.join(max(0.0, give_up_at - time.monotonic()))
+        if thread.is_alive():
+            warn(server, f"no answer within {NAME_SECONDS:.0f} s")
 
 
 async def _join(settings: Settings) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
+import time
+from threading import Event
 from typing import Any
 
 import pytest
@@ -23,6 +24,16 @@ def test_a_misspelled_server_of_the_log_is_named(
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
     with caplog.at_level("WARNING", logger="facetd"):
-        asyncio.run(_warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222")))
+        _warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222"))
 
     assert [record.fields["server"] for record in caplog.records] == ["bb"]  # type: ignore[attr-defined]
+
+
+def test_a_resolver_that_does_not_answer_delays_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_over = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait(30))
+    monkeypatch.setattr("coordinator.process.joining.NAME_SECONDS", 0.1)
+    started = time.monotonic()
+    _warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222"))
+    assert time.monotonic() - started < 10
+    is_over.set()
