@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shutil
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, ClassVar
@@ -269,14 +269,7 @@ def simulate_placed(seed: int, *, is_verbose: bool = False) -> Outcome:
     Raises:
         SimulationFailed: with the seed and the end of the trace.
     """
-    world = World(seed, is_verbose=is_verbose)
-    with (
-        explained(world, f"python -m tests.simulation placed {seed}"),
-        turned_knobs(world.random),
-        _servers_not_looked_at(),
-        _supervised(),
-    ):
-        return _simulate(world)
+    return _in_a_world(_simulate, seed, "placed", is_verbose=is_verbose)
 
 
 def simulate_moves(seed: int, *, is_verbose: bool = False) -> Outcome:
@@ -287,14 +280,21 @@ def simulate_moves(seed: int, *, is_verbose: bool = False) -> Outcome:
     Raises:
         SimulationFailed: with the seed and the end of the trace.
     """
+    return _in_a_world(_simulate_moves, seed, "moves", is_verbose=is_verbose)
+
+
+def _in_a_world(
+    simulate: Callable[[World], Outcome], seed: int, name: str, *, is_verbose: bool
+) -> Outcome:
+    """Run a simulation; a failure shows how to replay it by its name on the command line."""
     world = World(seed, is_verbose=is_verbose)
     with (
-        explained(world, f"python -m tests.simulation moves {seed}"),
+        explained(world, f"python -m tests.simulation {name} {seed}"),
         turned_knobs(world.random),
         _servers_not_looked_at(),
         _supervised(),
     ):
-        return _simulate_moves(world)
+        return simulate(world)
 
 
 def simulate_start_after_power_cut(seed: int) -> None:
