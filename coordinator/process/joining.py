@@ -88,10 +88,10 @@ def join(settings: Settings) -> int:
 
 
 def _warn_of_unknown_names(settings: Settings) -> None:
-    """Name the servers of the log that have no address: nobody else does while others answer.
+    """Name the servers of the log that have no address: no error shows them while others answer.
 
-    Each look-up has a thread that nobody waits for beyond the bound: it cannot be cancelled, and a
-    resolver that does not answer must not delay the start.
+    Each look-up runs on a thread that is left behind after `NAME_SECONDS`: it cannot be cancelled,
+    and a resolver that does not answer must not delay the start.
     """
 
     def warn(server: str, reason: str) -> None:
