@@ -1,30 +1,35 @@
-"""Return freed memory to the system: settings of glibc's allocator, and trimming.
+"""Memory of a process: how much it may count on, and how freed memory returns to the system.
 
-Bulk bodies, and building and merging segments, take arrays of many megabytes for a moment. By
-default glibc raises its threshold for separate mappings with each such array that is freed (up to
-32 MiB), so the next ones are cut from arenas, one per thread, which never shrink in the middle.
-With a fixed threshold, large arrays are mappings of their own and are unmapped when freed; with few
-arenas the rest fragments less. The free space between pieces in use (after a bulk load, most of an
-arena) is returned when an index becomes idle, and whenever the process has grown by a few megabytes
-since, because searches spread their allocations over that space.
+The latter takes settings of glibc's allocator, and trimming. Bulk bodies, and building and merging
+segments, take arrays of many megabytes for a moment. By default glibc raises its threshold for
+separate mappings with each such array that is freed (up to 32 MiB), so the next ones are cut from
+arenas, one per thread, which never shrink in the middle. With a fixed threshold, large arrays are
+mappings of their own and are unmapped when freed; with few arenas the rest fragments less. The free
+space between pieces in use (after a bulk load, most of an arena) is returned when an index becomes
+idle, and whenever the process has grown by a few megabytes since, because searches spread their
+allocations over that space.
 
 So the resident size does not measure what is kept: it moves by megabytes with the load. The
 allocated size (`allocated`) does not: if it grows, something is kept.
 
-Without glibc this does nothing.
+Without glibc neither does anything.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import functools
 import os
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 _STATM = Path("/proc/self/statm")
+_PROC = Path("/proc")
+_GROUPS = Path("/sys/fs/cgroup")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
@@ -145,3 +150,32 @@ def _pages() -> _Pages:
     except OSError:  # not Linux, or /proc is hidden
         return _Pages(0, 0)
     return _Pages(int(fields[1]), int(fields[2]))
+
+
+def available_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
+    """Return how much memory this process could fill with cached pages.
+
+    It is what the kernel estimates for the machine, or less if a control group of the process (or
+    one around it) has a limit. 0 where the system does not report it.
+    """
+    try:
+        info = (proc / "meminfo").read_text()
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", info, re.MULTILINE)
+        available = int(found[1]) << 10 if found else 0
+        own = re.search(r"^0::/(.*)$", (proc / "self" / "cgroup").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    folder = groups / own[1] if own else groups
+    for group in (folder, *folder.parents):
+        if not group.is_relative_to(groups):
+            break
+        with contextlib.suppress(OSError, ValueError):  # no limit here
+            limit = int((group / "memory.max").read_text())
+            available = min(available, limit - _unreclaimable_bytes(group / "memory.stat"))
+    return max(0, available)
+
+
+def _unreclaimable_bytes(path: Path) -> int:
+    """Return the memory of a control group that is no cached file."""
+    counts = dict(line.split() for line in path.read_text().splitlines())
+    return sum(int(counts.get(name, 0)) for name in ("anon", "kernel", "shmem"))

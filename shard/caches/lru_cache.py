@@ -80,8 +80,27 @@ class LruCache:
             known[1].add(key)
             self._entries[key] = (value, size, owner_id)
             self.size += size
-            while self.size > self.bytes_max:
-                self._drop(next(iter(self._entries)))
+            self._evict()
+
+    def resize(self, key: Hashable, value: Any, num_bytes: int) -> None:
+        """Note that a kept value has grown; it goes once it is larger than half the bound.
+
+        Args:
+            key: names it.
+            value: what has grown; nothing happens if something else is kept by now.
+            num_bytes: of the value.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or entry[0] is not value:
+                return
+            if not self.takes(num_bytes):
+                self._drop(key)
+                return
+            _, size, owner_id = entry
+            self._entries[key] = (value, num_bytes + ENTRY_BYTES, owner_id)
+            self.size += num_bytes + ENTRY_BYTES - size
+            self._evict()
 
     def sweep(self) -> None:
         """Remove the values of owners that are gone."""
@@ -100,6 +119,11 @@ class LruCache:
             for key in tuple(known[1]) if known is not None else ():
                 self._drop(key)
 
+    def _evict(self) -> None:
+        """Drop the least recently used values beyond the bound."""
+        while self.size > self.bytes_max:
+            self._drop(next(iter(self._entries)))
+
     def _drop(self, key: Hashable) -> None:
         """Remove a value, and its owner with its last value."""
         entry = self._entries.pop(key, None)
@@ -113,14 +137,35 @@ class LruCache:
 
 
 FILTER_CACHE: Final = LruCache(16 * MIB)
-"""Documents of filters: 4 bytes each, at most 62 KB per filter and 500,000 documents."""
+"""Documents of filters: 4 bytes each, at most one bit for each document of the segment."""
 BOUNDS_CACHE: Final = LruCache(64 * MIB)
 """Bounds of scores, by segment and choice of fields: 9 bytes a block of postings, and 1 a group of
-16 documents for each frequent word."""
+16 documents for each frequent word; of words that were searched."""
 COLUMN_CACHE: Final = LruCache(128 * MIB)
 """Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""
 FACET_ROWS_CACHE: Final = LruCache(192 * MIB)
 """Rows of facets that are counted together: 16 bytes a document of a large segment."""
 PAIRS_CACHE: Final = LruCache(64 * MIB)
-"""Adjacent pairs of frequent words: 5-12 bytes a document of a segment that phrases search.
-"""
+"""Adjacent pairs of frequent words: 5-12 bytes a document of a segment that phrases search."""
+
+_MEMORY_SHARES: Final = (
+    (FILTER_CACHE, 64),
+    (BOUNDS_CACHE, 16),
+    (COLUMN_CACHE, 8),
+    (FACET_ROWS_CACHE, 8),
+    (PAIRS_CACHE, 16),
+)
+"""Each cache may take 1 / n of the memory of its shard."""
+
+
+def widen_caches(memory_bytes: int) -> None:
+    """Let the caches grow with the memory of the machine: what they keep grows with its data.
+
+    A value that does not fit is computed again by each search that needs it. The bounds above are
+    the least, and enough for a few million items.
+
+    Args:
+        memory_bytes: that this process may count on.
+    """
+    for cache, share in _MEMORY_SHARES:
+        cache.bytes_max = max(cache.bytes_max, memory_bytes // share)

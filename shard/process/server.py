@@ -25,12 +25,13 @@ from common import data_directory
 from common.data_directory import DataDirectoryError, Endpoint
 from common.process.logs import Log
 from common.process.loop_scheduler import LoopScheduler
-from common.process.memory import configure_allocator, keep_small
+from common.process.memory import available_bytes, configure_allocator, keep_small
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.protocol.handshake import Authenticator
 from common.protocol.messages import Welcome
 from common.protocol.server import RpcServer
 from common.shard_settings import ShardSettings
+from shard.caches.lru_cache import widen_caches
 from shard.partition.indexes import Indexes
 from shard.process.handlers import Handlers
 from shard.storage.environment import DamagedEnvironment, StorageFailure
@@ -73,6 +74,7 @@ def run(identity: Identity, settings: ShardSettings) -> int:
     if identity.parent_pipe is not None:
         ask_for_parent_death_signal()
     configure_allocator()
+    widen_caches(available_bytes() // identity.num_shards)
     try:
         data_directory.create(identity.data_dir)
         data_directory.check_manifest(identity.data_dir, identity.num_shards)

@@ -130,6 +130,7 @@ class Bounds:
         of_blocks: by skip row.
         is_known: by skip row; set for all rows of a term at once.
         of_groups: with drift 1.
+        num_written: bytes of bounds that were computed; the kernel backs no other pages.
     """
 
     tf_norms: FieldTfNorms
@@ -137,13 +138,12 @@ class Bounds:
     of_blocks: NDArray[np.int64]
     is_known: NDArray[np.bool_]
     of_groups: GroupBounds
+    num_written: int = 0
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that they may come to take."""
-        groups = self.of_groups
-        arrays = (self.of_blocks, self.is_known, groups.codes, groups.is_known)
-        return sum(one.nbytes for one in arrays) + self.tf_norms.num_bytes
+        """Bytes that they take."""
+        return self.num_written + self.tf_norms.num_bytes
 
     @classmethod
     def make(cls, lists: TermLists) -> Bounds:
@@ -181,6 +181,12 @@ def kept_bounds(lists: TermLists) -> tuple[Bounds, float]:
     return known, drift
 
 
+def _note_written(kept: Bounds, segment: Segment, choice: Hashable, num_bytes: int) -> None:
+    """Note that the bounds of a segment for a choice of fields have grown."""
+    kept.num_written += num_bytes
+    BOUNDS_CACHE.resize((segment.uid, choice), kept, kept.num_bytes)
+
+
 def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end: int) -> None:
     """Compute the block bounds of a term whose skip rows are [start, end)."""
     # In a new array: another thread may be reading these rows.
@@ -194,6 +200,8 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end
     )
     kept.of_blocks[start:end] = bounds
     kept.is_known[start:end] = True
+    num_bytes = bounds.nbytes + end - start
+    _note_written(kept, lists.segment, lists.fields.choice, num_bytes)
 
 
 def spec_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
@@ -216,3 +224,4 @@ def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment
     docs, scores = lists.match(word, NO_BITS, None)
     _write_codes(docs, scores, kept.of_groups.codes[place])
     kept.of_groups.is_known[place] = True
+    _note_written(kept, segment, choice, kept.of_groups.codes[place].nbytes)

@@ -16,22 +16,19 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from common.file_io import CALL_BYTES
+from common.process.memory import available_bytes
 from common.process.priority import run_in_background
 
 MEMORY_SHARE: Final = 2
 """All shards together read at most 1 / `MEMORY_SHARE` of what is available."""
 FILE_BYTES_MIN: Final = 1 << 20
 """Smaller files are not worth it: the kernel reads their surroundings with the first item."""
-
-_PROC: Final = Path("/proc")
-_GROUPS: Final = Path("/sys/fs/cgroup")
 
 
 class ReadAhead:
@@ -105,32 +102,3 @@ def read_once(path: Path, bytes_max: int, is_stopping: threading.Event) -> int:
                 break
             num_read += count
     return num_read
-
-
-def available_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
-    """Return how much memory this process could fill with cached pages.
-
-    It is what the kernel estimates for the machine, or less if a control group of the process (or
-    one around it) has a limit. 0 where the system does not report it.
-    """
-    try:
-        info = (proc / "meminfo").read_text()
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", info, re.MULTILINE)
-        available = int(found[1]) << 10 if found else 0
-        own = re.search(r"^0::/(.*)$", (proc / "self" / "cgroup").read_text(), re.MULTILINE)
-    except OSError:
-        return 0
-    folder = groups / own[1] if own else groups
-    for group in (folder, *folder.parents):
-        if not group.is_relative_to(groups):
-            break
-        with contextlib.suppress(OSError, ValueError):  # no limit here
-            limit = int((group / "memory.max").read_text())
-            available = min(available, limit - _unreclaimable_bytes(group / "memory.stat"))
-    return max(0, available)
-
-
-def _unreclaimable_bytes(path: Path) -> int:
-    """Return the memory of a control group that is no cached file."""
-    counts = dict(line.split() for line in path.read_text().splitlines())
-    return sum(int(counts.get(name, 0)) for name in ("anon", "kernel", "shmem"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from shard.caches.lru_cache import ENTRY_BYTES, LruCache
+import pytest
+
+from shard.caches import lru_cache
+from shard.caches.lru_cache import ENTRY_BYTES, MIB, LruCache, widen_caches
 
 
 class Owner:
@@ -60,3 +63,37 @@ def test_owner_that_goes_while_the_memo_is_changed_is_noted_only() -> None:
         cache.put(("of", number), cache.get(number), 2_000, OWNER)
 
     assert cache.size <= 10_000
+
+
+def test_a_value_that_grows_pushes_others_out_and_goes_when_it_is_too_large() -> None:
+    cache = LruCache(10_000)
+    value = [1]
+    cache.put("oldest", 1, 3_000, OWNER)
+    cache.put("other", 1, 3_000, OWNER)
+    cache.put("grows", value, 1_000, OWNER)
+    cache.resize("grows", value, 2_000)
+    assert cache.size == 8_000 + 3 * ENTRY_BYTES
+    cache.resize("grows", value, 4_000)
+    assert cache.get("oldest") is None, "the bound counts what the value takes now"
+    assert (cache.get("other"), cache.get("grows")) == (1, value)
+    cache.resize("grows", value, 5_000)
+    assert (cache.get("grows"), cache.size) == (None, 3_000 + ENTRY_BYTES)
+
+
+def test_growth_of_a_value_that_is_not_kept_any_more_is_ignored() -> None:
+    cache = LruCache(10_000)
+    former = [1]
+    cache.put("a", former, 1_000, OWNER)
+    cache.put("a", [1], 2_000, OWNER)
+    cache.resize("a", former, 4_000)
+    cache.resize("b", former, 4_000)
+    assert cache.size == 2_000 + ENTRY_BYTES
+
+
+def test_caches_widen_with_memory_and_never_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = LruCache(64 * MIB), LruCache(16 * MIB)
+    monkeypatch.setattr(lru_cache, "_MEMORY_SHARES", ((small, 16), (large, 8)))
+    widen_caches(512 * MIB)
+    assert (small.bytes_max, large.bytes_max) == (64 * MIB, 64 * MIB)
+    widen_caches(0)  # a system that does not report its memory
+    assert (small.bytes_max, large.bytes_max) == (64 * MIB, 64 * MIB)

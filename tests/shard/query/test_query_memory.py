@@ -9,8 +9,10 @@ import pytest
 from common.analysis.languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Word
-from shard.caches.lru_cache import BOUNDS_CACHE
+from shard.caches.lru_cache import BOUNDS_CACHE, ENTRY_BYTES
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
+from shard.query.bounds import find_bounds
+from shard.query.evaluation import Evaluation
 from shard.query.prepared import PreparedQuery
 from shard.query.spacings import cut_freqs, spacing_freq
 from shard.query.statistics import doc_freqs
@@ -91,3 +93,27 @@ def test_bounds_go_with_their_segment() -> None:
     del segment
     BOUNDS_CACHE.sweep()
     assert BOUNDS_CACHE.size <= before
+
+
+def test_bounds_take_what_was_computed_not_what_a_segment_might_come_to_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of all words of five million documents would exceed the cache."""
+    registry = FieldRegistry()
+    segment = make_segment([{"text": one} for one in TEXTS], registry)
+    prepared = PreparedQuery(_query(1.0), registry, LANGUAGES)
+    choice = Evaluation(segment, prepared).fields.choice
+    match_text(SegmentView(segment), prepared, None, 3)
+    kept = find_bounds(segment, choice)
+    assert kept is not None
+    of_all = kept.of_blocks.nbytes + kept.is_known.nbytes + kept.of_groups.codes.nbytes
+    BOUNDS_CACHE.resize((segment.uid, choice), kept, BOUNDS_CACHE.bytes_max)  # too large: gone
+    assert find_bounds(segment, choice) is None
+
+    might_need = of_all + kept.tf_norms.num_bytes + ENTRY_BYTES
+    monkeypatch.setattr(BOUNDS_CACHE, "bytes_max", 2 * might_need - 2)
+    match_text(SegmentView(segment), prepared, None, 3)
+
+    kept = find_bounds(segment, choice)
+    assert kept is not None
+    assert 0 < kept.num_written < of_all
