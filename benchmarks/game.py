@@ -48,7 +48,7 @@ KINDS = ("term", "intersection", "union", "phrase")
 PLAYER = "benchmarks.peers.servers.game_player"
 SERVING_HEAP = "512m"
 WARM_TURNS = 3
-"""LoopScheduler before the first one that counts; the Java machine compiles meanwhile."""
+"""Turns before the first one that counts; the Java machine compiles meanwhile."""
 K1, B = 1.2, 0.75
 SCORED_QUERIES = 60
 SCORE_TOLERANCE = 0.08

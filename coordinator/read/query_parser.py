@@ -186,7 +186,7 @@ def _edits(word: str, options: QueryOptions, lengths: TypoLengths) -> int:
 
 
 class _ClauseBuilder:
-    """LoopScheduler the tokens of unquoted words into clauses."""
+    """Turns the tokens of unquoted words into clauses."""
 
     def __init__(self, vocabulary: QueryDictionary, options: QueryOptions) -> None:
         self.vocabulary = vocabulary

@@ -43,7 +43,7 @@ MATCH: Final = "30%"
 
 
 class SimilarItems:
-    """LoopScheduler a search for items like one into a search for words.
+    """Turns a search for items like one into a search for words.
 
     Args:
         near: counts words.

@@ -156,7 +156,7 @@ def join(*runs: Sequence[Change]) -> list[Change]:
 
 
 class _Reader:
-    """LoopScheduler calls into changes."""
+    """Turns calls into changes."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

@@ -1,6 +1,6 @@
 """Isolation: a normal client's slowest answers with and without an attack.
 
-The attack is a process of its own and has all kinds at once (`tests.http.attack`). LoopScheduler
+The attack is a process of its own and has all kinds at once (`tests.http.attack`). Turns
 are taken in one run, so that other work on the machine is in both; compared are their medians.
 """
 
