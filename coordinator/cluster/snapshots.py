@@ -23,7 +23,7 @@ import re
 import secrets
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -239,7 +239,8 @@ def _begin(folder: Path, name: str, suffix: str, limits: Limits) -> None:
         )
     for unfinished in list(folder.glob("*" + suffix)):
         shutil.rmtree(unfinished, ignore_errors=True)
-    if len(list(folder.iterdir())) >= limits.snapshots_max:
+    num_others = sum(1 for one in folder.iterdir() if NAME.fullmatch(one.name))
+    if NAME.fullmatch(name) and num_others >= limits.snapshots_max:
         raise InvalidRequest(
             f"there may be {limits.shown('snapshots_max')} snapshots; delete one first",
             code="invalid_snapshot",
@@ -325,14 +326,7 @@ async def copied_index(
         As `make_snapshot` and `plan_restore`.
     """
     folder = settings.snapshot_folder
-
-    def remove_unused() -> None:
-        sources = {one.source.folder for one in catalog.state.indexes if one.source is not None}
-        for entry in folder.glob(f"{_COPY}*"):
-            if str(entry) not in sources:
-                remove_snapshot(folder, entry.name)
-
-    await asyncio.to_thread(remove_unused)
+    await asyncio.to_thread(_remove_copies, folder, catalog)
     name = f"{_COPY}{secrets.token_hex(8)}"
     await make_snapshot(name, cluster=cluster, catalog=catalog, settings=settings, only=index)
     try:
@@ -341,7 +335,28 @@ async def copied_index(
         )
         yield source
     finally:
-        await asyncio.to_thread(remove_unused)
+        await asyncio.to_thread(_remove_copies, folder, catalog)
+
+
+def _remove_copies(folder: Path, catalog: Catalog) -> None:
+    """Remove snapshots that indexes were copied through, except those that a shard may need."""
+    sources = {one.source.folder for one in catalog.state.indexes if one.source is not None}
+    for entry in folder.glob(f"{_COPY}*"):
+        if str(entry) not in sources:
+            remove_snapshot(folder, entry.name)
+
+
+def remove_unfinished(folder: Path, catalog: Catalog) -> None:
+    """Remove what a killed process has left in a folder that no other service uses.
+
+    Such a copy may be as large as the data, and no list shows it.
+    """
+    for suffix in (_PARTIAL, _COLLECTED):
+        for unfinished in list(folder.glob("*" + suffix)):
+            _log.info("unfinished snapshot removed", folder=unfinished.name)
+            shutil.rmtree(unfinished, ignore_errors=True)
+    with suppress(OSError):
+        _remove_copies(folder, catalog)
 
 
 # --- reading

@@ -31,6 +31,7 @@ from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shared_state import SharedState
+from coordinator.cluster.snapshots import remove_unfinished
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.exchange import Inbox
 from coordinator.http.reports import Reports
@@ -135,6 +136,8 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
+    if not settings.snapshot_dir:  # else it may be shared
+        await asyncio.to_thread(remove_unfinished, settings.snapshot_folder, catalog)
     cluster.start()
     if shared is not None:
         shared.start(services.administration)

@@ -91,7 +91,13 @@ from coordinator.replication.shared_queue import SharedQueue
 from coordinator.replication.stream_state import StreamInfo
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.trimming import LogTrimmer
-from coordinator.write.log import DocumentOf, WriteLog, no_index, prepare_on_shards, without
+from coordinator.write.log import (
+    ChangeOfCatalog,
+    DocumentOf,
+    WriteLog,
+    no_index,
+    prepare_on_shards,
+)
 from coordinator.write.partitioning import Parts, Selected
 from coordinator.write.write_queue import (
     Items,
@@ -563,9 +569,9 @@ class SharedLog(WriteLog):
 
         await self._changes.change(change)
 
-    async def drop_index(self, index: Index, replacing: Index | None = None) -> None:
+    async def drop_index(self, index: Index, change: ChangeOfCatalog) -> None:
         """Delete an index and its data, on all hosts."""
-        await self._changes.change(lambda state: without(state, index, replacing))
+        await self._changes.change(change)
 
     async def prepare(self, entry: IndexEntry) -> None:
         """Have all shards of this host build a new revision."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 from common.configuration import GEO_FIELD
 from common.deadline import Deadline
@@ -141,16 +140,11 @@ async def _transfer(
     if is_move:
         await administration.move(source.name, destination, deadline)
         return
-    name = destination
-    if former is not None:
-        unique = f"_tmp_{uuid4().hex[:8]}"
-        name = destination[: services.settings.limits.index_name_chars_max - len(unique)] + unique
     make_source = partial(
         copied_index,
-        new_name=name,
+        new_name=destination,
         cluster=services.cluster,
         catalog=services.catalog,
         settings=services.settings,
     )
-    replaces = None if former is None else destination
-    await administration.copy(source.name, name, make_source, deadline, replaces=replaces)
+    await administration.copy(source.name, destination, make_source, deadline, replaces=True)

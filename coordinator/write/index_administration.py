@@ -17,7 +17,7 @@ import msgspec
 from common.analysis.analyzer import Analyzer
 from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
-from common.errors import Conflict, InvalidRequest, ServiceError
+from common.errors import Conflict, InvalidRequest, ServiceError, Unavailable
 from common.limits import Limits
 from common.process.faults import fault
 from common.process.logs import Log
@@ -27,7 +27,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.curation import compile_rules
 from coordinator.write.configuration_change import changes, merged, removals
 from coordinator.write.detached_tasks import DetachedTasks
-from coordinator.write.log import DocumentOf, WriteLog, no_index
+from coordinator.write.log import DocumentOf, WriteLog, no_index, without
 
 T = TypeVar("T")
 
@@ -177,7 +177,7 @@ class IndexAdministration:
         """Delete it once no other change is in progress."""
         async with self._configuring:
             index = self._catalog.index(name)
-            await self._log.drop_index(index)
+            await self._log.drop_index(index, lambda state: without(state, index))
             _log.info("deleted", index=index.name, number=index.number)
 
     async def rename(
@@ -223,7 +223,7 @@ class IndexAdministration:
         make_source: Callable[[Index], AbstractAsyncContextManager[Restored]],
         deadline: Deadline,
         *,
-        replaces: str | None = None,
+        replaces: bool = False,
     ) -> None:
         """Create an index with the configuration and the items of another one.
 
@@ -232,8 +232,8 @@ class IndexAdministration:
             new_name: a valid name.
             make_source: makes the snapshot that the copy is made of.
             deadline: how long to wait; past it, the work continues in the background.
-            replaces: name that the copy takes as soon as it is complete, from the index that has
-                it.
+            replaces: whether the copy takes the name from an index that has it, which is deleted
+                at the moment when the copy is complete.
 
         Raises:
             As `restore`.
@@ -246,12 +246,15 @@ class IndexAdministration:
                 index = self._catalog.indexes.get(name)
                 if index is None:
                     raise no_index(name)
-                self._check_free(new_name)
-                self._check_number(1)
+                former = self._catalog.indexes.get(new_name) if replaces else None
+                if former is None:
+                    self._check_free(new_name)
+                    self._check_number(1)
                 async with make_source(index) as source:
-                    await self._restore_now([source])
-                if replaces is not None:
-                    await self._replace(new_name, replaces)
+                    if former is None:
+                        await self._restore_now([source])
+                    else:
+                        await self._restore_over(former, source)
 
         await self._tasks.wait_for(run(), deadline)
 
@@ -285,7 +288,7 @@ class IndexAdministration:
         if former is None:
             await self._rename_now(index, new_name, keeps_alias=False)
             return
-        await self._log.drop_index(former, replacing=index)
+        await self._log.drop_index(former, lambda state: without(state, former, index))
         _log.info("moved", index=new_name, former=name, number=index.number)
 
     def _check_free(self, name: str) -> None:
@@ -361,6 +364,41 @@ class IndexAdministration:
         catalog.activate()
         for index in stored:
             _log.info("restored", index=index.name, number=index.number)
+        await self._let_sources_go()
+
+    async def _restore_over(self, former: Index, wanted: Restored) -> None:
+        """Restore an index in the place of another one, which is deleted at the same moment.
+
+        A crash leaves one of the two under the name, and nothing of the other.
+
+        Raises:
+            As `restore`.
+        """
+        new = self._catalog.state.new_entry("", wanted.configuration)
+        stored = msgspec.structs.replace(new, name=former.name, source=wanted.source)
+
+        def with_new(state: CatalogState) -> CatalogState:
+            changed = without(state, former).with_index(stored)
+            return msgspec.structs.replace(changed, aliases=state.aliases)
+
+        shards = self._cluster.here.values()
+        epochs = [shard.epoch for shard in shards]
+        await self._log.prepare(stored.entry)
+        fault("restore.prepared")
+        self._cluster.take_up(stored.number, wanted.source.seq)
+        try:
+            if [shard.epoch for shard in shards] != epochs:
+                raise Unavailable(
+                    "a shard was away meanwhile and has to begin again; nothing was changed",
+                    code="shard_unavailable",
+                )
+            await self._log.drop_index(former, with_new)
+        except ServiceError:
+            self._cluster.forget(stored.number)
+            await self._cluster.push_catalog()  # does not name it, so shards discard it
+            raise
+        fault("restore.named")
+        _log.info("copied over", index=former.name, number=stored.number)
         await self._let_sources_go()
 
     async def _let_sources_go(self) -> None:

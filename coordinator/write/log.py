@@ -36,6 +36,8 @@ from coordinator.write.partitioning import (
 )
 from coordinator.write.write_queue import BatchQueue, Items, WriteBatch, WriteQueue
 
+ChangeOfCatalog = Callable[[CatalogState], CatalogState]
+
 DocumentOf = Callable[[dict[str, Any]], dict[str, Any]]
 """Returns the complete new configuration of an index, given the current one ({} if there is none);
 raises if it cannot be."""
@@ -91,12 +93,13 @@ class WriteLog(ABC):
         """Create an index, or put a new configuration of it in force: on all shards or none."""
 
     @abstractmethod
-    async def drop_index(self, index: Index, replacing: Index | None = None) -> None:
+    async def drop_index(self, index: Index, change: ChangeOfCatalog) -> None:
         """Delete an index and its data.
 
         Args:
             index: what to delete.
-            replacing: the index that takes its name at the same moment.
+            change: returns the catalog without it; another index may take its name at the same
+                moment.
         """
 
     @abstractmethod
@@ -183,14 +186,12 @@ class EmbeddedLog(WriteLog):
             if queue is not None:
                 queue.release()
 
-    async def drop_index(self, index: Index, replacing: Index | None = None) -> None:
+    async def drop_index(self, index: Index, change: ChangeOfCatalog) -> None:
         """Commit, hide, drop."""
         queue = self.queue(index.number)
         await queue.hold()
         try:
-            await self._catalog.change(
-                lambda state: without(state, index, replacing), is_active=False
-            )
+            await self._catalog.change(change, is_active=False)
             self._catalog.activate()
             queue.fail_waiting(no_index(index.name))
             del self._queues[index.number]
@@ -231,8 +232,13 @@ async def prepare_on_shards(cluster: Cluster, entry: IndexEntry, timeout_ms: int
         raise
 
 
-def without(state: CatalogState, index: Index, replacing: Index | None) -> CatalogState:
+def without(state: CatalogState, index: Index, replacing: Index | None = None) -> CatalogState:
     """Return a state of the catalog after an index was deleted.
+
+    Args:
+        state: with the index.
+        index: what is deleted.
+        replacing: the index that takes its name.
 
     Raises:
         NotFound: one of the indexes is not there any more.

@@ -390,3 +390,46 @@ def test_index_is_copied_while_it_is_written(tmp_path: Path) -> None:
         assert client.post("/films/copy", {"to": "again"}).status == 200
         folder = service.data / "snapshots"
         assert [path.name for path in folder.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("faults", "is_there"),
+    [
+        ("restore.copy=kill", False),
+        ("restore.prepared=kill", False),
+        ("restore.named=kill", True),
+    ],
+)
+def test_kill_while_an_index_is_copied_over_another_leaves_either(
+    tmp_path: Path, faults: str, is_there: bool
+) -> None:
+    """And no third index, nor a snapshot that nobody sees."""
+    with serving(tmp_path / "data", FACETD_FAULTS=faults) as (service, client):
+        expected = fill(client, "films")
+        assert client.post("/other/configuration", CONFIGURATION).status == 200
+        assert client.post("/other/items", [{"id": "only", "name": "sea"}]).status == 200
+        assert client.post("/_aliases", {"aliases": {"shown": "other"}}).status == 200
+        former = answers(client, "other")
+        copying = {"operation": "copy", "destination": "other"}
+        try:
+            reply = client.post("/1/indexes/films/operation", copying)
+            assert reply.status == 503
+        except (OSError, http.client.HTTPException):
+            pass  # it was the coordinator
+        client.close()
+        service.wait_ready()
+        for _ in range(2):
+            names = [one["name"] for one in client.get("/_indexes").json["indexes"]]
+            assert names == ["films", "other"]
+            assert answers(client, "shown") == (expected if is_there else former)
+            assert [len(found) for found in folders(service)] == [2, 2]
+            client.close()
+            service.environment = {}
+            service.restart()
+        wait_until_sources_are_gone(service)
+        client.close()
+        service.restart()
+        assert list((service.data / "snapshots").iterdir()) == []
+        assert client.post("/1/indexes/films/operation", copying).status == 200
+        assert answers(client, "shown") == expected
+        assert answers(client, "films") == expected

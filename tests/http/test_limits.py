@@ -459,6 +459,7 @@ async def test_number_of_snapshots(make_web: MakeWeb) -> None:
     accepted = await web.post("/_snapshots", {"name": "two"})
     assert accepted.code != "invalid_snapshot"  # the model shards cannot copy themselves
     (folder / "unfinished.partial").mkdir()
+    (folder / ".copy-0123456789abcdef").mkdir()
     accepted = await web.post("/_snapshots", {"name": "three"})
     assert accepted.code != "invalid_snapshot"
 
