@@ -160,12 +160,18 @@ class Metrics:
         self.recent: deque[tuple[float, float]] = deque(maxlen=RECENT_KEPT)
         """(end time, duration) of the latest searches, in seconds on `time.perf_counter`."""
         self.started = time.time()
+        self._started = time.monotonic()
         self.num_slow = 0
         """Number of slow searches logged."""
         self.others: Callable[[], Counts] | None = None
         """Counts of the other coordinators of the service, if there are any."""
         self.processes: Callable[[], Iterable[ProcessUse]] | None = None
         """These coordinators."""
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the start, whatever became of the clock."""
+        return time.monotonic() - self._started
 
     def counts(self, num_states: int, results: ResultCache) -> Counts:
         """Return the counts of this coordinator.

@@ -10,6 +10,9 @@ count that it forgot. So each count is a lower bound, and with `missed` an upper
 
     count <= true number <= count + missed
 
+A day is one of the wall clock, which may be set forward and back: a search counts for the day at
+which it came, and a clock that runs ahead does not make days too old.
+
 Nothing about people is stored: no addresses, no keys. Cost: 2 µs a search, of which it waits for a
 few tenths; the rest is due at every `NOTED_MAX`-th one.
 """
@@ -262,8 +265,10 @@ class Analytics:
         self._typing: OrderedDict[Hashable, tuple[float, str, str, int, int]] = OrderedDict()
         self._finished: list[Day] = []
         self._listed: dict[str, _Listed] = {}
-        self._has_changed = False
-        number = int(time.time()) // _DAY_SECONDS
+        self._changed: set[int] = set()
+        self._saving = asyncio.Lock()
+        self._started_at = (time.time(), time.monotonic())
+        number = _day_of(time.time())
         self._today = (self._read(number) if self.is_on else None) or Day(number, num_max)
 
     # --- count
@@ -302,7 +307,7 @@ class Analytics:
                 at, last_index, last_text, *_ = last
                 is_continued = (
                     last_text
-                    and now - at < TYPING_SECONDS
+                    and abs(now - at) < TYPING_SECONDS
                     and last_index == index
                     and (text.startswith(last_text) or last_text.startswith(text))
                     and text
@@ -333,16 +338,31 @@ class Analytics:
         clicked = self._today.clicked.at((index, id))
         clicked[0] += 1
         clicked[1] += position
-        self._has_changed = True
+        self._changed.add(self._today.number)
         return True
 
     def _count(self, at: float, index: str, query: str, num_hits: int, took_us: int) -> None:
-        number = int(at) // _DAY_SECONDS
-        if number > self._today.number:
+        number = _day_of(at)
+        day = self._today if number == self._today.number else self._other_day(number)
+        day.add(index, query, num_hits, took_us, at)
+        self._changed.add(number)
+
+    def _other_day(self, number: int) -> Day:
+        """Return a day that is not the one counted last: a new one, or one that is over.
+
+        The latter where a search came right before midnight, or the clock was set back.
+        """
+        for day in self._finished:
+            if day.number == number:
+                break
+        else:
+            day = self._read(number) or Day(number, self._num_max)
+            self._finished.append(day)
+        if number > self._today.number or self._today.number > _day_of(time.time()):
+            self._finished.remove(day)
             self._finished.append(self._today)
-            self._today = Day(number, self._num_max)
-        self._today.add(index, query, num_hits, took_us, at)
-        self._has_changed = True
+            self._today = day
+        return day
 
     def _settle(self) -> None:
         """Count all searches, also those that may still have been continued."""
@@ -361,20 +381,20 @@ class Analytics:
             size: entries of each list.
         """
         self._settle()
-        days = min(days, self._days)
-        first = self._today.number - days + 1
+        today = _day_of(time.time())
+        numbers = range(today - min(days, self._days) + 1, today + 1)
         in_memory = {day.number: day for day in (*self._finished, self._today)}
-        return await asyncio.to_thread(self._report, index, first, size, in_memory)
+        return await asyncio.to_thread(self._report, index, numbers, size, in_memory)
 
     def _report(
-        self, index: str | None, first: int, size: int, in_memory: dict[int, Day]
+        self, index: str | None, numbers: Iterable[int], size: int, in_memory: dict[int, Day]
     ) -> dict[str, Any]:
         """Add up the days, in a thread."""
         by_day = []
         slow: list[Slow] = []
         queries: dict[tuple[str, str], Values] = {}
         clicked: dict[tuple[str, str], Values] = {}
-        for number in range(first, self._today.number + 1):
+        for number in numbers:
             day = in_memory.get(number) or self._read(number)
             if day is None:
                 continue
@@ -452,10 +472,13 @@ class Analytics:
         """Forget an index, or everything, on disk too."""
         self._settle()
         self._listed.clear()
-        for day in (*self._finished, self._today):
+        in_memory = (*self._finished, self._today)
+        for day in in_memory:
             day.forget(index)
-        await asyncio.to_thread(self._forget_files, index, self._today.number)
-        self._has_changed = True
+            self._changed.add(day.number)
+        async with self._saving:  # else what is being written would come back
+            numbers = {day.number for day in in_memory}
+            await asyncio.to_thread(self._forget_files, index, numbers)
         await self.save()
 
     # --- files
@@ -464,23 +487,28 @@ class Analytics:
         """Save every minute; ends by cancellation."""
         while True:
             await asyncio.sleep(SAVE_SECONDS)
-            if self._has_changed or self._finished or self._noted:
+            if self._changed or self._noted or self._typing:
                 await self.save()
 
     async def save(self) -> None:
         """Write the counts, and remove days that are too old."""
         if not self.is_on:
             return
-        self._settle()
-        days = [*self._finished, self._today]
-        self._has_changed = False
-        try:
-            await asyncio.to_thread(self._write, days)
-        except (OSError, RuntimeError) as error:  # (the latter: counted meanwhile)
-            _log.warning("analytics are not saved", reason=str(error))
-            self._has_changed = True
-        else:
-            self._finished = [day for day in self._finished if day not in days]
+        async with self._saving:
+            self._settle()
+            days = [*self._finished, self._today]
+            changed, self._changed = self._changed, set()
+            try:
+                await asyncio.to_thread(self._write, days)
+            except (OSError, RuntimeError) as error:  # (the latter: counted meanwhile)
+                _log.warning("analytics are not saved", reason=str(error))
+                self._changed |= changed
+            else:
+                self._finished = [
+                    day
+                    for day in self._finished
+                    if day not in days or day.number in self._changed  # counted meanwhile
+                ]
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{Day(number, 1).name}.json"
@@ -502,18 +530,23 @@ class Analytics:
             temporary = path.with_suffix(".tmp")
             temporary.write_bytes(day.encode())
             os.replace(temporary, path)
-        oldest = self._path(self._today.number - self._days + 1).name
+        oldest = self._path(self._sure_today() - self._days + 1).name
         for path in self._folder.glob("*.json"):
             if path.name < oldest:
                 path.unlink(missing_ok=True)
 
-    def _forget_files(self, index: str | None, today: int) -> None:
+    def _sure_today(self) -> int:
+        """Return today's number; where the clock was set forward, that of the day without it."""
+        clock, monotonic = self._started_at
+        return _day_of(min(time.time(), clock + time.monotonic() - monotonic))
+
+    def _forget_files(self, index: str | None, in_memory: set[int]) -> None:
         for path in list(self._folder.glob("*.json")):
             if index is None:
                 path.unlink(missing_ok=True)
                 continue
             number = (date.fromisoformat(path.stem) - date(1970, 1, 1)).days
-            day = self._read(number) if number < today else None
+            day = None if number in in_memory else self._read(number)
             if day is not None:
                 day.forget(index)
                 self._write([day])
@@ -535,6 +568,11 @@ class ReaderAnalytics(Analytics):
     async def searches_with(self, index: str, beginning: str) -> list[str]:
         """Leave it to the owner."""
         raise OwnerOnly
+
+
+def _day_of(at: float) -> int:
+    """Return the number of a day, given seconds since 1970."""
+    return int(at) // _DAY_SECONDS
 
 
 def _merge(

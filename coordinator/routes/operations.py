@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,7 +75,7 @@ async def health(services: Services, request: Request) -> Response:
     shown: dict[str, Any] = {
         "status": "ok",
         "version": program_version(),
-        "uptime_s": int(time.time() - services.metrics.started),
+        "uptime_s": int(services.metrics.uptime),
     }
     if services.shared_log is not None:
         shown["replica"] = services.shared_log.state._asdict()
@@ -196,7 +195,7 @@ async def statistics(services: Services, request: Request) -> Response:
     return json_response(
         {
             "version": program_version(),
-            "uptime_s": time.time() - services.metrics.started,
+            "uptime_s": services.metrics.uptime,
             "requests": services.metrics.summary(),
             "connections": services.metrics.num_connections(),
             "writes_waiting": services.ingest.num_waiting(),

@@ -156,6 +156,16 @@ async def test_too_many_requests_at_once_are_told_to_come_back(make_web: MakeWeb
     assert health.status == 200
 
 
+async def test_uptime_is_no_matter_of_the_clock(
+    make_web: MakeWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = await make_web()
+    monkeypatch.setattr(time, "time", lambda: 1.0)  # it was set back
+
+    for path in ("/_health", "/_stats"):
+        assert 0 <= (await web.get(path)).json["uptime_s"] < 60
+
+
 async def test_bodies_share_a_budget_of_memory(make_web: MakeWeb) -> None:
     web = await make_web(limits={"bytes_in_flight_max": 1000})
     body = b'[{"a":"' + b"x" * 2000 + b'"}]'

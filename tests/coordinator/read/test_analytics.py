@@ -35,9 +35,18 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 20_000 * 86_400.0 + 3600
+        self.set_forward = 0.0
 
     def time(self) -> float:
         return self.now
+
+    def monotonic(self) -> float:
+        return self.now - self.set_forward
+
+    def set(self, seconds: float) -> None:
+        """Set the clock forward, or back."""
+        self.now += seconds
+        self.set_forward += seconds
 
     def sleep(self, _: float) -> None:
         pass
@@ -161,3 +170,59 @@ def _seconds_of_notes(counted: Analytics, first: int) -> float:
     for number in range(first, first + 10_000):
         counted.note((None, "10.0.0.1"), "films", f"text {number % 7_000}", 3, 250)
     return time.perf_counter() - started
+
+
+def test_a_clock_set_forward_and_back_counts_for_the_day_of_each_search(
+    tmp_path: Path, clock: Clock
+) -> None:
+    counted = Analytics(tmp_path / "a", 30, 100)
+    folder = tmp_path / "a"
+    for number, seconds in enumerate((86_400.0, 100 * 86_400.0)):
+        counted.note(1, "films", f"before {number}", 1, 1)
+        asyncio.run(counted.save())
+        clock.set(seconds)
+        counted.note(2, "films", f"ahead {number}", 1, 1)
+        asyncio.run(counted.save())
+        clock.set(-seconds)
+        counted.note(3, "films", f"after {number}", 1, 1)
+        found = _report(counted)
+        assert [day["date"] for day in found["days"]] == ["2024-10-04"]
+        asyncio.run(counted.save())
+    expected = {"after 0", "after 1", "before 0", "before 1"}
+    assert {row["query"] for row in found["popular"]} == expected
+    assert found["searches"] == 4
+    assert len(list(folder.glob("*.json"))) == 3  # none was taken for too old
+    again = Analytics(folder, 30, 100)
+    assert _report(again) == found
+    clock.now += 86_400.0
+    assert [day["searches"] for day in _report(again)["days"]] == [4, 1]
+    again.note(1, "films", "the next day", 1, 1)
+    asyncio.run(again.save())
+    assert [day["searches"] for day in _report(Analytics(folder, 30, 100))["days"]] == [4, 2]
+
+
+def test_a_search_right_before_midnight_counts_for_its_day(tmp_path: Path, clock: Clock) -> None:
+    """Also if another coordinator tells of it later."""
+    counted = Analytics(tmp_path / "a", 30, 100)
+    clock.now += 86_400.0 - 3600 - 0.5
+    late = (clock.now, 1, "films", "late", 1, 1)
+    clock.now += 1
+    counted.note(2, "films", "early", 1, 1)
+    asyncio.run(counted.save())
+    counted.note_all([late])
+    counted.note(2, "films", "earlier", 1, 1)
+    assert [day["searches"] for day in _report(counted)["days"]] == [1, 2]
+    asyncio.run(counted.save())
+    assert [day["searches"] for day in _report(Analytics(tmp_path / "a", 30, 100))["days"]] == [
+        1,
+        2,
+    ]
+
+
+def test_without_searches_today_the_days_before_move_on(tmp_path: Path, clock: Clock) -> None:
+    counted = Analytics(tmp_path / "a", 30, 100)
+    counted.note(1, "films", "sea", 1, 1)
+    assert _report(counted, days=1)["searches"] == 1
+    clock.now += 86_400.0
+    assert _report(counted, days=1)["searches"] == 0
+    assert _report(counted, days=2)["searches"] == 1
