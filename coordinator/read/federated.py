@@ -5,8 +5,8 @@
               sort keys, pinned hits at their positions
     facets    counts of all values of a name are added up, then the buckets are chosen
 
-Every search delivers the first hits up to the end of the page, and counts all values of its facets,
-so that sums are exact before any are left out.
+Every search delivers the order of its first hits up to the end of the page, and counts all values
+of its facets, so that sums are exact before any are left out. Only items of the page are read.
 """
 
 from __future__ import annotations
@@ -112,10 +112,10 @@ def check_orders(members: Sequence[Member]) -> None:
             )
 
 
-def merged_result(
+def merged_hits(
     members: Sequence[Member], results: Sequence[SearchResult], page: int, per_page: int
-) -> SearchResult:
-    """Merge the results of searches.
+) -> list[tuple[int, int]]:
+    """Return the hits of a page of merged searches, as (search, rank).
 
     Args:
         members: the searches.
@@ -146,16 +146,31 @@ def merged_result(
             key=lambda row, column=column, key=key: comparable(column[row], key),  # type: ignore[misc]
             reverse=key.is_descending,
         )
-    rows = _with_pinned(rows, results)[(page - 1) * per_page : page * per_page]
+    return _with_pinned(rows, results)[(page - 1) * per_page : page * per_page]
+
+
+def merged_result(
+    members: Sequence[Member],
+    results: Sequence[SearchResult],
+    items: Iterable[tuple[int, bytes]],
+    page: int,
+    per_page: int,
+) -> SearchResult:
+    """Merge the results of searches.
+
+    Args:
+        members: the searches.
+        results: of each, as `whole` asks for it.
+        items: of the page, each with the search that found it.
+        page: which page of all hits, from 1.
+        per_page: hits on a page.
+    """
     first = results[0]
     return SearchResult(
         page=page,
         per_page=per_page,
         total=sum([one.total for one in results]),
-        items=[
-            add_members(results[member].items[rank], {"_index": members[member].index})
-            for member, rank in rows
-        ],
+        items=[add_members(item, {"_index": members[member].index}) for member, item in items],
         facets=_merged_facets(members, results),
         ranges=_merged_ranges(results),
         seq=first.seq,

@@ -93,6 +93,10 @@ class HitOrder(NamedTuple):
     """Position of a pinned hit, from 1."""
 
 
+ItemsOf: TypeAlias = Callable[[Sequence[int]], Awaitable[list[bytes]]]
+"""Reads the items of hits, by their ranks, while the searched state is kept readable."""
+
+
 class SearchResult(Struct, frozen=True):
     """One page of hits and everything that comes with it."""
 
@@ -117,6 +121,8 @@ class SearchResult(Struct, frozen=True):
     """Names of the curation rules that applied."""
     order: list[HitOrder] = []
     """Sort key of each hit, if the search is merged with others."""
+    items_of: ItemsOf | None = None
+    """If it is merged with others: reads the items, of which `items` has none."""
     match: str | None = None
     """The match mode used, if the request left it open."""
     num_words_cut: int = 0

@@ -55,6 +55,7 @@ from coordinator.read.results import (
     FacetPage,
     FacetResult,
     HitOrder,
+    ItemsOf,
     SearchResult,
     ShardSummary,
     Timings,
@@ -158,11 +159,9 @@ class Search:
             if cursor is not None:
                 cursor = await self._paging.continued(parameters, state, cursor)
             parameters, outcome, hits = await self._find(parameters, state, cursor)
-            items = await page_items(self._cluster, parameters, outcome, hits)
-            if parameters.group_hits is not None:
-                items = await with_group_hits(
-                    self._cluster, self._scatter, parameters, outcome, hits, items
-                )
+            items: list[bytes] = []
+            if not parameters.keeps_order:
+                items = await self._items(parameters, outcome, hits)
             facets: list[FacetResult] = []
             if parameters.facets or parameters.field_facets:
                 facets = await self._listed_facets(parameters, outcome)
@@ -193,6 +192,7 @@ class Search:
             match=parameters.match if asked.match == "auto" and asked.query else None,
             num_words_cut=outcome.scored.num_words_cut,
             order=_order_of(hits, parameters) if parameters.keeps_order else [],
+            items_of=self._items_of(parameters, outcome, hits) if parameters.keeps_order else None,
             did_you_mean=meant,
         )
 
@@ -212,6 +212,20 @@ class Search:
             if match == matches[-1] or outcome.has_others:
                 break
         return parameters, outcome, hits
+
+    async def _items(
+        self, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
+    ) -> list[bytes]:
+        """Return the items of hits as the search shows them."""
+        items = await page_items(self._cluster, parameters, outcome, hits)
+        if parameters.group_hits is None:
+            return items
+        return await with_group_hits(self._cluster, self._scatter, parameters, outcome, hits, items)
+
+    def _items_of(
+        self, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
+    ) -> ItemsOf:
+        return lambda ranks: self._items(parameters, outcome, [hits[rank] for rank in ranks])
 
     async def _listed_facets(
         self, parameters: SearchParameters, outcome: SearchOutcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -36,7 +37,13 @@ from coordinator.parameters.parse import (
 from coordinator.parameters.raw import decode_search, query_parameters
 from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.parameters.typed import MergedPage, NamedSearch, without_zeros
-from coordinator.read.federated import Member, check_orders, merged_result, whole
+from coordinator.read.federated import (
+    Member,
+    check_orders,
+    merged_hits,
+    merged_result,
+    whole,
+)
 from coordinator.read.multi_search import CostSum, in_turn
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
@@ -314,20 +321,35 @@ async def _merged(
         calls_of.append((index, asked))
     check_orders(members)
     deadline = Deadline.after_ms(max([one.parameters.timeout_ms for one in members]))
-    found = await in_turn(
-        [partial(_result_or_error, services, *call) for call in calls_of], deadline
+    with ExitStack() as reading:
+        horizons: dict[int, int] = {}
+        for index, _ in calls_of:
+            if index.number not in horizons:
+                held = services.cluster.reading(index.number)
+                horizons[index.number] = reading.enter_context(held)
+        found = await in_turn(
+            [
+                partial(_result_or_error, services, index, asked, horizons[index.number])
+                for index, asked in calls_of
+            ],
+            deadline,
+        )
+        results: list[SearchResult] = []
+        for i, result in enumerate(found):
+            if isinstance(result, ServiceError):
+                raise _placed(result, i)
+            took_us = result.timings.total_us
+            services.metrics.observe_search(result, took_us)
+            if merge.page == 1:
+                index, _ = calls_of[i]
+                asked = members[i].parameters
+                note_search(services, request, index.name, asked, result.total, took_us)
+            results.append(result)
+        hits = await asyncio.to_thread(merged_hits, members, results, merge.page, merge.per_page)
+        items = await _items_of_page(results, hits, deadline)
+    merged = await asyncio.to_thread(
+        merged_result, members, results, items, merge.page, merge.per_page
     )
-    results: list[SearchResult] = []
-    for i, result in enumerate(found):
-        if isinstance(result, ServiceError):
-            raise _placed(result, i)
-        took_us = result.timings.total_us
-        services.metrics.observe_search(result, took_us)
-        if merge.page == 1:
-            index, _ = calls_of[i]
-            note_search(services, request, index.name, members[i].parameters, result.total, took_us)
-        results.append(result)
-    merged = await asyncio.to_thread(merged_result, members, results, merge.page, merge.per_page)
     return Response(
         merged_body(
             merged,
@@ -338,16 +360,38 @@ async def _merged(
     )
 
 
+async def _items_of_page(
+    results: Sequence[SearchResult], hits: Sequence[tuple[int, int]], deadline: Deadline
+) -> list[tuple[int, bytes]]:
+    """Return the items of hits (search, rank), each with its search."""
+    ranks: dict[int, list[int]] = {}
+    for member, rank in hits:
+        ranks.setdefault(member, []).append(rank)
+    reads = []
+    for member, ones in ranks.items():
+        items_of = results[member].items_of
+        assert items_of is not None, "a merged search keeps its order"
+        reads.append(partial(items_of, ones))
+    items = dict(zip(ranks, map(iter, await in_turn(reads, deadline)), strict=True))
+    return [(member, next(items[member])) for member, _ in hits]
+
+
 async def _result_or_error(
-    services: Services, index: Index, parameters: SearchParameters
+    services: Services, index: Index, parameters: SearchParameters, horizon: int | None = None
 ) -> SearchResult | ServiceError:
     """Return a search's result, or its own error.
+
+    Args:
+        services: run it.
+        index: to search.
+        parameters: of the search.
+        horizon: the state to search, which is kept readable; None: the newest.
 
     Raises:
         ConfigurationSwitched: all searches have to run again.
     """
     try:
-        return await services.search.search(index, parameters)
+        return await services.search.search(index, parameters, horizon)
     except ConfigurationSwitched:
         raise
     except ServiceError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,6 +59,8 @@ class FakeSearch:
         self.error: ServiceError | None = None
         item = b'{"id":1,"name":"The Shawshank Redemption","year":1994,"tags":["drama","prison"]}'
         self.items = [item] * 10
+        self.ranks_read: list[int] = []
+        """Of hits of merged searches whose items were read."""
         self.buckets = [Bucket(f"value {i}", 100 - i, i == 0) for i in range(10)]
 
     async def select(
@@ -120,7 +122,12 @@ class FakeSearch:
             order=[
                 HitOrder(None, tuple([None for _ in parameters.sort]), None) for _ in self.items
             ],
+            items_of=self._items_of if parameters.keeps_order else None,
         )
+
+    async def _items_of(self, ranks: Sequence[int]) -> list[bytes]:
+        self.ranks_read += ranks
+        return [self.items[rank] for rank in ranks]
 
     async def facet(self, index: Any, parameters: FacetParameters) -> FacetPage:
         self.asked.append(parameters)

@@ -302,6 +302,17 @@ async def test_stats_for_people(web: Web) -> None:
     assert [shard["id"] for shard in stats["shards"]] == [0, 1]
 
 
+async def test_merged_searches_read_only_the_items_of_the_page(make_web: MakeWeb) -> None:
+    """Each of 64 searches may have ten thousand hits up to the end of the page."""
+    web = await make_web()
+    merge = {"page": 4, "per_page": 2}
+
+    reply = await web.post("/_search", {"searches": [{"index": "films"}] * 3, "merge": merge})
+
+    assert [item["_index"] for item in reply.json["data"]["items"]] == ["films"] * 2
+    assert web.search.ranks_read == [2, 2]
+
+
 async def test_slow_searches_are_kept_and_logged(
     make_web: MakeWeb, caplog: pytest.LogCaptureFixture
 ) -> None:
