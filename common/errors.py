@@ -123,7 +123,7 @@ class Conflict(UserError):
 
 
 class PayloadTooLarge(UserError):
-    """The body is larger than its limit."""
+    """The body, or what a request asks for, is larger than its limit."""
 
     http_status = 413
     default_code = "payload_too_large"

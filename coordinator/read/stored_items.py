@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from common.deadline import Deadline
+from common.page_size import FEW_ITEMS, PAGE_BYTES_MAX, page_too_large
 from common.protocol.messages import FetchRequest
 from common.protocol.methods import FETCH
 from coordinator.cluster.catalog import Index
@@ -37,11 +38,14 @@ async def page_items(
 
     Raises:
         Unavailable: a shard that had a hit is down, busy or late.
+        PayloadTooLarge: the items are too large for one page.
     """
     documents = None if parameters.marks is not None else _sent_along(hits)
     marks = None
     if documents is None:
         documents, marks = await _documents(cluster, parameters, outcome, hits)
+    if sum(map(len, documents)) > PAGE_BYTES_MAX and len(documents) > FEW_ITEMS:
+        raise page_too_large()
     return dress_items(parameters, hits, documents, marks)
 
 

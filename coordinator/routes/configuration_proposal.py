@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from common.page_size import FEW_ITEMS
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Route, RouteTable
 from coordinator.http.security import Action
@@ -51,7 +52,7 @@ async def proposal(services: Services, request: Request) -> Response:
         parameters = parse_search(raw, index.configuration, limits)
         return await services.search.search(index, parameters)
 
-    first = await page(1, 10)
+    first = await page(1, FEW_ITEMS)
     items = list(first.items)
     # Choose the page size by the mean size of the first items.
     mean = sum(map(len, items)) // max(len(items), 1) + 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from common.errors import InternalError
+from common.page_size import PAGE_BYTES_MAX
 from common.placement import hash_id
 from common.protocol.messages import (
     FACET_VALUES_MAX,
@@ -32,7 +33,8 @@ def fetch(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
     """Return stored documents by record, without marks; or their sort values."""
     if request.sort:
         return FetchResponse((), (), _sort_values_of(snapshot, request))
-    documents = snapshot.read_documents(np.frombuffer(request.records, np.uint64))
+    records = np.frombuffer(request.records, np.uint64)
+    documents = snapshot.read_documents(records, PAGE_BYTES_MAX)
     return FetchResponse(tuple(documents), ())
 
 

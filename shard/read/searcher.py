@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from common.deadline import check_call
+from common.errors import PayloadTooLarge
+from common.page_size import PAGE_BYTES_MAX
 from common.placement import hash_id
 from common.protocol.messages import (
     DistinctCounts,
@@ -160,7 +162,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         scores=b"" if hits.scores is None else hits.scores.tobytes(),
         records=hits.records.tobytes(),
         sort_values=tuple([sort_values(snapshot, hits, key) for key in request.sort]),
-        documents=tuple(snapshot.read_documents(hits.records[: request.num_documents]))
+        documents=_sent_along(snapshot, hits.records[: request.num_documents])
         if request.num_documents
         else (),
         facets=facets,
@@ -456,6 +458,14 @@ def _pinned_answer(
     return _answer_of(snapshot, request, hits, explanations), ordered
 
 
+def _sent_along(snapshot: Snapshot, records: NDArray[np.uint64]) -> tuple[bytes, ...]:
+    """Return documents that go along with the hits; none if they are large, to be fetched."""
+    try:
+        return tuple(snapshot.read_documents(records, PAGE_BYTES_MAX))
+    except PayloadTooLarge:
+        return ()
+
+
 def _answer_of(
     snapshot: Snapshot, request: SearchRequest, hits: Hits, explanations: tuple[Any, ...]
 ) -> SearchResponse:
@@ -466,7 +476,7 @@ def _answer_of(
         scores=b"" if hits.scores is None else hits.scores.tobytes(),
         records=hits.records.tobytes(),
         sort_values=tuple([sort_values(snapshot, hits, key) for key in request.sort]),
-        documents=tuple(snapshot.read_documents(hits.records)) if request.num_documents else (),
+        documents=_sent_along(snapshot, hits.records) if request.num_documents else (),
         facets=(),
         ranges=(),
         explanations=explanations,

@@ -11,6 +11,7 @@ older one continue with that.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
 class DocumentReader(Protocol):
     """Reads the stored bytes of records."""
 
-    def read(self, records: Sequence[int]) -> list[bytes]:
+    def read(self, records: Sequence[int], bytes_max: int = ...) -> list[bytes]:
         """Return the stored bytes of each record.
 
         Raises:
             InternalError: item_corrupt, a checksum differs.
+            PayloadTooLarge: more than a few have more than `bytes_max` bytes.
         """
         ...
 
@@ -190,10 +192,17 @@ class Snapshot:
                 return view.deleted is None or doc not in view.deleted
         return False
 
-    def read_documents(self, records: NDArray[np.uint64] | Sequence[int]) -> list[bytes]:
+    def read_documents(
+        self, records: NDArray[np.uint64] | Sequence[int], bytes_max: int = sys.maxsize
+    ) -> list[bytes]:
         """Return the stored bytes of records that this snapshot names, in the given order.
+
+        Args:
+            records: their numbers.
+            bytes_max: of all together, if they are more than a few.
 
         Raises:
             InternalError: item_corrupt, stored bytes do not match their checksum.
+            PayloadTooLarge: they have more bytes.
         """
-        return self.documents.read(np.asarray(records, np.uint64).tolist())
+        return self.documents.read(np.asarray(records, np.uint64).tolist(), bytes_max)

@@ -32,6 +32,7 @@ Worked example: item {"id":5} with place 7 as record 0 before any training is st
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from common.errors import InternalError
+from common.page_size import FEW_ITEMS, page_too_large
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.storage.codecs import (
     CODEC_RAW,
@@ -62,11 +64,13 @@ from shard.storage.codecs import (
     number_key,
 )
 from shard.storage.environment import Environment, SubDatabase, Transaction
-from shard.storage.word_codes import DamagedDictionary, WordCodes
+from shard.storage.word_codes import DamagedDictionary, WordCodes, frame_size
 from shard.storage.word_training import train_words
 
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024
+_SIZE_BYTES = 18
+"""A frame tells its size within so many bytes: those of a zstd header without magic number."""
 TRAINING_ITEMS_MIN = 1_000
 """Fewer items are too few to train on, and too few to matter on disk."""
 TRAINING_ITEMS_MAX = 16_384
@@ -358,21 +362,26 @@ class DocumentStore:
             source = np.concatenate((source, payload))
         return encode_items(source, frame_starts, frame_sizes, codecs, places, first_record)
 
-    def read(self, records: Sequence[int]) -> list[bytes]:
+    def read(self, records: Sequence[int], bytes_max: int = sys.maxsize) -> list[bytes]:
         """Return the bytes of items as they were received.
+
+        Args:
+            records: their numbers.
+            bytes_max: of all items together, if they are more than a few.
 
         Raises:
             InternalError: item_corrupt, one is damaged or not there.
+            PayloadTooLarge: they have more bytes.
         """
         if len(records) > READ_AT_ONCE_MAX or not RECENT_ITEMS.bytes_max:
-            return self._read(records)
+            return self._read(records, bytes_max)
         found = RECENT_ITEMS.get(self._number, records)
         if found == [None]:
             found = self._read(records)  # type: ignore[assignment]
             RECENT_ITEMS.put((self._number, records[0]), found[0])  # type: ignore[arg-type]
         elif None in found:
             missing = [record for record, item in zip(records, found, strict=True) if item is None]
-            read = dict(zip(missing, self._read(missing), strict=True))
+            read = dict(zip(missing, self._read(missing, bytes_max), strict=True))
             for record, item in read.items():
                 RECENT_ITEMS.put((self._number, record), item)
             return [
@@ -381,10 +390,13 @@ class DocumentStore:
             ]
         return found  # type: ignore[return-value]  # none is missing
 
-    def _read(self, records: Sequence[int]) -> list[bytes]:
+    def _read(self, records: Sequence[int], bytes_max: int = sys.maxsize) -> list[bytes]:
         """Read items from LMDB."""
         keys = [number_key(record) for record in records]
         values = self._environment.get_many(SubDatabase.DOCUMENTS, keys)
+        # They are measured before they are decompressed, which may make thousands of bytes of one.
+        if len(records) > FEW_ITEMS and sum(map(_size_of, values)) > bytes_max:
+            raise page_too_large()
         return self._decode_many(records, values)
 
     def _decode_many(self, records: Sequence[int], values: Sequence[bytes | None]) -> list[bytes]:
@@ -500,6 +512,22 @@ class DocumentStore:
             "remove it with facetd rebuild --drop-damaged",
             code="item_corrupt",
         )
+
+
+def _size_of(value: bytes | None) -> int:
+    """Return the size of the item of a value; of a damaged one, any number."""
+    if value is None or len(value) <= ITEM_HEADER_BYTES:
+        return 0
+    codec = value[4]
+    if codec == CODEC_RAW:
+        return len(value) - ITEM_HEADER_BYTES
+    start = value[ITEM_HEADER_BYTES : ITEM_HEADER_BYTES + _SIZE_BYTES]
+    if codec & 0xF0 == CODEC_WORDS:
+        return frame_size(start)
+    try:
+        return max(zstandard.frame_content_size(zstandard.FRAME_HEADER + start), 0)
+    except zstandard.ZstdError:
+        return 0
 
 
 def _open_words(number: int, content: bytes) -> Words:

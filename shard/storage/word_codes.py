@@ -494,6 +494,16 @@ def _decode_all(
         cursor += size
 
 
+def frame_size(frame: bytes) -> int:
+    """Return the size of the item that a frame begins with; of a damaged one, any number."""
+    size = 0
+    for at, byte in enumerate(frame):
+        size |= (byte & 0x7F) << (7 * at)
+        if byte < 0x80:
+            break
+    return size
+
+
 class WordCodes:
     """The words of an index with their codes.
 

@@ -1,7 +1,7 @@
 """Deliberately heavy requests are refused or served, and neighbours are barely slowed.
 
 Each attack is a process of its own, which repeats the request of a finding until it is told to
-stop. LoopScheduler with and without it are taken in one run; compared are the median search and the
+stop. Turns with and without it are taken in one run; compared are the median search and the
 slowest hundredth of a turn. What counts of the turns beside an attack is the best: an attack that
 holds a neighbour up does so in each, and other work of the machine in some.
 """
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from common.data_directory import read_endpoint
+from common.page_size import FEW_ITEMS, PAGE_BYTES_MAX
 from coordinator.read.stored_items import READ_BYTES_MAX
 from tests.service import Client, Service
 
@@ -365,6 +366,25 @@ def test_largest_items_are_exported_updated_and_deleted(tmp_path: Path) -> None:
         assert (deleted.status, deleted.json["deleted"]) == (200, NUM_LARGE), deleted.body
         assert client.get("/large/items").body == b""
         client.close()
+
+
+def test_a_page_of_items_that_are_too_large_together_is_refused(service: Service) -> None:
+    """Its bytes would be in the memory of all processes at the same time; a stream's are not."""
+    num_items = PAGE_BYTES_MAX // READ_BYTES_MAX + 2
+    with closing(service.client()) as client:
+        assert client.post("/pages/configuration", {}).status == 200
+        for item in large_items(num_items, READ_BYTES_MAX):
+            assert client.post_text("/pages/index", item).status == 200
+        for parameters in ({}, {"query": "word", "highlight": True}, {"fields": ["id"]}):
+            refused = client.post("/pages/search", {"per_page": num_items, **parameters})
+            assert refused.status == 413
+            assert refused.json["error"]["code"] == "payload_too_large"
+            assert "per_page" in refused.json["error"]["message"]
+        assert len(client.search("pages", per_page=FEW_ITEMS)["data"]["items"]) == FEW_ITEMS
+        assert client.search("pages", per_page=0)["pagination"]["total"] == num_items
+        exported = client.get("/pages/items", fields="id").body
+        assert len(exported.splitlines()) == num_items
+        client.delete("/pages")
 
 
 def test_items_larger_than_an_internal_page_are_exported_updated_and_deleted(

@@ -69,7 +69,7 @@ class Documents:
     def __init__(self, items: Mapping[int, Item]) -> None:
         self._items = items
 
-    def read(self, records: Sequence[int]) -> list[bytes]:
+    def read(self, records: Sequence[int], bytes_max: int = 0) -> list[bytes]:
         """Return the bytes of each record."""
         return [json.dumps(self._items[record]).encode() for record in records]
 

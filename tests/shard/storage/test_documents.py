@@ -11,7 +11,7 @@ import xxhash
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from common.errors import InternalError
+from common.errors import InternalError, PayloadTooLarge
 from shard.caches.recent_items import RecentItems
 from shard.storage import documents
 from shard.storage.codecs import CODEC_RAW, CODEC_WORDS, as_bytes_array, number_key
@@ -126,6 +126,27 @@ def test_items_that_share_more_than_words_are_left_to_zstd(environment: Environm
     reopened = DocumentStore(environment)
     assert reopened.read(range(1_500)) == items
     assert not reopened.wants_training(1 << 20)
+
+
+@pytest.mark.parametrize("way", ["raw", "words", "zstd"])
+def test_items_that_are_too_large_together_are_not_decompressed(
+    environment: Environment, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    blocks = [rng.integers(0, 256, 300, np.uint8).tobytes() for _ in range(20)]
+    items = [blocks[i % 20] + b"%d" % i + blocks[i * 7 % 20] for i in range(1_500)]
+    items = items if way == "zstd" else _items(1_500)
+    store = DocumentStore(environment)
+    if way != "raw":
+        store.train(items)
+    _append(environment, store, 0, items)
+    records = range(2 * READ_AT_ONCE_MAX)
+    size = sum(map(len, items[: len(records)]))
+
+    assert store.read(records, size) == items[: len(records)]
+    monkeypatch.setattr(store, "_decode_many", pytest.fail)
+    with pytest.raises(PayloadTooLarge):
+        store.read(records, size - 1)
 
 
 def test_a_frame_that_no_encoder_made_is_damage(environment: Environment) -> None:
