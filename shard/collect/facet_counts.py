@@ -58,7 +58,7 @@ _SETS_MATCHES_MIN: Final = 1_024
 """With fewer matches, stored sets never pay off."""
 _ROWS_MATCHES_MIN: Final = 1_024
 """With fewer matches, counting them together never pays off."""
-_ROWS_SHARE: Final = 24
+_ROWS_SHARE: Final = 16
 """Nor does it where more than one document in this many matches: columns are then read in order."""
 
 
