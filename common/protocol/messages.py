@@ -18,7 +18,7 @@ from common.boosts import Boost
 from common.errors import InvalidRequest
 from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 13
+PROTOCOL_VERSION = 14
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""
@@ -473,6 +473,9 @@ class SearchRequest(Message, frozen=True, array_like=True):
     wants_total: bool = True
     """Whether `SearchResponse.total` counts all hits. If not, it says only that there are more than
     those sent, and a shard need not find them."""
+    needs_scores: bool = True
+    """Whether the weights of the query mean more than which kinds of match there are. If not, hits
+    have no scores, and equal sort values are in order of insertion."""
 
     @property
     def has_scores(self) -> bool:
@@ -480,6 +483,8 @@ class SearchRequest(Message, frozen=True, array_like=True):
 
         Without a query, another order has none, even if `min_score` uses boosts.
         """
+        if not self.needs_scores:
+            return False
         if self.query is not None or not self.is_boosted:
             return self.query is not None
         return any(key.is_score for key in self.sort) if self.sort else not self.is_place_descending

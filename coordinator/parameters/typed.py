@@ -249,6 +249,9 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     only_ids: tuple[bytes, ...] = ()
     """If not empty, only items with these (canonical) ids exist for the search. Clients cannot set
     it."""
+    needs_scores: bool = True
+    """Whether scores order hits of the same sort values. Otherwise, without typos, weights may be
+    made up rather than asked for. Clients cannot set it."""
 
     @property
     def is_boosted(self) -> bool:

@@ -50,6 +50,15 @@ class NearTerm(Struct, frozen=True):
     """Edits between it, or its beginning, and the text."""
 
 
+class FoundTerms(Struct, frozen=True):
+    """Words near a text, the nearest first, then those of most items, then by text."""
+
+    terms: list[NearTerm]
+    """At least those that were wanted, if there are as many."""
+    are_all: bool
+    """Whether there are no others."""
+
+
 class Scope(Struct, frozen=True):
     """Which items count: those of one state of an index that pass the filters."""
 
@@ -80,13 +89,13 @@ class NearTerms:
         request: TermsRequest,
         size: int,
         parts: Sequence[TermsResponse] | None = None,
-    ) -> list[NearTerm]:
-        """Return the words near a text, the nearest first, then those of most items, then by text.
+    ) -> FoundTerms:
+        """Return the best words near a text.
 
         Args:
             scope: the items that count.
             request: as `first_request` makes it.
-            size: how many words, at most.
+            size: how many words are wanted.
             parts: what the shards have answered to it; None: it has not been sent.
 
         Raises:
@@ -100,10 +109,9 @@ class NearTerms:
                 return certain
             bound = sum(part.bound for part in parts)
             found = await self._added_up(request, parts, scope.deadline)
-            best = found[:size]
-            is_certain = bound == 0 or (len(best) == size and best[-1].count > bound)
-            if is_certain or request.num_terms >= NUM_TERMS_MAX:
-                return best
+            is_certain = len(found) >= size and found[size - 1].count > bound
+            if bound == 0 or is_certain or request.num_terms >= NUM_TERMS_MAX:
+                return FoundTerms(found, are_all=bound == 0)
             num_terms = min(_MORE * request.num_terms, NUM_TERMS_MAX)
             request, parts = msgspec.structs.replace(request, num_terms=num_terms), None
 
@@ -175,12 +183,12 @@ def first_request(
     )
 
 
-def best_of_parts(parts: Sequence[TermsResponse], size: int) -> list[NearTerm] | None:
+def best_of_parts(parts: Sequence[TermsResponse], size: int) -> FoundTerms | None:
     """Return the best words, if the shards' counts and bounds decide which they are; else None.
 
     Args:
         parts: of all shards.
-        size: how many words, at most.
+        size: how many words are wanted.
     """
     found: dict[str, list[int]] = {}
     for part in parts:
@@ -196,9 +204,11 @@ def best_of_parts(parts: Sequence[TermsResponse], size: int) -> list[NearTerm] |
         if own == bound
     ]
     most = max([count + bound - own for _, count, own in found.values() if own < bound], default=0)
-    best = sorted(known, key=_order)[:size]
-    if bound == 0 or (len(best) == size and best[-1].count > max(most, bound)):
-        return best
+    best = sorted(known, key=_order)
+    if bound == 0:
+        return FoundTerms(best, are_all=True)
+    if len(best) >= size and best[size - 1].count > max(most, bound):
+        return FoundTerms(best[:size], are_all=False)
     return None
 
 

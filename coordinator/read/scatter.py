@@ -172,6 +172,7 @@ class Scatter:
             assumed_absent=None if scored.assumption is None else scored.assumption.request,
             terms=terms,
             wants_total=terms is None,
+            needs_scores=not scored.has_made_up_weights,
         )
         answers = []
         if wants_total or plan.requests:

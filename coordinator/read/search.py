@@ -39,6 +39,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
 from coordinator.parameters.curation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parse import FacetParameters, SearchParameters
+from coordinator.read.beginnings import BestItems, best_items
 from coordinator.read.buckets import Bucket, num_buckets, page_of_buckets
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facet_listing import BUCKETS_FAST_MAX, FacetListing, is_long
@@ -50,6 +51,7 @@ from coordinator.read.merge import Hit
 from coordinator.read.merged_counts import Answers, CountsReader
 from coordinator.read.near_terms import NearTerms, Scope
 from coordinator.read.paging import Paging, next_cursor
+from coordinator.read.query_parser import QueryDictionary
 from coordinator.read.ranges import merge_ranges
 from coordinator.read.results import (
     FacetPage,
@@ -318,7 +320,7 @@ class Search:
 
     def items_and_terms(
         self, index: Index, parameters: SearchParameters, horizon: int, terms: TermsRequest | None
-    ) -> Awaitable[tuple[list[bytes], list[TermsResponse]]]:
+    ) -> Awaitable[tuple[BestItems, list[TermsResponse]]]:
         """Return only the items of a search, and words that the shards list along with it, if any.
 
         Raises:
@@ -331,10 +333,11 @@ class Search:
 
     async def _items_and_terms(
         self, parameters: SearchParameters, state: SearchedState, terms: TermsRequest | None
-    ) -> tuple[list[bytes], list[TermsResponse]]:
+    ) -> tuple[BestItems, list[TermsResponse]]:
         outcome, hits = await self._paging.find(parameters, state, None, terms=terms)
         items = await page_items(self._cluster, parameters, outcome, hits)
-        return items, [one.terms for _, one in outcome.answers if one.terms is not None]
+        best = best_items(outcome, hits, items)
+        return best, [one.terms for _, one in outcome.answers if one.terms is not None]
 
     def facet_counts(
         self, index: Index, parameters: SearchParameters, horizon: int
@@ -415,7 +418,11 @@ class Search:
 
     def stop_words(self, index: Index) -> frozenset[str]:
         """Return the folded words that items need not have."""
-        return self._memories.of(index).vocabulary.stop_words
+        return self.dictionary(index).stop_words
+
+    def dictionary(self, index: Index) -> QueryDictionary:
+        """Return the folded stop words and synonyms of an index."""
+        return self._memories.of(index).vocabulary
 
     def _matches(self, parameters: SearchParameters) -> tuple[str, ...]:
         """Return the match modes to try, in order, until one has hits."""

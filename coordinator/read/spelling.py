@@ -77,7 +77,7 @@ class Spelling:
         if is_last_open and not counts[-1]:
             asked = first_request(scope, words[-1], 1, is_prefix=True)
             begun = await self._near.find(scope, asked, 1)
-            if begun:
+            if begun.terms:
                 return await self._completed(scope, words, counts, stop_words)
         return await self._respelt(scope, words, counts, is_last_open, stop_words, num_hits)
 
@@ -138,7 +138,7 @@ class Spelling:
         asked = first_request(
             scope, word, CANDIDATES, words=others, typos=typos, is_prefix=is_prefix
         )
-        return await self._near.find(scope, asked, CANDIDATES)
+        return (await self._near.find(scope, asked, CANDIDATES)).terms[:CANDIDATES]
 
 
 class DidYouMean:

@@ -4,6 +4,8 @@
 
     "hax"  ──▶  no facet value has a word that begins so; nor with "haxe", nor "haxe b"
 
+    "tom" before "ha"  ──▶  completions and best items, for longer words (`beginnings`)
+
 A write that is acknowledged moves the horizon, and everything is forgotten: a remembered list is
 what the shards would say. Its bytes count in the budget that all indexes share (`cache_budget`).
 """
@@ -16,6 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 from common.protocol.messages import FilterClause
 from common.query import Filter
 from coordinator.parameters.typed import SuggestParameters
+from coordinator.read.beginnings import Beginning, Surroundings
 from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.results import Suggestion
 
@@ -25,9 +28,19 @@ _SUGGESTION_BYTES: Final = 200
 """Estimated size of a suggestion without its text."""
 _WORDS_BYTES: Final = 500
 """Estimated size of words without values, without filters."""
+_BEGINNING_BYTES: Final = 2_000
+"""Estimated size of what is known of a beginning, without filters, completions and items."""
+_COMPLETION_BYTES: Final = 200
+"""Estimated size of a completion, and of the object that holds an item."""
 SUGGESTIONS_REMEMBERED_MAX: Final = 100
 """In one list: a longer one is not remembered."""
+COMPLETIONS_REMEMBERED_MAX: Final = 256
+"""More completions of a beginning are not remembered."""
 
+
+_DOUBTFUL_SHARE: Final = 8
+_DOUBTS_MIN: Final = 8
+"""Scores are asked for where one search in so many would be in doubt, the first few apart."""
 
 _Narrowed: TypeAlias = tuple[tuple[FilterClause, ...], tuple[str, ...]]
 """Filters, and folded words."""
@@ -58,6 +71,25 @@ def key_of(parameters: SuggestParameters, searches: Sequence[Suggestion]) -> Sug
     )
 
 
+class Doubts:
+    """How often popularity alone did not decide which items are the best."""
+
+    __slots__ = ("_num", "_num_searches")
+
+    def __init__(self) -> None:
+        self._num = self._num_searches = 0
+
+    @property
+    def are_frequent(self) -> bool:
+        """Whether that is so for one search in eight, the first few apart."""
+        return _DOUBTFUL_SHARE * self._num > self._num_searches + _DOUBTS_MIN * _DOUBTFUL_SHARE
+
+    def note(self, *, is_doubtful: bool) -> None:
+        """Count a search."""
+        self._num_searches += 1
+        self._num += is_doubtful
+
+
 class SuggestionMemory:
     """The lists of one index under one configuration.
 
@@ -69,7 +101,9 @@ class SuggestionMemory:
         self._budget = budget
         self._lists: dict[SuggestionKey, Sequence[Suggestion]] = {}
         self._without_values: set[_Narrowed] = set()
+        self._beginnings: dict[Surroundings, dict[str, Beginning]] = {}
         self._horizon = -1
+        self.doubts = Doubts()
 
     def known(self, horizon: int, key: SuggestionKey) -> Sequence[Suggestion] | None:
         """Return the list made at a horizon; None: there is none."""
@@ -107,6 +141,32 @@ class SuggestionMemory:
             self, _WORDS_BYTES + 4 * sum(map(len, words)) + _bytes_of_filters(filters)
         )
 
+    def shorter(self, horizon: int, surroundings: Surroundings, last: str) -> dict[str, Beginning]:
+        """Return what is known of the beginnings of a last word, the longest first."""
+        beginnings = self._beginnings.get(surroundings) if horizon == self._horizon else None
+        if beginnings is None:
+            return {}
+        texts = [last[:end] for end in range(len(last), 0, -1)]
+        return {text: beginnings[text] for text in texts if text in beginnings}
+
+    def remember_beginning(
+        self, horizon: int, surroundings: Surroundings, last: str, known: Beginning
+    ) -> None:
+        """Keep what the shards have answered about a last word."""
+        completions = known.completions or ()
+        items = () if known.best is None else known.best.items
+        if max(len(completions), len(items)) > COMPLETIONS_REMEMBERED_MAX:
+            return
+        if self._is_newest(horizon):
+            self._beginnings.setdefault(surroundings, {})[last] = known
+            self._budget.take(
+                self,
+                _BEGINNING_BYTES
+                + _bytes_of_filters(surroundings.filters)
+                + _COMPLETION_BYTES * (len(completions) + len(items))
+                + sum(map(len, items)),
+            )
+
     def _is_newest(self, horizon: int) -> bool:
         """Return whether nothing newer has been asked about; drop what is older."""
         if horizon > self._horizon:
@@ -118,6 +178,7 @@ class SuggestionMemory:
         """Drop everything."""
         self._lists.clear()
         self._without_values.clear()
+        self._beginnings.clear()
         self._budget.drop(self)
 
 

@@ -8,8 +8,9 @@
 Every count is of the items that pass the filters, the key's among them; nothing without such items
 is suggested. If nothing matches as typed, typos are forgiven.
 
-Cost: no shard is asked for a list that is remembered (`SuggestionMemory`). Others take two round
-trips, or one where the counts are remembered (`StatisticsMemory`). Facets are looked up in the
+Cost: no shard is asked for a list that is remembered (`SuggestionMemory`), nor, mostly, for one
+that follows from what is known of a shorter beginning (`beginnings`). Others take two round trips,
+or one where the counts are remembered (`StatisticsMemory`). Facets are looked up in the
 coordinator's own numbering, unless no value matched fewer letters; whole texts come from a search
 for the best items, and words of the vocabulary (`near_terms`) along with it. Only as many items as
 suggestions are read, and more only if these have too few different texts. Only what is shown is
@@ -42,7 +43,16 @@ from coordinator.parameters.typed import (
     SuggestParameters,
 )
 from coordinator.read.analytics import Analytics
-from coordinator.read.near_terms import NearTerms, Scope, first_request
+from coordinator.read.beginnings import (
+    Beginning,
+    BestItems,
+    LastWord,
+    Surroundings,
+    best_from,
+    completions_from,
+    last_word,
+)
+from coordinator.read.near_terms import NearTerm, NearTerms, Scope, first_request
 from coordinator.read.query_parser import typed_words
 from coordinator.read.results import Suggestion, SuggestionPage
 from coordinator.read.scatter import SearchOutcome
@@ -91,6 +101,7 @@ class _Counted(Struct, frozen=True):
     """Folded."""
 
 
+_NOTHING_KNOWN: Final = Beginning(None, None)
 _NO_TEXTS: Final = _Texts([], False, None)
 _NO_WORDS: Final = _Words([], False)
 
@@ -169,8 +180,8 @@ class Suggestions:
         listed, lacks_texts = await self._listed(scope, sources, size, counted)
         if lacks_texts and texts.search is not None:
             all_items = structs.replace(texts.search, per_page=_MORE * size)
-            items, _ = await self._items(scope, all_items)
-            found = list(self._whole_texts(scope, items, typed))
+            best, _ = await self._items(scope, all_items)
+            found = list(self._whole_texts(scope, best.items, typed))
             sources = structs.replace(sources, texts=found)
             listed, _ = await self._listed(scope, sources, size, counted)
         return listed
@@ -186,20 +197,77 @@ class Suggestions:
         """Return whole texts of the best items, and the last word completed."""
         completion = None if typed is None else self._completion(scope, typed, size)
         best = _best_items(scope, search, typed, size)
-        if best is None:
-            return _NO_TEXTS, await self._words(scope, typed, size, completion)
-        items, parts = await self._items(scope, best, completion)
+        known = self._known(scope, search, typed, size)
+        found, parts = known.best, None
+        if best is not None and found is None:
+            asked = completion if known.completions is None else None
+            found, parts = await self._items(scope, best, asked)
+        completions, are_all = known.completions, True
+        if completion is not None and completions is None:
+            terms = await self._near.find(scope, completion, size, parts)
+            completions, are_all = terms.terms, terms.are_all
+        fresh = Beginning(completions if are_all else None, found)
+        self._remember(scope, search, typed, size, known, fresh)
+        if best is None or found is None:
+            return _NO_TEXTS, await self._words(scope, typed, size, completion, completions)
+        items = found.items
         are_as_typed = bool(items)
         if items or typed is None:
-            words = await self._words(scope, typed, size, completion, parts)
+            words = await self._words(scope, typed, size, completion, completions)
         else:
             best = structs.replace(best, typo="auto")
-            (items, _), words = await asyncio.gather(
-                self._items(scope, best), self._words(scope, typed, size, completion, parts)
+            (near, _), words = await asyncio.gather(
+                self._items(scope, best),
+                self._words(scope, typed, size, completion, completions),
             )
-        found = list(self._whole_texts(scope, items, typed))
+            items = near.items
+        texts = list(self._whole_texts(scope, items, typed))
         more = best if len(items) == best.per_page else None
-        return _Texts(found, are_as_typed, more), words
+        return _Texts(texts, are_as_typed, more), words
+
+    def _known(
+        self, scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
+    ) -> Beginning:
+        """Return what shorter beginnings of the last word tell about it."""
+        if typed is None:
+            return _NOTHING_KNOWN
+        memory = self._search.suggestions(scope.index)
+        last = typed.words[-1]
+        shorter = memory.shorter(scope.horizon, _surroundings(search, typed, size), last)
+        if not shorter:
+            return _NOTHING_KNOWN
+        completions = completions_from(shorter.values(), last)
+        word = self._last_word(scope, search, typed)
+        best = None
+        if word is not None:
+            fields = scope.index.configuration.suggestions.fields
+            best = best_from(shorter, word, completions, fields, self._analyzer)
+        return Beginning(completions, best)
+
+    def _remember(
+        self,
+        scope: Scope,
+        search: SearchParameters,
+        typed: _Typed | None,
+        size: int,
+        known: Beginning,
+        fresh: Beginning,
+    ) -> None:
+        """Keep what the shards have answered about the last word, for longer ones."""
+        if typed is None or (known.completions is not None and known.best is not None):
+            return
+        if fresh.best is not None and self._last_word(scope, search, typed) is None:
+            fresh = Beginning(fresh.completions, None)
+        if fresh.completions is not None or (fresh.best is not None and fresh.best.are_all):
+            memory = self._search.suggestions(scope.index)
+            surroundings = _surroundings(search, typed, size)
+            memory.remember_beginning(scope.horizon, surroundings, typed.words[-1], fresh)
+
+    def _last_word(self, scope: Scope, search: SearchParameters, typed: _Typed) -> LastWord | None:
+        if not typed.is_open:
+            return None
+        dictionary = self._search.dictionary(scope.index)
+        return last_word(typed.words[-1], search, dictionary, scope.index.configuration)
 
     async def _listed(
         self, scope: Scope, sources: _Sources, size: int, counted: _Counted
@@ -282,7 +350,7 @@ class Suggestions:
         typed: _Typed | None,
         size: int,
         completion: TermsRequest | None,
-        parts: Sequence[TermsResponse] | None = None,
+        completions: Sequence[NearTerm] | None,
     ) -> _Words:
         """Complete the last word.
 
@@ -291,17 +359,17 @@ class Suggestions:
             typed: the text.
             size: how many suggestions, at most.
             completion: asks for completions.
-            parts: what the shards have answered to it; None: it has not been sent.
+            completions: the best first.
         """
-        if typed is None or completion is None:
+        if typed is None or completion is None or completions is None:
             return _NO_WORDS
         *before, last = typed.words
-        found = await self._near.find(scope, completion, size, parts)
+        found = completions[:size]
         are_as_typed = bool(found)
         typos = typo_budget(last, scope.index.configuration.typo_lengths)
         if not found and typos:
             with_typos = structs.replace(completion, typos=typos)
-            found = await self._near.find(scope, with_typos, size)
+            found = (await self._near.find(scope, with_typos, size)).terms[:size]
         if found:
             texts = [respelt(typed.text, typed.tokens, [*before, one.text]) for one in found]
             counted = zip(texts, found, strict=True)
@@ -324,8 +392,27 @@ class Suggestions:
 
     async def _items(
         self, scope: Scope, parameters: SearchParameters, terms: TermsRequest | None = None
-    ) -> tuple[list[bytes], list[TermsResponse]]:
-        """Return the items of a search, and words that are listed along with it."""
+    ) -> tuple[BestItems, list[TermsResponse]]:
+        """Return the items of a search, and words that are listed along with it.
+
+        Popularity mostly decides alone; then the scores, which cost a round trip, do not matter.
+        """
+        doubts = self._search.suggestions(scope.index).doubts
+        terms_found: list[TermsResponse] = []
+        if parameters.sort and parameters.typo == 0 and not doubts.are_frequent:
+            unscored = structs.replace(parameters, needs_scores=False)
+            best, terms_found = await self._found(scope, unscored, terms)
+            doubts.note(is_doubtful=best.is_doubtful and bool(best.items))
+            if not best.is_doubtful:
+                return best, terms_found
+            terms = None
+        best, others = await self._found(scope, parameters, terms)
+        return best, terms_found or others
+
+    async def _found(
+        self, scope: Scope, parameters: SearchParameters, terms: TermsRequest | None
+    ) -> tuple[BestItems, list[TermsResponse]]:
+        """Run a search for items."""
         parameters = structs.replace(parameters, timeout_ms=scope.deadline.remaining_ms)
         try:
             return await self._search.items_and_terms(scope.index, parameters, scope.horizon, terms)
@@ -333,7 +420,7 @@ class Suggestions:
             if error.code != "unknown_sort_field":
                 raise
             # No item has the configured popularity yet.
-            unsorted = structs.replace(parameters, sort=())
+            unsorted = structs.replace(parameters, sort=(), needs_scores=True)
             return await self._search.items_and_terms(scope.index, unsorted, scope.horizon, terms)
 
     def _whole_texts(
@@ -438,6 +525,11 @@ def _having_items(sources: _Sources, counts: Mapping[str, int]) -> _Sources:
             for source in structs.astuple(sources)
         ]
     )
+
+
+def _surroundings(search: SearchParameters, typed: _Typed, size: int) -> Surroundings:
+    before = tuple(typed.words[:-1])
+    return Surroundings(before, search.filters, search.key_filter, size)
 
 
 def _narrowing(scope: Scope, search: SearchParameters) -> SearchParameters:

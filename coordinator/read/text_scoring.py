@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -30,8 +30,9 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.protocol.methods import STATISTICS
-from common.query import Filter, MatchKind, Word
+from common.query import NUM_MATCH_KINDS, Filter, MatchKind, Word
 from common.scoring import (
+    COMPLETIONS_MAX,
     WHOLE_FIELDS_MAX,
     choose_corrections,
     clause_weights,
@@ -57,6 +58,7 @@ FIELD_CHOICES_REMEMBERED_MAX: Final = 64
 """Cached choices of `search_fields` per index and horizon."""
 
 _NO_CUTS: Final[dict[int, int]] = {}
+_NO_FREQS: Final = (0,) * NUM_MATCH_KINDS
 
 HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
 """One clause must match, but there are no clauses: no document matches."""
@@ -79,6 +81,8 @@ class ScoredQuery:
     """Words dropped from the end of the query because it has too many."""
     assumption: Assumption | None = None
     """The assumption on which the weights rest, if there is one."""
+    has_made_up_weights: bool = False
+    """Whether scores mean nothing. A word that occurs nowhere is not ignored then."""
 
 
 class Assumption(NamedTuple):
@@ -379,7 +383,8 @@ async def score_query(
     """Parse a query and compute the weights of its clauses; results are cached per horizon.
 
     Blank text and bare punctuation restrict nothing. A long text yields the event loop;
-    `parse` begins to parse it (`parse_query`).
+    `parse` begins to parse it (`parse_query`). Where scores are not needed, no shard is asked for
+    the frequencies of words.
     """
     key = query_key(parameters)
     scored = memory.known_query(key, horizon)
@@ -392,6 +397,14 @@ async def score_query(
     statistics = memory.at(horizon)
     missing = statistics.missing(parsed)
     is_guess = missing is not None and not parameters.allows_partial and memory.may_assume(missing)
+    if missing is not None and not (parameters.needs_scores or missing.needs_fields):
+        weighing = _weigh(index, parsed, parameters, _assuming(statistics, missing.words))
+        if is_long:
+            scored = await scheduler.run(index.number, weighing)
+        else:
+            scored = run_to_completion(weighing)
+        scored.has_made_up_weights = True
+        return scored
     if missing is not None and not is_guess:
         statistics = await memory.completed(
             index, parsed, statistics, missing, deadline, is_partial=parameters.allows_partial
@@ -537,6 +550,22 @@ def _with_spellings(
         return word, freqs
     word = msgspec.structs.replace(word, spellings=spellings)
     return word, _replaced(freqs, MatchKind.SPELLING, spelt)
+
+
+def _assuming(statistics: Statistics, words: Iterable[Word]) -> Statistics:
+    """Return statistics in which some words, without typos, occur in every way they can match.
+
+    What a word begins is too frequent to rank near the word: then its posting list may be stored.
+    """
+    assumed = {}
+    for word in words:
+        freqs = _replaced(_NO_FREQS, MatchKind.EXACT, 1)
+        if word.is_prefix:
+            freqs = _replaced(freqs, MatchKind.PREFIX, COMPLETIONS_MAX + 1)
+        if word.infix:
+            freqs = _replaced(freqs, MatchKind.INFIX, 1)
+        assumed[word] = freqs
+    return replace(statistics, doc_freqs={**statistics.doc_freqs, **assumed})
 
 
 def _replaced(freqs: tuple[int, ...], kind: MatchKind, freq: int) -> tuple[int, ...]:

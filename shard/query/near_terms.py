@@ -7,10 +7,11 @@
 Suggestions and "did you mean" are made of these. A document counts if it is live, passes the
 filters and has all of `words`, in any field; so a key's filter hides words like items.
 
-With typos all near words are returned, else about the `num_terms` most frequent ones, and a bound
-for the others: the coordinator adds up the shards' counts and asks for more where the bounds leave
-room for another word (`coordinator/read/near_terms.py`). Within a shard the same holds for its
-segments: candidates come from each, and are counted in all.
+With typos all near words are returned, and all completions where these are few; else about the
+`num_terms` most frequent ones, and a bound for the others: the coordinator adds up the shards'
+counts and asks for more where the bounds leave room for another word
+(`coordinator/read/near_terms.py`). Within a shard the same holds for its segments: candidates come
+from each, and are counted in all.
 
 Cost: one addition a word of the range. Beside other words, or under a filter, words are counted in
 the order of their frequency, until no other one can have more: 2 ns an entry, or 5 µs by a bitset.
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 _COUNTED_AT_ONCE: Final = 1_024
 """Words counted among listed documents, most frequent first, before others are sorted."""
+_FEW_WORDS: Final = 48
+"""Of no more words than this that begin with a text, all are returned: then those that begin with a
+longer text are known, too."""
 _FAST_US: Final = 2_000.0
 """Up to this estimate, words are listed on the event loop."""
 _SCANNED_US: Final = 0.006
@@ -253,13 +257,14 @@ def _candidates(
         first, last = (0, 0) if exact is None else (exact, exact + 1)
     # Deleted documents and those that are not listed only make these frequencies too high.
     freqs = index.doc_freqs[first:last]
+    num_terms = max(request.num_terms, len(freqs) if len(freqs) <= _FEW_WORDS else 0)
     counts: NDArray[np.int64] | None = None
     if listed is None:
-        chosen, bound = _most_frequent(freqs, request.num_terms)
+        chosen, bound = _most_frequent(freqs, num_terms)
         if deleted_docs(view) is None:
             counts = freqs[chosen].astype(np.int64)
     else:
-        chosen, counts, bound = _most_frequent_among(view, freqs, first, request.num_terms, listed)
+        chosen, counts, bound = _most_frequent_among(view, freqs, first, num_terms, listed)
     terms = (chosen + first).astype(np.uint32)
     return _Candidates(terms, np.zeros(len(terms), np.uint8), bound, counts)
 

@@ -323,14 +323,15 @@ def _match_query(
     allowed = base
     for words in groups.values():
         allowed = both(allowed, words)
-    if _scores_late(request):
+    if _scores_late(request) or not request.needs_scores:
         first = None
         if not groups and _needs_few(request):
             first = _first_by_key(snapshot, view, request, prepared, allowed)
         if first is not None:
             return first, first, {}, pins
         found = ranked = match_text(view, prepared, allowed, 0).found
-        ranked.scorer = partial(_score, view, prepared)
+        if request.has_scores:
+            ranked.scorer = partial(_score, view, prepared)
     else:
         num_ranked = None if needs_all_scores else request.num_hits
         found, ranked = match_text(view, prepared, allowed, num_ranked)

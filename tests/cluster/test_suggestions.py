@@ -245,6 +245,62 @@ def test_counts_follow_every_write_and_filter(services: Services) -> None:
     index.client.close()
 
 
+TYPED = (
+    "goldfishers",
+    "tom hams",
+    "printing sea",
+    "Tom  goldx",
+    "xyz",
+    "sealing ham",
+    "sealing tomx",
+)
+"""Few titles have the first word of the last two: all of them are known."""
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "unpopular": {"suggestions": {"fields": ["title"], "facets": []}},
+    "english": {"language": "english"},
+    "by-field": {"field_languages": {"title": "english"}},
+    "synonyms": {"synonyms": {"ham": ["seal"]}},
+    "stop-words": {"stop_words": ["gold", "tom"]},
+    "infix": {"infix": True},
+    "prefix": {"prefix": "none"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "num_values"),
+    [("plain", 6), *[(name, 10_000) for name in CONFIGURATIONS]],
+    ids=lambda value: f"{value}-values" if isinstance(value, int) else value,
+)
+@pytest.mark.parametrize("num_shards", SHARD_COUNTS)
+def test_a_letter_more_gives_what_it_gives_alone(
+    services: Services, num_shards: int, num_values: int, name: str
+) -> None:
+    """Most longer beginnings are answered by what is known of shorter ones, until a write."""
+    index = Index(services(num_shards).client(), f"typed-on-{name}-{num_values}")
+    index.configure({**CONFIGURATION, **CONFIGURATIONS[name]})
+    rng = random.Random(num_values)
+    items = [{**item, "sold": rng.randrange(num_values)} for item in ITEMS]
+    index.put(items)
+    beginnings = [text[:end] for text in TYPED for end in range(1, len(text) + 1)]
+
+    def answer(text: str) -> Any:
+        number = sum(map(ord, text.partition(" ")[0][:3]))
+        filters = {"filter": "secret = false"} if number % 3 == 0 else {}
+        return suggested(index, query=text, size=(4, 9)[number % 2], **filters)["data"]
+
+    alone = {}
+    for text in beginnings:
+        index.put(items[:1])
+        alone[text] = answer(text)
+    for order in (beginnings, rng.sample(beginnings, len(beginnings))):
+        index.put(items[:1])
+        for text in order:
+            assert answer(text) == alone[text], text
+    index.client.delete(index.path)
+    index.client.close()
+
+
 def test_values_have_typos_only_if_nothing_is_as_typed(services: Services) -> None:
     index = Index(services(2).client(), "typed-values")
     index.configure({"aggregations": {"brand": {}}, "suggestions": {"fields": ["title"]}})

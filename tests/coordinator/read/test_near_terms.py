@@ -34,7 +34,10 @@ def test_what_is_certain_is_the_best_of_all(
     found = best_of_parts([response(counts, num) for counts in shards], size)
 
     if found is not None:
-        assert [(one.text, one.count) for one in found] == [(w, total[w]) for w in order[:size]]
+        terms = [(one.text, one.count) for one in found.terms]
+        assert terms[:size] == [(word, total[word]) for word in order[:size]]
+        if found.are_all:
+            assert terms == [(word, total[word]) for word in order]
     elif all(len(counts) <= num for counts in shards):
         raise AssertionError("nothing was left out, so everything is certain")
 
@@ -45,7 +48,8 @@ def test_words_that_one_shard_left_out_are_not_certain() -> None:
 
     best = best_of_parts([one, other], 1)
     assert best is not None
-    assert [(term.text, term.count) for term in best] == [("a", 10)]
+    assert [(term.text, term.count) for term in best.terms] == [("a", 10)]
+    assert not best.are_all
     assert best_of_parts([one, other], 2) is None
 
 
@@ -54,5 +58,5 @@ def test_a_word_that_is_better_than_every_bound_is_enough() -> None:
 
     best = best_of_parts([many, many], 1)
     assert best is not None
-    assert best[0].count == 100
+    assert best.terms[0].count == 100
     assert best_of_parts([many, TermsResponse(("b",), (50,), (0,), 20)], 1) is None

@@ -12,7 +12,7 @@ from coordinator.parameters.table import SUGGEST_PARAMETERS
 from coordinator.parameters.typed import SearchParameters, SuggestParameters
 from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.results import Suggestion
-from coordinator.read.suggestion_memory import SuggestionKey, SuggestionMemory, key_of
+from coordinator.read.suggestion_memory import Doubts, SuggestionKey, SuggestionMemory, key_of
 from coordinator.read.suggestions import _NO_TEXTS, _NO_WORDS, Suggestions
 
 FILTER = FilterClause(AnyOf("brand", ("a",)))
@@ -97,6 +97,21 @@ def test_what_begins_no_value_begins_none_with_more_letters_or_words() -> None:
     assert not memory.has_no_values(7, (), ["gold", "ha"])
     memory.forget()
     assert budget.num_bytes == 0
+
+
+def test_scores_are_asked_for_where_they_are_often_needed() -> None:
+    doubts = Doubts()
+    for _ in range(8):
+        doubts.note(is_doubtful=True)
+        assert not doubts.are_frequent
+    for _ in range(8):
+        doubts.note(is_doubtful=True)
+    assert doubts.are_frequent
+
+    doubts = Doubts()
+    for number in range(1_000):
+        doubts.note(is_doubtful=number % 10 == 0)
+        assert not doubts.are_frequent
 
 
 class Reading:

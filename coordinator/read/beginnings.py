@@ -1,0 +1,228 @@
+"""What is known of a beginning tells about longer ones: people type on (pure).
+
+    tom ha       all completions      ──▶  tom han     those of them that begin so
+                                           tom hanc    none does
+    tom han      all items, a few     ──▶  tom hank    those with a word that begins so
+    tom hank     hanks, nothing else  ──▶  tom hanks   the same completions, so the same items
+
+So with one letter more, the shards often need not be asked. This holds for the completions of a
+last word always. It holds for items if the word matches nothing but what it begins (a stem, a
+synonym, a part of a word may be elsewhere), and if popularity alone puts them in order: scores
+depend on what is typed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from msgspec import Struct
+
+from common.analysis.analyzer import Analyzer, is_run
+from common.analysis.languages import stem, stem_all, stem_beginning
+from common.configuration import IndexConfiguration
+from common.protocol.messages import FilterClause
+from common.query import Filter
+from coordinator.parameters.typed import SearchParameters
+from coordinator.read.near_terms import NearTerm
+from coordinator.read.query_parser import QueryDictionary
+
+if TYPE_CHECKING:
+    from coordinator.read.merge import Hit
+    from coordinator.read.scatter import SearchOutcome
+
+
+class Surroundings(Struct, frozen=True):
+    """What a last word stands beside, and which items count."""
+
+    words: tuple[str, ...]
+    """Before it, folded."""
+    filters: tuple[FilterClause, ...]
+    key_filter: Filter | None
+    size: int
+    """How many of the best items are wanted."""
+
+
+class BestItems(Struct, frozen=True):
+    """The best items that have all words."""
+
+    items: list[bytes]
+    are_all: bool = False
+    """Whether there are no others."""
+    is_by_value: bool = False
+    """Whether popularity alone decides which they are, and in which order."""
+    is_doubtful: bool = False
+    """Whether they may be others: scores were made up."""
+
+
+class Beginning(Struct, frozen=True):
+    """What the shards have answered about a last word."""
+
+    completions: list[NearTerm] | None
+    """All of them, the best first; None: not all are known."""
+    best: BestItems | None
+    """None: they were not asked for."""
+
+
+class LastWord(Struct, frozen=True):
+    """A last word that may be half typed, and what it matches in items."""
+
+    text: str
+    """Folded."""
+    beginning: str
+    """All words that it matches begin so."""
+    language: str | None
+    """By whose rules it has other forms; None: it has none."""
+    is_stemmed: bool
+    """Whether words of the index have other forms."""
+
+    def is_in(self, texts: Iterable[str], analyzer: Analyzer) -> bool:
+        """Return whether it matches a word of some texts."""
+        words = [token.text for text in texts for token in analyzer.tokenize(text)]
+        if any(word.startswith(self.text) for word in words):
+            return True
+        if self.language is None:
+            return False
+        return stem(self.text, self.language) in stem_all(words, self.language)
+
+
+def last_word(
+    text: str,
+    search: SearchParameters,
+    dictionary: QueryDictionary,
+    configuration: IndexConfiguration,
+) -> LastWord | None:
+    """Return the last word of a text; None if what it matches is not easily told.
+
+    Args:
+        text: the word, folded; it may be half typed.
+        search: with the text.
+        dictionary: of the index.
+        configuration: of the index.
+    """
+    if search.prefix == "none" or search.infix or configuration.infix_fields or is_run(text):
+        return None
+    if dictionary.synonyms or text in dictionary.stop_words or configuration.field_languages:
+        return None
+    language = configuration.language
+    if language is None:
+        return LastWord(text, text, None, is_stemmed=False)
+    beginning = stem_beginning(stem(text, language), language)
+    if beginning is None:
+        return LastWord(text, text, None, is_stemmed=True)
+    if not text.startswith(beginning):
+        beginning = ""  # unknown
+    return LastWord(text, beginning, language, is_stemmed=True)
+
+
+def completions_from(shorter: Iterable[Beginning], last: str) -> list[NearTerm] | None:
+    """Return the completions of a last word; None if shorter beginnings do not tell.
+
+    Args:
+        shorter: what is known of beginnings of the word.
+        last: the word, folded.
+    """
+    for known in shorter:
+        if known.completions is not None:
+            return [term for term in known.completions if term.text.startswith(last)]
+    return None
+
+
+def best_from(
+    shorter: Mapping[str, Beginning],
+    last: LastWord,
+    completions: Sequence[NearTerm] | None,
+    fields: Sequence[str],
+    analyzer: Analyzer,
+) -> BestItems | None:
+    """Return the best items that have a last word; None if shorter beginnings do not tell.
+
+    Args:
+        shorter: what is known of beginnings of the word, the longest first.
+        last: the word.
+        completions: of the word; None: not known.
+        fields: that are searched.
+        analyzer: folds words.
+    """
+    for text, known in shorter.items():
+        best = known.best
+        if best is None or not best.is_by_value or not last.beginning.startswith(text):
+            continue
+        if best.are_all:
+            # A search ignores a word that is nowhere, beside others: leave that to the shards.
+            items = [
+                item
+                for item in best.items
+                if last.is_in(_texts_in(orjson.loads(item), fields), analyzer)
+            ]
+            return BestItems(items, are_all=True, is_by_value=True) if items else None
+        if not last.is_stemmed and completions is not None and known.completions == completions:
+            return best
+    return None
+
+
+def _texts_in(item: dict[str, Any], fields: Sequence[str]) -> Iterator[str]:
+    """Yield the texts of some fields of an item, and of what is inside these."""
+    for name in fields:
+        yield from _texts_at(item, name, "")
+
+
+def _texts_at(value: Any, name: str, path: str) -> Iterator[str]:
+    if isinstance(value, list):
+        for one in value:
+            yield from _texts_at(one, name, path)
+    elif isinstance(value, dict):
+        for key, inside in value.items():
+            at = f"{path}{key}"
+            if at == name or at.startswith(name + "."):
+                yield from _texts_inside(inside)
+            elif name.startswith(at + "."):
+                yield from _texts_at(inside, name, at + ".")
+
+
+def _texts_inside(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for one in value if isinstance(value, list) else value.values():
+            yield from _texts_inside(one)
+
+
+def best_items(outcome: SearchOutcome, hits: Sequence[Hit], items: list[bytes]) -> BestItems:
+    """Return the items of a first page, and what the shards' hits tell about others.
+
+    Args:
+        outcome: the shards' responses.
+        hits: of the page.
+        items: of these hits.
+    """
+    if outcome.scored.num_words_cut:
+        return BestItems(items)
+    num_sent = [len(answer.places) >> 3 for _, answer in outcome.answers]
+    are_all = sum(num_sent) == len(hits) and max(num_sent, default=0) < outcome.request.num_hits
+    is_by_value = (are_all and len(hits) < 2) or _is_by_value(outcome, hits)
+    is_doubtful = outcome.scored.has_made_up_weights and not (hits and is_by_value)
+    return BestItems(items, are_all=are_all, is_by_value=is_by_value, is_doubtful=is_doubtful)
+
+
+def _is_by_value(outcome: SearchOutcome, hits: Sequence[Hit]) -> bool:
+    """Return whether the values of one sort key decide which hits are on a page, and their order.
+
+    That is so if all are numbers, and no two hits have the same, the first after the page included.
+    """
+    if len(outcome.request.sort) != 1 or not hits:
+        return False
+    page = [hit.sort_values[0] for hit in hits]
+    others = []
+    num_shown = Counter([hit.shard for hit in hits])
+    for shard, answer in outcome.answers:
+        (column,) = answer.sort_values
+        if num_shown[shard] < len(column):
+            others.append(column[num_shown[shard]])
+        elif len(column) == outcome.request.num_hits and column[-1] == page[-1]:
+            return False  # so may be the next one, which was not sent
+    if not all(isinstance(value, int | float) for value in (*page, *others)):
+        return False
+    return len(set(page)) == len(page) and page[-1] not in others
