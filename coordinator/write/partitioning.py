@@ -101,7 +101,10 @@ def _divide(
         start = starts[item]
         length = ends[item] - start
         cursor = byte_cursors[shard]
-        out_payload[cursor : cursor + length] = payload[start : start + length]
+        source = payload[start : start + length]
+        target = out_payload[cursor : cursor + length]
+        for i in range(length):  # an assignment of slices compiles slowly: common/kernels/room.py
+            target[i] = source[i]
         byte_cursors[shard] = cursor + length
         out_lengths[item_cursors[shard]] = length
         out_positions[item_cursors[shard]] = item

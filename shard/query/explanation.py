@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from common.kernels.decorator import kernel
+from common.kernels.room import rows_with_room
 from common.kernels.types import Rows, U32Array
 from common.query import Phrase, Word
 from shard.query.bm25f import (
@@ -80,9 +81,7 @@ def _list_entries(lists: PostingLists, terms: U32Array, wanted: U32Array) -> Row
             if cursor.size == 0:
                 break
             if num_found == len(found):
-                longer = np.empty((2 * num_found, 3), np.int64)
-                longer[:num_found] = found
-                found = longer
+                found = rows_with_room(found, 2 * num_found)
             field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
             found[num_found, 0] = i_term
             found[num_found, 1] = field

@@ -22,12 +22,13 @@ Cost: one intersection of documents, then for each word the blocks that hold com
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from common.kernels.contracts import expect_ascending, expect_sorted
 from common.kernels.decorator import arguments, kernel
+from common.kernels.room import with_room
 from common.kernels.types import I64Array, U8Array, U16Array, U32Array, U64Array, int64, uint8
 from shard.query.bm25f import NO_BITS, NO_DOCS, NO_FIELDS
 from shard.query.frequent_pairs import find_pair
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
 
     from shard.query.term_lists import TermLists
     from shard.segment.text_index import TextIndex
-
-Numbers = TypeVar("Numbers", U16Array, U32Array, I64Array)
 
 _OFTEN_SHARE: Final = 16
 """A list is decoded block by block where at least one in this many entries is wanted."""
@@ -105,14 +104,6 @@ class _PhraseScratch(NamedTuple):
 @kernel
 def _phrase_scratch() -> _PhraseScratch:
     return _PhraseScratch(block_scratch(), np.empty(BLOCK_ENTRIES + 1, np.int64))
-
-
-@kernel
-def _longer(array: Numbers, size: int) -> Numbers:
-    """Return a copy of an array with room for more."""
-    longer = np.empty(size, array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 @kernel(allocates=False)
@@ -235,12 +226,12 @@ def _list_seeds(
             offset = seek_positions(lists, word_positions, at, cursor)
         if num_found == size:  # a document has an entry for each field
             size *= 2
-            entry_docs = _longer(entry_docs, size)
-            entry_fields = _longer(entry_fields, size)
-            starts = _longer(starts, size + 1)
+            entry_docs = with_room(entry_docs, size)
+            entry_fields = with_room(entry_fields, size)
+            starts = with_room(starts, size + 1)
         if num_places + freq > num_room:
             num_room = 2 * (num_places + freq)
-            places = _longer(places, num_room)
+            places = with_room(places, num_room)
         entry_docs[num_found] = doc
         entry_fields[num_found] = field
         starts[num_found] = num_places

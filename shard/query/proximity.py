@@ -34,6 +34,7 @@ import numpy as np
 
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
+from common.kernels.room import with_room
 from common.kernels.types import (
     U64,
     F64Array,
@@ -248,12 +249,9 @@ def _narrow(
                 opened[depth, 1] = prefix_firsts[number]
             if num_listed + end - start > len(listed):
                 # Grow: the next selection is at most as long as the enclosing one.
-                more_listed = np.empty(2 * len(listed) + end - start, np.uint32)
-                more_numbers = np.empty(len(more_listed), np.int64)
-                more_listed[:num_listed] = listed[:num_listed]
-                more_numbers[:num_listed] = numbers[:num_listed]
-                listed = more_listed
-                numbers = more_numbers
+                size = 2 * len(listed) + end - start
+                listed = with_room(listed, size)
+                numbers = with_room(numbers, size)
             count = _select_listed(
                 lists,
                 num_terms + number,
@@ -362,9 +360,7 @@ def _list_occurrences(scored: ScoredLists, proximity: Proximity, wanted: U32Arra
             )
             if count >= 0:
                 break
-            more_found = np.empty(-2 * count, np.uint64)
-            more_found[:num_found] = found[:num_found]
-            found = more_found
+            found = with_room(found, -2 * count)
         num_found = count
     return found[:num_found]
 

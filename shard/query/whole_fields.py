@@ -26,6 +26,7 @@ import numpy as np
 from common.deadline import check_call
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
+from common.kernels.room import with_room
 from common.kernels.types import U8, U16Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived import derived, derived_by_key
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
@@ -111,12 +112,8 @@ def _entries_of(
         if length_code(lengths, row, int64(cursor.doc)) != code:
             continue
         if num_found == len(found_docs):  # a document has an entry for each field
-            more_docs = np.empty(2 * num_found, np.uint32)
-            more_docs[:num_found] = found_docs
-            found_docs = more_docs
-            more_fields = np.empty(2 * num_found, np.uint16)
-            more_fields[:num_found] = found_fields
-            found_fields = more_fields
+            found_docs = with_room(found_docs, 2 * num_found)
+            found_fields = with_room(found_fields, 2 * num_found)
         found_docs[num_found] = cursor.doc
         found_fields[num_found] = field
         num_found += 1

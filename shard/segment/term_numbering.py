@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from common.analysis.tokenizer import STATE_SIZE, CharacterTables, token_buffers, tokenize_span
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
+from common.kernels.room import rows_with_room, with_room
 from common.kernels.types import (
     U64,
     BoolArray,
@@ -227,9 +228,7 @@ def number_words(
         while value < num_values and docs[value] == doc:
             if kinds[value] == _STRING and is_searchable[fields[value]]:
                 if num_of_doc == len(selected):
-                    more_selected = np.empty(2 * num_of_doc, np.int64)
-                    more_selected[:num_of_doc] = selected
-                    selected = more_selected
+                    selected = with_room(selected, 2 * num_of_doc)
                 selected[num_of_doc] = int64(fields[value]) << 44 | value
                 if num_of_doc > 0 and selected[num_of_doc - 1] > selected[num_of_doc]:
                     is_sorted = False
@@ -266,14 +265,10 @@ def number_words(
                     while num_terms + count > len(terms):
                         # More than half full: double the table, whose entries carry their hash.
                         table = _grow_table(table)
-                        more_terms = np.empty((len(table) >> 1, 4), np.int64)
-                        more_terms[:num_terms] = terms[:num_terms]
-                        terms = more_terms
+                        terms = rows_with_room(terms, len(table) >> 1)
                     num_bytes = terms[num_terms - 1, END] if num_terms > 0 else 0
                     while num_bytes + len(chunk_bytes) > len(term_bytes):
-                        more_bytes = np.empty(2 * len(term_bytes), np.uint8)
-                        more_bytes[:num_bytes] = term_bytes[:num_bytes]
-                        term_bytes = more_bytes
+                        term_bytes = with_room(term_bytes, 2 * len(term_bytes))
                     num_terms = _number_chunk(
                         chunk_bytes,
                         chunk_ends[:count],

@@ -51,6 +51,7 @@ import numpy as np
 from common.analysis.accents import SPELLING_END
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
+from common.kernels.room import with_room
 from common.kernels.types import (
     U32,
     U64,
@@ -577,12 +578,8 @@ def find_similar(
                 continue
             if count == capacity:
                 capacity *= 2
-                more_found = np.empty(capacity, np.uint32)
-                more_found[:count] = found
-                found = more_found
-                more_distances = np.empty(capacity, np.uint8)
-                more_distances[:count] = distances
-                distances = more_distances
+                found = with_room(found, capacity)
+                distances = with_room(distances, capacity)
             found[count] = term
             distances[count] = distance + is_other
             count += 1

@@ -119,8 +119,17 @@ def _remove_old(folder: Path) -> None:
 
 @dataclass(frozen=True, order=True, slots=True)
 class _Task:
-    """A step of a build; the least goes first."""
+    """A step of a build; the least goes first.
 
+    Attributes:
+        is_last: whether it makes machine code, for which nothing waits.
+        priority: less, and so earlier, the more waits for a kernel, or the more there is in a
+            module: what goes last is small, so that all processors end together.
+        name: of a kernel, or of a module.
+        level: of the machine code.
+    """
+
+    is_last: bool
     priority: int
     name: str
     level: str = ""
@@ -176,12 +185,13 @@ class _Build:
         heights = self._heights()
         for name in missing:
             waits = missing & set(self._plan.kernels[name].callees)
-            self._add(_Task(-heights[name], name), waits)
+            self._add(_Task(False, -heights[name], name), waits)
         for module, kernels in self._modules.items():
-            waits = missing & set(self._plan.closure([one.name for one in kernels]))
+            names = self._plan.closure([one.name for one in kernels])
+            waits, size = missing & set(names), sum(map(_code_bytes, names))
             for suffix, level in self._levels.items():
                 if not _touch(object_path(self._folder, kernels, level)):
-                    self._add(_Task(1, module, suffix), waits)
+                    self._add(_Task(True, -size, module, suffix), waits)
 
     def _add(self, task: _Task, waits: set[str]) -> None:
         if waits:
@@ -201,8 +211,6 @@ class _Build:
 
     def _heights(self) -> dict[str, int]:
         """Return of each kernel how much waits for it at most: long chains go first."""
-        from common.kernels import decorator
-
         heights: dict[str, int] = {}
         callers: dict[str, list[Kernel]] = {name: [] for name in self._plan.kernels}
         for kernel in self._plan.kernels.values():
@@ -211,14 +219,20 @@ class _Build:
 
         def height(name: str) -> int:
             if name not in heights:
-                code = decorator.recorded[name].py_func.__code__.co_code
                 above = max((height(one.name) for one in callers[name]), default=0)
-                heights[name] = len(code) + above
+                heights[name] = _code_bytes(name) + above
             return heights[name]
 
         for name in callers:
             height(name)
         return heights
+
+
+def _code_bytes(name: str) -> int:
+    """Return how much there is to compile of a kernel by itself."""
+    from common.kernels import decorator
+
+    return len(decorator.recorded[name].py_func.__code__.co_code)
 
 
 _worker: dict[str, Any] = {}

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.kernels.room import rows_with_room, with_room
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64, np.int64])
+@given(values=st.lists(st.integers(0, 255), max_size=40), room=st.integers(0, 40))
+def test_a_copy_with_room_begins_with_all_values(
+    kind: type[np.uint8], values: list[int], room: int
+) -> None:
+    array = np.array(values, kind)
+    copied = with_room(array, len(values) + room)
+    assert (copied.dtype, len(copied)) == (kind, len(values) + room)
+    assert copied[: len(values)].tolist() == values
+    copied[:] = 7
+    assert array.tolist() == values
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3), max_size=9),
+    room=st.integers(0, 9),
+)
+def test_a_copy_of_rows_with_room_begins_with_all_rows(rows: list[list[int]], room: int) -> None:
+    array = np.array(rows, np.int64).reshape(len(rows), 3)
+    copied = rows_with_room(array, len(rows) + room)
+    assert copied.shape == (len(rows) + room, 3)
+    assert copied[: len(rows)].tolist() == rows
+    copied[:] = 7
+    assert array.tolist() == rows
