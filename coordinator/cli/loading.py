@@ -471,7 +471,7 @@ class LoadProgressBar:
 def offer_places(
     source: Source, proposing: str, *, read_key: Callable[[], str] | None = None
 ) -> Source:
-    """Propose a geo point for columns of degrees that are called like coordinates.
+    """Propose a geo point for fields of degrees that are called like coordinates.
 
     Args:
         source: of items that were not sent yet.
@@ -481,26 +481,18 @@ def offer_places(
     Returns:
         The source, with places if that is accepted.
     """
-    found = places.named_like_places(column.name for column in source.columns)
+    found = places.named_like_places(source)
     if found is None:
         return source
     is_offered = proposing == "auto" or (proposing == "ask" and _can_ask(read_key))
-    if not is_offered or not _hold_degrees(source, found):
-        click.echo(f"facetd: --geo {','.join(found)} makes places of these columns", err=True)
+    if not is_offered or not places.hold_degrees(source, found):
+        what = "fields" if source.sample else "columns"
+        click.echo(f"facetd: --geo {','.join(found)} makes places of these {what}", err=True)
         return source
     question = f"Make places ({places.FIELD}) of {' and '.join(found)}?"
     if proposing == "ask" and not _is_accepted(question, read_key):
         return source
-    return formats.with_places(source, found)
-
-
-def _hold_degrees(source: Source, fields: tuple[str, str]) -> bool:
-    """Return whether it is known that all values of two columns are a latitude and a longitude."""
-    greatest = {column.name: column.greatest for column in source.columns}
-    return all(
-        (value := greatest[field]) is not None and value <= bound
-        for field, bound in zip(fields, places.BOUNDS, strict=True)
-    )
+    return (formats.with_seen_places if source.sample else formats.with_places)(source, found)
 
 
 def offer_configuration(
@@ -527,6 +519,8 @@ def offer_configuration(
     by_name = {field["name"]: field for field in found["fields"]}
     facets = [by_name[name] for name in document.get("aggregations", {})]
     lines = [f"  facet   {_facet_line(field)}" for field in facets]
+    if "geo_fields" in document:
+        lines.append(f"  places  {', '.join(document['geo_fields'])}")
     if "searchable_fields" in document:
         lines.append(f"  search  {', '.join(document['searchable_fields'])}")
     is_sample = found["sampled"] < found["items"]

@@ -8,7 +8,9 @@
     title   the name of an item: searched with a higher weight
     text    other texts: searched
     key     different in every item: ids, codes
-    place   degrees of latitude and longitude: shown on a map, not counted by intervals
+    code    divides the items just as another field does, which is kept: "AT" beside "Austria"
+    place   degrees of latitude and longitude: shown on a map, not counted by intervals; an object
+            of both is a geo field
     link    addresses of pages and images: neither searched nor counted
 
 Values without hits are hidden, lists are conjunctive (hits have every chosen value), single values
@@ -37,6 +39,12 @@ REPEATED_MIN: Final = 2.0
 REPEATING_SHARE_MIN: Final = 0.4
 """Or this share of a sample has values that others have too: authors, most with one book."""
 
+CODES_MIN: Final = 3
+"""Values of two fields that divide the items alike by chance: yes and no, new and used."""
+
+CODED_ITEMS_MIN: Final = 10
+"""Items from which it is seen that two fields divide them alike."""
+
 LONG_SHARE_MAX: Final = 0.01
 """Share of values that may be too long for a choice."""
 
@@ -64,19 +72,27 @@ _DATE: Final = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d.*)?)?", re.ASCII)
 _LINK: Final = re.compile(r"(https?|ftp)://|data:|[\w./-]+\.(jpe?g|png|gif|webp|svg|html?)$", re.I)
 _KEY_NAME: Final = re.compile(r"(?i)(^|[_.\- ])(id|uuid|guid|sku|isbn|ean|gtin|slug|hash|url)$")
 _DEGREES: Final = re.compile(r"(?i)(^|[_.\- ])(lat|latitude|lng|lon|long|longitude)$")
+_GEO_FIELD: Final = "_geo"
+_BOUNDS: Final = {"lat": 90, "lng": 180}
 _NEVER_DESCENDED: Final = 4
 """Depth of nested objects examined."""
 
 
 @dataclass(slots=True)
 class _Field:
-    """Statistics of one field in the sample."""
+    """Statistics of one field in the sample.
+
+    `division` has the place of each item with the number of its value, in the order in which values
+    appear: equal for fields whose values correspond one to one.
+    """
 
     num_items: int = 0
     num_values: int = 0
     num_lists: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     values: Counter[Any] = field(default_factory=Counter)
+    numbers: dict[Any, int] = field(default_factory=dict)
+    division: list[tuple[int, int]] = field(default_factory=list)
     num_dates: int = 0
     num_links: int = 0
     num_paths: int = 0
@@ -85,12 +101,14 @@ class _Field:
     least: float | None = None
     greatest: float | None = None
 
-    def add(self, value: Any) -> None:
-        """Count one scalar value."""
+    def add(self, value: Any, place: int) -> None:
+        """Count one scalar value of the item at a place."""
         kind = _kind(value)
         self.kinds[kind] += 1
         self.num_values += 1
-        self.values[value if kind != "boolean" else str(value).lower()] += 1
+        counted = value if kind != "boolean" else str(value).lower()
+        self.values[counted] += 1
+        self.division.append((place, self.numbers.setdefault(counted, len(self.numbers))))
         if kind == "text":
             self.num_chars += len(value)
             self.num_long += len(value) > 2 * VALUE_CHARS_MAX
@@ -160,10 +178,11 @@ def propose(
         parameter `facet_ranges`, and the sample size.
     """
     fields: dict[str, _Field] = {}
-    for item in items:
-        for path in _collect(fields, item, "", 0):
+    for place, item in enumerate(items):
+        for path in _collect(fields, item, place, "", 0):
             fields[path].num_items += 1
     roles = {path: _role(path, one, len(items)) for path, one in fields.items()}
+    roles |= dict.fromkeys(_codes(fields, roles, configuration), "code")
     title = _title(fields, roles)
     if title is not None:
         roles[title] = "title"
@@ -198,14 +217,14 @@ def propose(
 
 
 def _collect(
-    fields: dict[str, _Field], item: Mapping[str, Any], prefix: str, depth: int
+    fields: dict[str, _Field], item: Mapping[str, Any], place: int, prefix: str, depth: int
 ) -> Iterator[str]:
-    """Count the values of an item; yield the paths that it has."""
+    """Count the values of the item at a place; yield the paths that it has."""
     for name, value in item.items():
         path = f"{prefix}{name}"
         if isinstance(value, Mapping):
             if depth < _NEVER_DESCENDED:
-                yield from _collect(fields, value, f"{path}.", depth + 1)
+                yield from _collect(fields, value, place, f"{path}.", depth + 1)
             continue
         values = value if isinstance(value, list) else [value]
         scalars = [one for one in values if one is not None and not isinstance(one, (dict, list))]
@@ -219,7 +238,7 @@ def _collect(
         one = fields[path]
         one.num_lists += isinstance(value, list)
         for scalar in scalars:
-            one.add(scalar)
+            one.add(scalar, place)
         yield path
 
 
@@ -248,6 +267,30 @@ def _role(path: str, one: _Field, num_items: int) -> str:
     if is_short and len(one.values) == 1 < num_items:
         return "key"  # the same in every item: it divides nothing
     return "text"
+
+
+def _codes(
+    fields: Mapping[str, _Field], roles: Mapping[str, str], document: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield the facets that divide the items just as a better one does.
+
+    Better is one that is configured already, then one of words rather than numbers, then one whose
+    values are longer: "Austria" rather than "AT".
+    """
+    known = document.get("aggregations") or {}
+
+    def rank(path: str) -> tuple[bool, bool, int]:
+        one = fields[path]
+        return path in known, one.kind == "text", one.num_chars
+
+    alike: dict[tuple[tuple[int, int], ...], list[str]] = {}
+    for path, one in fields.items():
+        is_single = one.num_lists == 0 and one.num_values == one.num_items >= CODED_ITEMS_MIN
+        if roles[path] == "facet" and is_single and len(one.values) >= CODES_MIN:
+            alike.setdefault(tuple(one.division), []).append(path)
+    for paths in alike.values():
+        best = max(paths, key=rank)
+        yield from (path for path in paths if path != best)
 
 
 def _title(fields: Mapping[str, _Field], roles: Mapping[str, str]) -> str | None:
@@ -287,16 +330,48 @@ def _configuration(
     }
     if trees:
         proposed["hierarchies"] = trees
+    point = _point(fields, roles)
+    if point is not None and "geo_fields" not in document:
+        proposed["geo_fields"] = [point]
     texts = [
         path
         for path, role in roles.items()
-        if role in ("text", "facet", "tree") and _has_text(fields[path])
+        if role in ("text", "facet", "tree", "code") and _has_text(fields[path])
     ]
     titles = [path for path, role in roles.items() if role == "title"]
     is_named = {"searchable_fields", "searchableFields"} & document.keys()
     if titles and not is_named and all("^" not in path for path in (*titles, *texts)):
         proposed["searchable_fields"] = [*(f"{path}^3" for path in titles), *texts][:SEARCHED_MAX]
     return proposed
+
+
+def _point(fields: Mapping[str, _Field], roles: Mapping[str, str]) -> str | None:
+    """Return the object of a latitude and a longitude that no setting names; None: there is none.
+
+    None also if items have the geo point that is known without any setting.
+    """
+    found = [
+        path.removesuffix(".lat")
+        for path, role in roles.items()
+        if path.endswith(".lat") and role == "place"
+    ]
+    if _GEO_FIELD in found:
+        return None
+    return next((path for path in found if _holds_points(fields, path)), None)
+
+
+def _holds_points(fields: Mapping[str, _Field], path: str) -> bool:
+    """Return whether all objects of a path are a latitude and a longitude, in degrees."""
+    lat, lng = (fields.get(f"{path}.{name}") for name in _BOUNDS)
+    if lat is None or lng is None or lat.num_items != lng.num_items:
+        return False
+    return all(
+        one.kinds.keys() == {"number"}
+        and one.least is not None
+        and one.greatest is not None
+        and -bound <= one.least <= one.greatest <= bound
+        for one, bound in zip((lat, lng), _BOUNDS.values(), strict=True)
+    )
 
 
 def _has_text(one: _Field) -> bool:

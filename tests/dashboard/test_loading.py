@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coordinator.cli.loading import offer_places
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from tests.dashboard.conftest import Service, drop_file, violations, watched_page
@@ -187,6 +189,41 @@ def test_an_index_that_exists_gets_geo_points_only_if_the_user_says_so(
         dialog.get_by_role("button", name="Load", exact=True).click()
         expect(dialog.locator(".tile dd").nth(0)).to_be_visible()
         assert ("_geo" in service.call("GET", "/my-tools/items/3")) == is_wanted
+
+
+def test_the_geo_point_is_the_default_of_new_indexes_until_the_user_decides(
+    page: Any, service: Service, expect: Any
+) -> None:
+    service.make_index("my-tools", {}, [{"id": 1000}])
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my tools.csv", CITIES)
+    dialog = page.get_by_role("dialog")
+    name = dialog.get_by_role("textbox", name="Into the index")
+    choice = dialog.get_by_label("Make a geo point (_geo) of Lat and Longitude")
+    expect(choice).not_to_be_checked()
+    name.fill("others")
+    expect(choice).to_be_checked()
+    name.fill("my-tools")
+    expect(choice).not_to_be_checked()
+    name.fill("others")
+    choice.uncheck()
+    name.fill("my-tools")
+    name.fill("others")
+    expect(choice).not_to_be_checked()
+
+
+def test_json_of_degrees_gets_geo_points_in_a_new_index(
+    page: Any, service: Service, expect: Any
+) -> None:
+    lines = [{"id": n, "lat": n - 20.5, "lon": n * 4, "n": 1} for n in range(40)]
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my tools.json", json.dumps(lines))
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Make a geo point (_geo) of lat and lon")).to_be_checked()
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog.locator(".tile dd").nth(0)).to_have_text("40")
+    item = service.call("GET", "/my-tools/items/3")
+    assert item == {**lines[3], "_geo": {"lat": -17.5, "lng": 12}}
 
 
 def test_a_file_dropped_before_the_indexes_are_listed_waits_for_their_names(
@@ -374,7 +411,7 @@ READ = """async ({ name, body, kinds = {}, makesPlaces = false }) => {
     try {
       const source = await readSource(new File([bytes], name));
       for (const column of source.columns) column.kind = kinds[column.name] ?? column.kind;
-      if (makesPlaces) source.table.makesPlaces = true;
+      if (makesPlaces) (source.table ?? source.json).makesPlaces = true;
       const made = await makeBody(source);
       const text = await made.body.text();
       return { text, lines: made.lines, bad: made.bad.map((row) => row.line) };
@@ -499,6 +536,60 @@ def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Pat
     found = page.evaluate(READ, {"name": path.name, "body": body, "makesPlaces": True})
     assert [json.loads(line) for line in found["text"].splitlines()] == expected
     assert sum("_geo" in item for item in expected) == 3
+
+
+def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+    lines = [
+        '{"id": 1, "lat": 48.2, "lon": 16, "s": "}{\\"\\\\", "n": 12345678901234567890}',
+        '{"id": 2, "lat": "-7.5", "lon": " 1e1 ", "in": {"lat": 1, "lon": [{}]}}',
+        '{"id": 3, "lat": "", "lon": 5}\r',
+        '{"id": 4, "lat": null, "lon": 5}',
+        "",
+        '{"id": 5, "lat": 1}',
+    ]
+    # Beyond the sample: what holds no degrees, has a place already, or is no JSON.
+    lines += [f'{{"id": {n}, "lat": {n % 90}.5, "lon": 1, "t": "{"é" * 60}"}}' for n in range(9000)]
+    lines += ['{"id": 6, "lat": 91, "lon": 5}', '{"id": 7, "lat": 1, "lon": 5, "_geo": null}']
+    lines += ['{"id": 8, "lat": 1, "lon": 5, "broken" }', '{"id": 9, "lat": 1, "lon": "west"']
+    texts = {
+        "places.ndjson": "\n".join(lines).encode(),
+        "places.json": ("[" + ",\n".join(line for line in lines if line) + "]").encode(),
+        "places.ndjson.gz": gzip.compress("\n".join(lines).encode()),
+    }
+    page.goto("/dashboard")
+    for name, body in texts.items():
+        path = tmp_path / name
+        path.write_bytes(body)
+        source = offer_places(formats.read(str(path), ReadOptions()), "auto")
+        expected = b"".join(source.pieces()).decode()
+        argument = {"name": name, "body": base64.b64encode(body).decode(), "makesPlaces": True}
+        found = page.evaluate(READ, argument)
+        assert (found["lines"], found["bad"]) == (None, [])
+        assert found["text"].count("_geo") == expected.count("_geo") == 9003
+        # The same, but for the spelling of numbers.
+        assert re.sub(r":(-?\d+)\.0([,}])", r":\1\2", expected) == found["text"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        '{"id": 2, "lat": 91, "lon": 0}',
+        '{"id": 2, "lat": "high", "lon": "low"}',
+        '{"id": 2, "lat": true, "lon": 1}',
+        '{"id": 2, "_geo": {"lat": 1, "lng": 2}}',
+        '{"id": 2, "latitude": 1}',
+    ],
+)
+def test_fields_of_json_that_hold_no_degrees_are_no_places(page: Any, second: str) -> None:
+    page.goto("/dashboard")
+    degrees = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            return (await readSource(new File([text], "places.ndjson"))).json.degrees;
+        }""",
+        '{"id": 1, "lat": 48, "lon": 16}\n' + second,
+    )
+    assert degrees is None
 
 
 def test_the_beginning_of_json_tells_its_fields(page: Any) -> None:

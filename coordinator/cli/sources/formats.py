@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Final
 
@@ -13,6 +14,7 @@ import orjson
 
 from coordinator.cli.sources import databases, delimited, parquet, places
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
+from coordinator.cli.sources.json_objects import edit_objects, first_objects
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, Opened
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 
@@ -97,25 +99,33 @@ def _json(opened: Opened, options: ReadOptions) -> Source:
     id_field = options.id_field
     encoding = checked_encoding(options.encoding)
 
-    inner_arrays: list[str] = []
+    def read() -> Iterator[bytes]:
+        with opened.open_once() as stream:
+            yield from _as_utf8(stream, encoding, opened.name)
 
-    def pieces() -> Iterator[bytes]:
-        try:
-            with opened.open_once() as stream:
-                for number, piece in enumerate(_as_utf8(stream, encoding, opened.name)):
-                    if number == 0:
-                        inner_arrays[:] = _inner_arrays(piece)
-                    yield piece
-        except BROKEN as error:
-            raise SourceError(f"{opened.name} is cut off or damaged: {error}") from error
-
-    if id_field is None:
-        return Source(opened.name, pieces, inner_arrays=inner_arrays)
-    return Source(
+    texts = read()
+    start = next(texts, b"")
+    source = Source(
         opened.name,
-        lambda: _with_ids(pieces(), id_field, opened.name),
-        inner_arrays=inner_arrays,
+        lambda: _until_broken(chain([start], texts), opened.name),
+        sample=first_objects(start[:PEEK_BYTES]),
+        inner_arrays=_inner_arrays(start),
     )
+    if id_field is None:
+        return source
+    return replace(source, pieces=lambda: _with_ids(source.pieces(), id_field, opened.name))
+
+
+def _until_broken(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """Yield pieces of a stream that may turn out to be cut off.
+
+    Raises:
+        SourceError: it is.
+    """
+    try:
+        yield from pieces
+    except BROKEN as error:
+        raise SourceError(f"{name} is cut off or damaged: {error}") from error
 
 
 def _inner_arrays(start: bytes) -> list[str]:
@@ -194,6 +204,15 @@ def with_places(source: Source, fields: tuple[str, str]) -> Source:
             yield orjson.dumps(places.with_place(item, fields, place)) + b"\n"
 
     return replace(source, pieces=pieces_with_places)
+
+
+def with_seen_places(source: Source, fields: tuple[str, str]) -> Source:
+    """Return a source of JSON whose items have a place, where two of their fields hold degrees."""
+    pieces = source.pieces
+    return replace(
+        source,
+        pieces=lambda: edit_objects(pieces(), lambda text: places.insert_place(text, fields)),
+    )
 
 
 def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:

@@ -1,11 +1,16 @@
-"""Places from two fields of an item: its latitude and longitude become `_geo`."""
+"""Places from two fields of an item: its latitude and longitude become `_geo`.
+
+Fields that the user names must hold degrees. For those that are found by their names, an item that
+has none gets no place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
-from coordinator.cli.sources.source import SourceError
+import orjson
+
+from coordinator.cli.sources.source import Source, SourceError
 
 FIELD: Final = "_geo"
 BOUNDS: Final = (90.0, 180.0)
@@ -14,12 +19,13 @@ _LATITUDES: Final = ("lat", "latitude")
 _LONGITUDES: Final = ("lng", "lon", "long", "longitude")
 
 
-def named_like_places(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the fields that are called like a latitude and a longitude.
+def named_like_places(source: Source) -> tuple[str, str] | None:
+    """Return the fields of a source that are called like a latitude and a longitude.
 
     None unless there is exactly one of each, or if there is a geo point already.
     """
-    listed = list(names)
+    listed = [column.name for column in source.columns]
+    listed += dict.fromkeys(name for item in source.sample for name in item)
     if FIELD in listed:
         return None
     latitudes = [name for name in listed if name.lower() in _LATITUDES]
@@ -27,6 +33,40 @@ def named_like_places(names: Iterable[str]) -> tuple[str, str] | None:
     if len(latitudes) != 1 or len(longitudes) != 1:
         return None
     return latitudes[0], longitudes[0]
+
+
+def hold_degrees(source: Source, fields: tuple[str, str]) -> bool:
+    """Return whether all values of two fields that are known hold degrees, and there are some.
+
+    All values of a table of text are known, those of JSON in the sample.
+    """
+    if source.sample:
+        values = [[item.get(field) for item in source.sample] for field in fields]
+        filled = [[value for value in one if not _is_empty(value)] for one in values]
+        return all(filled) and all(
+            _is_degrees(value, bound)
+            for one, bound in zip(filled, BOUNDS, strict=True)
+            for value in one
+        )
+    greatest = {column.name: column.greatest for column in source.columns}
+    return all(
+        (value := greatest[field]) is not None and value <= bound
+        for field, bound in zip(fields, BOUNDS, strict=True)
+    )
+
+
+def insert_place(text: bytes, fields: tuple[str, str]) -> bytes:
+    """Return the JSON of an item with its place; unchanged unless both fields hold degrees."""
+    try:
+        item = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text  # the service refuses it, with its line
+    values = [item.get(field) for field in fields]
+    pairs = zip(values, BOUNDS, strict=True)
+    if FIELD in item or not all(_is_degrees(value, bound) for value, bound in pairs):
+        return text
+    place = orjson.dumps({"lat": float(values[0]), "lng": float(values[1])})
+    return b"%s,%s:%s}" % (text[:-1], orjson.dumps(FIELD), place)
 
 
 def with_place(item: Any, fields: tuple[str, str], place: str) -> Any:
@@ -43,7 +83,7 @@ def with_place(item: Any, fields: tuple[str, str], place: str) -> Any:
     if not isinstance(item, dict):
         return item  # the service refuses it, with its line
     values = [item.get(field) for field in fields]
-    if any(value is None or value == "" for value in values):
+    if any(map(_is_empty, values)):
         return item
     lat, lng = (
         _degrees(value, bound, field, place)
@@ -52,13 +92,23 @@ def with_place(item: Any, fields: tuple[str, str], place: str) -> Any:
     return {**item, FIELD: {"lat": lat, "lng": lng}}
 
 
-def _degrees(value: Any, bound: float, field: str, place: str) -> float:
+def _is_empty(value: Any) -> bool:
+    return value is None or value == ""
+
+
+def _is_degrees(value: Any, bound: float) -> bool:
+    """Return whether a value is a number, or the text of one, from -bound to bound."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return False
     try:
-        number = float(value) if isinstance(value, (int, float, str)) else None
+        return -bound <= float(value) <= bound
     except ValueError:
-        number = None
-    if number is None or isinstance(value, bool) or not -bound <= number <= bound:
+        return False
+
+
+def _degrees(value: Any, bound: float, field: str, place: str) -> float:
+    if not _is_degrees(value, bound):
         raise SourceError(
             f"{place}: {field!r} must hold degrees from {-bound:g} to {bound:g}, not {value!r}"
         )
-    return number
+    return float(value)

@@ -62,20 +62,22 @@ class Source:
 
     Attributes:
         name: for messages.
-        pieces: yields the JSON, as an array or one item per line.
+        pieces: yields the JSON, as an array or one item per line; to be called once.
         columns: detected columns; empty for JSON, which has its own types.
+        sample: items from the start of JSON; empty for tables.
         num_items: number of items, if known.
         num_bad: number of skipped rows.
         bad_rows: the first of them.
         place_of: returns the position in the source of the n-th line sent (from 1).
         opened: a resource that must stay open while the source is used.
-        inner_arrays: names of members that are arrays of objects, seen at the start of JSON; known
-            once `pieces` was read. If there is one item only, these may have been meant.
+        inner_arrays: names of members that are arrays of objects, seen at the start of JSON. If
+            there is one item only, these may have been meant.
     """
 
     name: str
     pieces: Callable[[], Iterator[bytes]]
     columns: list[Column] = field(default_factory=list)
+    sample: list[dict[str, Any]] = field(default_factory=list)
     num_items: int | None = None
     num_bad: int = 0
     bad_rows: list[BadRow] = field(default_factory=list)

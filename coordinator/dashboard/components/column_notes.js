@@ -11,17 +11,17 @@ const NAMED_MAX = 5;
 
 /**
  * @param {object} table
- * @param {{isNew: boolean, setKind: (column: object, kind: string) => void}} options
+ * @param {(column: object, kind: string) => void} setKind
  * @returns {{elements: Node[], refresh: () => void}} `refresh` is for when a kind has changed
  */
-export function columnNotes(table, { isNew, setKind }) {
+export function columnNotes(table, setKind) {
   const texts = table.columns.filter(({ kind }) => kind === "text");
   const notes = [
     ...commaNotes(texts.filter(({ hasCommas }) => hasCommas)),
     ...dateNotes(texts.filter(({ hasOtherDates }) => hasOtherDates)),
   ].map((one) => createNote(one, setKind));
   return {
-    elements: [...notes.map(({ element }) => element), placeChoice(table, isNew)],
+    elements: notes.map(({ element }) => element),
     refresh: () => notes.forEach((note) => note.refresh()),
   };
 }
@@ -67,26 +67,31 @@ function createNote({ text, columns, choices }, setKind) {
   return { element: h("div", { class: "column-note" }, h("p", {}, text), buttons), refresh };
 }
 
-/** The geo point of two columns of degrees: made for a new index unless the user says no. */
-function placeChoice(table, isNew) {
-  if (table.degrees === null) return null;
-  table.makesPlaces = isNew;
-  const [lat, lng] = table.degrees.map((place) => table.columns[place].name);
+/**
+ * The geo point of two fields of degrees: made for a new index unless the user says no.
+ *
+ * @param {object} source a table or JSON, with `columns`, `degrees` and `makesPlaces`
+ * @returns {?{element: Node, setNew: (isNew: boolean) => void}} null if there are no such fields;
+ *   `setNew` says whether the index is new, for as long as the user has not decided
+ */
+export function placeChoice(source) {
+  if (!source?.degrees) return null;
+  const [lat, lng] = source.degrees.map((place) => source.columns[place].name);
+  let isDecided = false;
   const input = h("input", {
     type: "checkbox",
-    checked: table.makesPlaces,
-    onchange: () => (table.makesPlaces = input.checked),
+    onchange: () => {
+      isDecided = true;
+      source.makesPlaces = input.checked;
+    },
   });
-  return h(
-    "label",
-    { class: "check" },
-    input,
-    h(
-      "span",
-      {},
-      `Make a geo point (_geo) of ${lat} and ${lng}: for the map, and to search by distance.`,
-    ),
-  );
+  const text = `Make a geo point (_geo) of ${lat} and ${lng}: for the map, and to search by distance.`;
+  return {
+    element: h("label", { class: "check" }, input, h("span", {}, text)),
+    setNew: (isNew) => {
+      if (!isDecided) source.makesPlaces = input.checked = isNew;
+    },
+  };
 }
 
 function names(columns) {

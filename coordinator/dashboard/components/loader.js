@@ -17,7 +17,7 @@ import {
 import { bytes, count, percent, plural } from "../format.js";
 import { COLUMN_KINDS } from "../sources/delimited.js";
 import { ACCEPTED, indexNameOf, makeBody, readSource } from "../sources/file.js";
-import { columnNotes } from "./column_notes.js";
+import { columnNotes, placeChoice } from "./column_notes.js";
 import { openDialog } from "./dialog.js";
 import { button, fill, h, icon, setVariables, uniqueId } from "./dom.js";
 import { tile } from "./figures.js";
@@ -111,7 +111,8 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
   }
 
   function review(source, names) {
-    const { table, columns, numRows, format } = source;
+    const { table, json, columns, numRows, format } = source;
+    const geoPoint = placeChoice(table ?? json);
     const nameInput = h("input", {
       type: "text",
       value: name ?? indexNameOf(source.file.name),
@@ -127,6 +128,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
       nameNote.textContent = isTaken
         ? "There is an index of this name: the items are added to it."
         : "A new index.";
+      geoPoint?.setNew(!isFixed && !isTaken);
     };
     tellTaken();
     const skips = h("input", { type: "checkbox" });
@@ -141,12 +143,9 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
       table && new Map(columns.map((column) => [column, kindChoice(column, () => notes.refresh())]));
     const notes =
       table &&
-      columnNotes(table, {
-        isNew: !isFixed && !names.includes(nameInput.value),
-        setKind: (column, kind) => {
-          column.kind = choices.get(column).value = kind;
-          notes.refresh();
-        },
+      columnNotes(table, (column, kind) => {
+        column.kind = choices.get(column).value = kind;
+        notes.refresh();
       });
 
     const start = async () => {
@@ -192,6 +191,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
           h("label", { class: "field" }, h("span", {}, "Into the index"), nameInput, nameNote),
         columns.length > 0 && columnTable(source, choices),
         notes?.elements,
+        geoPoint?.element,
         table && idChoice(table),
         h(
           "label",

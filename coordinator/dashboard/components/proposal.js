@@ -23,7 +23,7 @@ export async function proposalForm(index, { onApplied, onSkipped, skipLabel }) {
     settings,
     input: h("input", { type: "checkbox", checked: true }),
   }));
-  const searched = configuration.searchable_fields;
+  const { searchable_fields: searched, geo_fields: places } = configuration;
   const problem = h("div", { class: "messages" });
   const submit = h("button", { type: "submit", class: "button primary", autofocus: true }, "Apply");
   const apply = async () => {
@@ -78,6 +78,7 @@ export async function proposalForm(index, { onApplied, onSkipped, skipLabel }) {
           ),
         ),
       ),
+    places && h("p", { class: "small muted" }, "Places, for a map: ", places.join(", ")),
     searched &&
       h(
         "p",

@@ -2,18 +2,17 @@
  * A file that the user chose, as a source of items: its format by name or first bytes, its columns
  * with their kinds, and what is sent to the service.
  *
- *     readSource(file) ─▶ {format, columns, numRows, table?} ─▶ makeBody() ─▶ {body, lines, bad, …}
+ *     readSource(file) ─▶ {format, columns, numRows, table?, json?} ─▶ makeBody() ─▶ {body, lines, …}
  *
- * CSV and TSV become items here; JSON is sent as it is, and the service checks it.
+ * CSV and TSV become items here (`table`); JSON is sent as it is, but for places (`json`).
  */
 
-import { parseJson } from "../api.js";
-import { Table, shown } from "./delimited.js";
+import { Table } from "./delimited.js";
+import { JsonText, objectsIn } from "./json.js";
 import { SourceError } from "./rows.js";
 
 const PEEK_BYTES = 64 * 1024;
 const SAMPLE_BYTES = 512 * 1024;
-const SAMPLE_ITEMS = 500;
 const BY_SUFFIX = {
   csv: "CSV",
   tsv: "TSV",
@@ -23,7 +22,6 @@ const BY_SUFFIX = {
   jsonl: "JSON",
   ldjson: "JSON",
 };
-const ENCODED = { gz: "gzip", br: "br" };
 const FOR_COMMAND_LINE = /\.(parquet|pq|sqlite3?|db|zst|xlsx?|ods)$/i;
 
 /** What a file picker offers. */
@@ -58,7 +56,10 @@ export async function readSource(file, { encoding = null } = {}) {
   if (compression && !isGzip) {
     if (format !== "JSON")
       throw new SourceError("Of compressed files this page reads .gz, and JSON as .br.");
-    return { file, format, columns: [], numRows: null, table: null, compression: "br" };
+    return {
+      ...{ file, format, columns: [], numRows: null, table: null, json: null },
+      compression: "br",
+    };
   }
   const start = await beginningOf(file, isGzip, PEEK_BYTES);
   const wanted = encoding ?? markedEncoding(start);
@@ -66,26 +67,23 @@ export async function readSource(file, { encoding = null } = {}) {
   format ??= formatOf(text);
   if (format === "JSON") {
     const sample = decodeStart(await beginningOf(file, isGzip, SAMPLE_BYTES), wanted);
-    const items = [...objectsIn(sample)];
+    const items = objectsIn(sample);
     if (items.length === 0 && sample.trim() && !sample.includes("{"))
       throw new SourceError(
         "There is no JSON object in it: one object a line, or an array of objects, can be loaded.",
       );
-    const compressed = isGzip ? ENCODED.gz : null;
+    const json = new JsonText(() => textsOf(file, isGzip, wanted), items);
     return {
-      file,
-      format,
-      columns: fieldsOf(items),
-      numRows: null,
-      table: null,
-      compression: compressed,
+      ...{ file, format, columns: json.columns, numRows: null, table: null, json },
+      compression: isGzip ? "gzip" : null,
     };
   }
   const isWhole = start.length < PEEK_BYTES;
   const texts = (lineOf) => textsOf(file, isGzip, wanted, lineOf);
   const table = new Table(texts, text, { isTabbed: format === "TSV", isWhole });
   await table.inspect();
-  return { file, format, columns: table.columns, numRows: table.numRows, table, compression: null };
+  const { columns, numRows } = table;
+  return { file, format, columns, numRows, table, json: null, compression: null };
 }
 
 /**
@@ -93,8 +91,12 @@ export async function readSource(file, { encoding = null } = {}) {
  * each line sent, where they differ; the rows of `bad` are left out.
  */
 export async function makeBody(source) {
-  if (!source.table)
-    return { body: source.file, compression: source.compression, lines: null, numBad: 0, bad: [] };
+  if (!source.table) {
+    const { file: body, compression } = source;
+    const asItIs = { body, compression, lines: null, numBad: 0, bad: [] };
+    if (!source.json?.makesPlaces) return asItIs;
+    return { ...asItIs, body: await source.json.convert(), compression: null };
+  }
   const { blob, lines, numBad, bad } = await source.table.convert();
   return { body: blob, compression: null, lines, numBad, bad };
 }
@@ -141,7 +143,7 @@ function decodeStart(bytes, encoding) {
   return new TextDecoder(encoding).decode(bytes, { stream: true });
 }
 
-async function* textsOf(file, isGzip, encoding, lineOf) {
+async function* textsOf(file, isGzip, encoding, lineOf = null) {
   const decoder = new TextDecoder(encoding, { fatal: true });
   const reader = streamOf(file, isGzip).getReader();
   try {
@@ -153,68 +155,11 @@ async function* textsOf(file, isGzip, encoding, lineOf) {
     }
   } catch (error) {
     if (error instanceof SourceError) throw error;
-    const near = `near line ${lineOf()}`;
+    const near = lineOf ? `near line ${lineOf()}` : "somewhere";
     if (encoding === "utf-8")
       throw new SourceError(`It is not UTF-8 ${near}.`, { isEncoding: true });
     throw new SourceError(`It is cut off or damaged ${near}.`);
   } finally {
     reader.cancel().catch(() => {});
   }
-}
-
-// --- JSON ----------------------------------------------------------------------------------------
-
-/** The complete objects at the beginning of JSON text: of its lines, or of its one array. */
-export function* objectsIn(text, count = SAMPLE_ITEMS) {
-  let depth = 0;
-  let from = -1;
-  const token = /"(?:[^"\\]|\\.)*"|[{}]/g;
-  for (const { 0: part, index } of text.matchAll(token)) {
-    if (part === "{") {
-      if (depth === 0) from = index;
-      depth += 1;
-    } else if (part === "}" && depth > 0) {
-      depth -= 1;
-      if (depth > 0) continue;
-      try {
-        yield parseJson(text.slice(from, index + 1));
-      } catch {
-        continue; // the load will say what is wrong with it
-      }
-      count -= 1;
-      if (count === 0) return;
-    }
-  }
-}
-
-/** The fields of some items, as columns: {name, kind, filled, example}. */
-function fieldsOf(items) {
-  const fields = new Map();
-  for (const item of items) {
-    for (const [name, value] of Object.entries(item)) {
-      if (value === null) continue;
-      const field = fields.get(name) ?? { name, kinds: new Set(), filled: 0, example: "" };
-      fields.set(name, field);
-      field.kinds.add(kindOf(value));
-      field.filled += 1;
-      field.example ||= shown(
-        typeof value === "object" ? JSON.stringify(value, plain) : String(value),
-      );
-    }
-  }
-  return [...fields.values()].map(({ kinds, ...field }) => ({
-    ...field,
-    kind: kinds.has("number")
-      ? [...kinds].filter((kind) => kind !== "integer").join(", ")
-      : [...kinds].join(", "),
-  }));
-}
-
-const plain = (_key, value) => (typeof value === "bigint" ? String(value) : value);
-
-function kindOf(value) {
-  if (Array.isArray(value)) return "list";
-  if (typeof value === "bigint") return "integer";
-  if (typeof value === "number") return Number.isInteger(value) ? "integer" : "number";
-  return typeof value === "object" ? "object" : typeof value === "string" ? "text" : typeof value;
 }

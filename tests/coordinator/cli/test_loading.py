@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from coordinator.cli import loading
 from coordinator.cli.commands import main
 from coordinator.cli.sources import formats
+from coordinator.cli.sources.json_objects import edit_objects
 from coordinator.cli.sources.source import ReadOptions
 from coordinator.clients.http_client import Client, ClientError
 from tests.service import ROOT, Service
@@ -161,6 +162,86 @@ def test_one_key_makes_places(tmp_path: Path, key: str, is_made: bool) -> None:
     source = loading.offer_places(source, "ask", read_key=lambda: key)
     items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     assert [item["name"] for item in items if "_geo" in item] == ["Vienna", "Paris"] * is_made
+
+
+PLACES_OF_JSON = """\
+{"id": 1, "name": "Vi}enna", "lat": 48.21, "lon": 16.37}
+{"id": 2, "name": "\\"{Paris\\\\", "lat": "48.86", "lon": 2.35, "in": {"lat": 1}}
+{"id": 3, "n": 12345678901234567890, "lat": null, "lon": 3}
+
+{"id": 4, "lat": 4}
+"""
+
+
+@pytest.mark.parametrize("is_array", [False, True])
+def test_places_of_json_are_proposed(
+    service: Service, client: Client, tmp_path: Path, is_array: bool
+) -> None:
+    file = tmp_path / "seen.json"
+    items = [json.loads(line) for line in PLACES_OF_JSON.splitlines() if line]
+    # Beyond the sample an item that has no degrees is loaded without a place.
+    items += [{"id": f"{i}-{'x' * 90}", "lat": i / 100, "lon": -i / 100} for i in range(2_000)]
+    items.append({"id": "last", "lat": "north", "lon": 4})
+    lines = PLACES_OF_JSON + "".join(json.dumps(item) + "\n" for item in items[4:])
+    file.write_text(json.dumps(items, indent=1) if is_array else lines)
+    for option, places in (("none", 0), ("auto", 2_002)):
+        result = _run(service, "load", str(file), "--configure", option)
+        assert result.exit_code == 0, result.output
+        found = client.request("GET", "/seen/search?filter=_geo%20EXISTS")
+        assert found["pagination"]["total"] == places
+        assert client.request("GET", "/seen/search")["pagination"]["total"] == len(items)
+        paris = client.request("GET", "/seen/items/2")
+        assert paris.pop("_geo", None) == ({"lat": 48.86, "lng": 2.35} if places else None)
+        assert paris == items[1]
+        client.request("DELETE", "/seen")
+
+
+def test_a_line_that_is_no_json_keeps_its_number_where_places_are_made(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "broken.ndjson"
+    file.write_text(PLACES_OF_JSON + '{"id": 5, "lat": 1, "lon": }\n')
+    result = _run(service, "load", str(file), "--configure", "auto")
+    assert result.exit_code != 0
+    assert "line 6" in result.stderr
+    assert "broken" not in _indexes(client)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 10_000])
+def test_objects_are_found_wherever_the_pieces_end(size: int) -> None:
+    text = ('[1, "{", ' + PLACES_OF_JSON.replace("}\n", "},\n") + ']{"never": "ends').encode()
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    found: list[bytes] = []
+
+    def edit(item: bytes) -> bytes:
+        found.append(item)
+        return b"<%d>" % len(found)
+
+    edited = b"".join(edit_objects(pieces, edit)).decode()
+    assert edited == '[1, "{", <1>,\n<2>,\n<3>,\n\n<4>,\n]{"never": "ends'
+    assert [json.loads(item) for item in found] == [
+        json.loads(line) for line in PLACES_OF_JSON.splitlines() if line
+    ]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        '{"id": 2, "lat": 91, "lon": 0}',
+        '{"id": 2, "lat": 5335000, "lon": 16}',
+        '{"id": 2, "lat": "high", "lon": "low"}',
+        '{"id": 2, "lat": true, "lon": 1}',
+        '{"id": 2, "_geo": {"lat": 1, "lng": 2}}',
+        '{"id": 2, "latitude": 1}',
+        '{"id": 1, "lat": "", "lon": null}',
+    ],
+)
+def test_fields_of_json_that_hold_no_degrees_are_no_places(tmp_path: Path, item: str) -> None:
+    file = tmp_path / "items.ndjson"
+    first = "" if '"lon": null' in item else '{"id": 1, "lat": 48, "lon": 16}\n'
+    file.write_text(first + item)
+    source = formats.read(str(file), ReadOptions())
+    assert loading.offer_places(source, "auto") is source
 
 
 @pytest.mark.parametrize("row", ["low,high", "48.2,500000", "5335000,16.4", ",", "91,0"])

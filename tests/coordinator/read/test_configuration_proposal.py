@@ -121,6 +121,63 @@ def test_places_are_neither_searched_nor_counted() -> None:
     assert found["ranges"] == {}
 
 
+COUNTRIES = {"AT": "Austria", "DE": "Germany", "FR": "France", "IT": "Italy"}
+
+
+def places(number: int) -> list[dict[str, Any]]:
+    codes = list(COUNTRIES)
+    return [
+        {
+            "id": i,
+            "country_code": codes[i % 4],
+            "country": COUNTRIES[codes[i % 4]],
+            "country_id": 40 + i % 4,
+            "kind": ["city", "town", "village"][i % 3],
+            "is_old": i % 2 == 0,
+            "side": "north" if i % 2 == 0 else "south",
+        }
+        for i in range(number)
+    ]
+
+
+def test_of_a_name_and_its_codes_the_name_is_proposed() -> None:
+    found = propose(places(60), 60, {})
+    assert list(found["configuration"]["aggregations"]) == ["country", "kind", "is_old", "side"]
+    codes = {one["name"] for one in found["fields"] if one["role"] == "code"}
+    assert codes == {"country_code", "country_id"}
+
+
+def test_a_name_is_not_proposed_beside_its_configured_code() -> None:
+    document = {"aggregations": {"country_code": {}}}
+    found = propose(places(60), 60, document)
+    assert list(found["configuration"]["aggregations"]) == ["kind", "is_old", "side"]
+
+
+def test_one_item_that_differs_makes_two_facets() -> None:
+    items = places(60)
+    items[59]["country"] = "Austria"  # whose code is IT
+    found = propose(items, 60, {})["configuration"]["aggregations"]
+    assert {"country", "country_code"} <= set(found)
+    assert "country_id" not in found
+    del items[59]["country"]  # the code divides items that have no name
+    found = propose(items, 60, {})["configuration"]["aggregations"]
+    assert {"country", "country_code"} <= set(found)
+
+
+def test_objects_of_degrees_are_a_geo_field() -> None:
+    items = [{"id": i, "shop": {"at": {"lat": i - 45, "lng": i * 2}}} for i in range(90)]
+    settings = propose(items, 90, {})["configuration"]
+    assert settings == {"geo_fields": ["shop.at"]}
+    configuration, warnings = parse_configuration(settings, DEFAULT_LIMITS)
+    assert (configuration.geo_fields, warnings) == (("shop.at",), [])
+    assert propose(items, 90, settings)["configuration"] == {}
+    with_point = [{**item, "_geo": {"lat": 1, "lng": 2}} for item in items]
+    assert "geo_fields" not in propose(with_point, 90, {})["configuration"]
+    for wrong in ({"lat": 91, "lng": 0}, {"lat": 1}, {"lat": "1", "lng": 0}):
+        other = [*items, {"id": 90, "shop": {"at": wrong}}]
+        assert "geo_fields" not in propose(other, 91, {})["configuration"]
+
+
 def test_what_is_proposed_is_a_valid_configuration_and_search() -> None:
     found = propose(films(), 60, {})
     configuration, warnings = parse_configuration(found["configuration"], DEFAULT_LIMITS)

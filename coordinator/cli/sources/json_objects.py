@@ -1,0 +1,67 @@
+"""The objects of JSON text that is read in pieces: of its lines, or of its one array.
+
+Whatever is between them passes unchanged, as do objects that are no JSON: so the service refuses
+them by the lines and positions of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import orjson
+
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("|\\?\Z)|[{}]', re.DOTALL)
+"""A text, with its end unless that is in the next piece, or a brace outside of texts."""
+
+
+def edit_objects(pieces: Iterable[bytes], edit: Callable[[bytes], bytes]) -> Iterator[bytes]:
+    """Yield JSON text with each outermost object replaced.
+
+    Args:
+        pieces: of the text; each may end anywhere.
+        edit: returns what takes an object's place.
+    """
+    text = b""
+    place = depth = 0  # up to which the text is read; how many objects are open there
+    for piece in pieces:
+        text += piece
+        parts: list[bytes] = []
+        num_done = begin = 0
+        for token in _TOKEN.finditer(text, place):
+            place = token.end()
+            first = text[token.start()]
+            if first == ord("{"):
+                begin = begin if depth else token.start()
+                depth += 1
+            elif first == ord("}"):
+                depth -= 1
+                if depth == 0:
+                    parts += (text[num_done:begin], edit(text[begin:place]))
+                    num_done = place
+                depth = max(depth, 0)
+            elif token[1] != b'"':
+                place = token.start()
+                break
+        else:
+            place = len(text)
+        kept = begin if depth else place
+        yield b"".join((*parts, text[num_done:kept]))
+        text, place = text[kept:], place - kept
+    yield text
+
+
+def first_objects(start: bytes) -> list[dict[str, Any]]:
+    """Return the objects that are whole in the start of JSON text."""
+    found: list[dict[str, Any]] = []
+
+    def note(text: bytes) -> bytes:
+        with suppress(orjson.JSONDecodeError):  # the service will say what is wrong with it
+            found.append(orjson.loads(text))
+        return text
+
+    for _ in edit_objects([start], note):
+        pass
+    return found
