@@ -15,7 +15,7 @@ def test_a_copy_with_room_begins_with_all_values(
 ) -> None:
     array = np.array(values, kind)
     copied = with_room(array, len(values) + room)
-    assert (copied.dtype, len(copied)) == (kind, len(values) + room)
+    assert (copied.dtype, len(copied)) == (np.dtype(kind), len(values) + room)
     assert copied[: len(values)].tolist() == values
     copied[:] = 7
     assert array.tolist() == values

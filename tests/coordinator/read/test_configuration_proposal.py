@@ -148,7 +148,7 @@ def test_of_a_name_and_its_codes_the_name_is_proposed() -> None:
 
 
 def test_a_name_is_not_proposed_beside_its_configured_code() -> None:
-    document = {"aggregations": {"country_code": {}}}
+    document: dict[str, Any] = {"aggregations": {"country_code": {}}}
     found = propose(places(60), 60, document)
     assert list(found["configuration"]["aggregations"]) == ["kind", "is_old", "side"]
 
