@@ -33,6 +33,14 @@ from common.settings import (
     setting,
 )
 from common.shard_settings import SECTION, ShardSettings
+from coordinator.addresses import (
+    check_host_names,
+    check_origins,
+    is_loopback,
+    log_servers,
+    monitor_urls,
+    parse_address,
+)
 
 _OTHER_VARIABLES = frozenset(
     f"{ENVIRONMENT_PREFIX}{name}"
@@ -261,6 +269,11 @@ class Settings:
     limits: Limits = dataclasses.field(default_factory=Limits)
 
     @property
+    def is_exposed(self) -> bool:
+        """Whether others than this machine's users can connect, and that is not on purpose."""
+        return not (self.insecure or is_loopback(self.host))
+
+    @property
     def has_placed_shards(self) -> bool:
         """Whether each of several hosts holds some shards of the whole."""
         return bool(self.shards_here)
@@ -276,6 +289,11 @@ class Settings:
         if self.shards_here:
             return parse_ordinals(self.shards_here, self.shards_of)
         return tuple(range(self.shards))
+
+    @property
+    def rpc_address(self) -> tuple[str, int]:
+        """Where this host listens for others; port 0 takes a free one."""
+        return parse_address(self.rpc_listen, "rpc_listen", "10.0.0.1:3001", port_min=0)
 
     @property
     def snapshot_folder(self) -> Path:
@@ -337,6 +355,7 @@ def load(
     sources.refuse_unknown(all_names())
     values, origins = read(Settings, sources)
     _check_networks(values.get("trusted_proxies", ()))
+    _check_addresses(Settings(**values))
     _check_placement(Settings(**values))
     _, shard_origins = read(ShardSettings, sources, SECTION)
     limits, limit_origins = read_limits(sources)
@@ -384,12 +403,12 @@ def _check_placement(settings: Settings) -> None:
             "host only, and other hosts would not keep the states that they read. Start without "
             "--coordinators, and put a load balancer in front of the hosts"
         )
-    host = settings.rpc_listen.rpartition(":")[0].removeprefix("[").removesuffix("]")
-    if not host:
+    if not settings.rpc_listen:
         raise SettingError(
             "--shards-here needs --rpc-listen HOST:PORT, at which other hosts read the shards of "
             "this one, for example 10.0.0.1:3001"
         )
+    host, _ = settings.rpc_address
     if host in ("0.0.0.0", "::") and not settings.rpc_advertise:
         raise SettingError(
             f"rpc_listen {settings.rpc_listen} is no address for others: name one in rpc_advertise"
@@ -402,6 +421,21 @@ def _check_placement(settings: Settings) -> None:
             f"rpc_listen {settings.rpc_listen} is beyond loopback: name rpc_tls_cert, rpc_tls_key "
             "and rpc_tls_ca, or start with --insecure (anyone on the network may then read along)"
         )
+
+
+def _check_addresses(settings: Settings) -> None:
+    """Refuse malformed addresses before anything is started or made."""
+    if settings.log_url:
+        log_servers(settings.log_url)
+    monitor_urls(settings.log_monitors)
+    for address in settings.shard_addresses:
+        parse_address(address)
+    if settings.rpc_listen:
+        settings.rpc_address  # noqa: B018 - raises if malformed
+    if settings.rpc_advertise:
+        parse_address(settings.rpc_advertise, "rpc_advertise", "10.0.0.1:3001")
+    check_host_names(settings.allowed_hosts)
+    check_origins(settings.allowed_origins)
 
 
 def _check_networks(texts: Sequence[str]) -> None:

@@ -222,8 +222,19 @@ def add(name: str, server: bool, shard: int | None, wait: bool, service: Service
     if shard is not None:
         _move(client, shard, "", name, wait=wait)
         return
+    _refuse_present(state, name)
     for line in steps_to_add(state, name, has_server=server):
         click.echo(line)
+
+
+def _refuse_present(state: dict[str, Any], name: str) -> None:
+    """Refuse to add a host that is there; one that is away may be replaced under its name.
+
+    Raises:
+        CommandError: it answers.
+    """
+    if any(one["name"] == name and not one["is_away"] for one in state["hosts"]):
+        raise CommandError(f"{name} is one of the hosts already, and answers")
 
 
 def steps_to_add(state: dict[str, Any], host: str, *, has_server: bool) -> list[str]:
@@ -330,7 +341,7 @@ def move(
     client = service.client()
     state = _state(client)
     if source is not None or target is not None:
-        if len(words) != 1 or not words[0].isdigit() or source is None or target is None:
+        if len(words) != 1 or not words[0].isdecimal() or source is None or target is None:
             raise click.UsageError("name the SHARD by its number, --from HOST and --to HOST")
         _move(client, int(words[0]), source, target, wait=wait)
         return
@@ -340,6 +351,9 @@ def move(
     names = [one["name"] for one in state["hosts"]]
     if name not in names:
         raise ClientError(f"there is no host {name!r}; there are {', '.join(names)}")
+    if to == name:
+        raise CommandError(f"{name} is not moved to itself: name the new machine")
+    _refuse_present(state, to)
     for line in steps_to_add(state, to, has_server=server):
         click.echo(line)
     click.echo(f"# then stop facetd on {name}, wait ten seconds, and")

@@ -34,7 +34,7 @@ from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import Welcome
 from common.protocol.methods import CATALOG, Method
-from common.settings import SettingError
+from coordinator.addresses import parse_address
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards
@@ -578,16 +578,3 @@ class Cluster:
             self.placed.update()
         for listener in self._listeners:
             listener(shard)
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Split `host:port` (`[::1]:7000` for IPv6).
-
-    Raises:
-        SettingError: it is malformed.
-    """
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
-        raise SettingError(f"a shard address is HOST:PORT, for example 127.0.0.1:7001, not {text}")
-    return host, int(port)

@@ -349,16 +349,6 @@ def is_same_origin(origin: str, host: str) -> bool:
     return bool(separator) and scheme in ("http", "https") and name.lower() == host.lower()
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether an address to listen on can be reached only from this machine."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False
-
-
 class UnsafeAddress(Exception):
     """The service would be open to the network; the start fails."""
 
@@ -369,14 +359,18 @@ def check_address(settings: Settings, catalog: Catalog) -> None:
     Raises:
         UnsafeAddress: the address is not loopback, no key exists, and --insecure is not set.
     """
-    if not is_open_to_all(settings, catalog):
-        return
+    if is_open_to_all(settings, catalog):
+        raise unsafe_address(settings)
+
+
+def unsafe_address(settings: Settings) -> UnsafeAddress:
+    """Return the error of an address that is open to all, which says what would be safe."""
     how = (
         "on a host that listens on 127.0.0.1; all hosts know it then"
         if settings.log_url
         else f"--data-dir {settings.data_dir}"
     )
-    raise UnsafeAddress(
+    return UnsafeAddress(
         f"listening on {settings.host} lets everyone on the network read and change everything; "
         f"create an API key first (facetd keys create --action admin {how}), listen on 127.0.0.1, "
         "or pass --insecure"
@@ -385,7 +379,7 @@ def check_address(settings: Settings, catalog: Catalog) -> None:
 
 def is_open_to_all(settings: Settings, catalog: Catalog) -> bool:
     """Return whether others could do anything: the address is not loopback, and no key exists."""
-    return not (is_loopback(settings.host) or settings.insecure or catalog.section(SECTION))
+    return settings.is_exposed and not catalog.section(SECTION)
 
 
 # --- keys -------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from common.process.logs import Log
 from common.settings import SettingError
 from coordinator.cluster.placed_shards import shown_shards
 from coordinator.cluster.snapshots import SnapshotError
+from coordinator.http.security import UnsafeAddress, unsafe_address
 from coordinator.process import maintenance
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.placement_table import TableStore
@@ -77,7 +78,7 @@ def join(settings: Settings) -> int:
     try:
         _warn_of_unknown_names(settings)
         asyncio.run(_join(settings))
-    except (CannotJoin, DataDirectoryError, SettingError, SnapshotError) as error:
+    except (CannotJoin, DataDirectoryError, SettingError, SnapshotError, UnsafeAddress) as error:
         print(f"facetd: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -135,6 +136,8 @@ async def _join(settings: Settings) -> None:
         await _check_safe(stream, info, settings)
         if info is None:
             _check_may_create(settings, replica, has_data)
+            if settings.is_exposed and not has_data:  # no key comes with the log
+                raise unsafe_address(settings)
         elif replica is not None:
             _check_fits(info, replica, data)
             if settings.has_placed_shards:

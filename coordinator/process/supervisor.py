@@ -344,6 +344,12 @@ class Supervisor:
     async def _run(self) -> int:
         """Lock the directory, start everything, watch, stop."""
         settings = self._settings
+        is_new = not data_directory.manifest_path(settings.data_dir).exists()
+        if is_new and settings.is_exposed and not settings.log_url:  # so there is no key
+            from coordinator.http.security import unsafe_address
+
+            print(f"facetd: {unsafe_address(settings)}", file=sys.stderr)
+            return 1
         try:
             data_directory.create(settings.data_dir)
             lock = data_directory.acquire_lock(settings.data_dir)

@@ -31,7 +31,8 @@ import orjson
 
 from common.process.logs import Log
 from common.settings import SettingError
-from coordinator.replication.log_connection import LogConnection, without_user
+from coordinator.addresses import without_user
+from coordinator.replication.log_connection import LogConnection
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.stream_state import RaftGroup
 from coordinator.settings import Settings

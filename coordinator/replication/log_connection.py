@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.process.logs import Log
 from common.settings import SettingError
+from coordinator.addresses import log_servers
 from coordinator.replication.log_errors import LogAway
 
 if TYPE_CHECKING:
@@ -27,12 +28,6 @@ RECONNECT_SECONDS: Final = 0.1
 _log = Log("log")
 
 
-def without_user(address: str) -> str:
-    """Return an address without its user and password."""
-    scheme, between, rest = address.strip().rpartition("://")
-    return f"{scheme}{between}{rest.rpartition('@')[2]}"
-
-
 def connect_options(
     urls: str, credentials: str, user: str = "", password: str = ""
 ) -> dict[str, Any]:
@@ -41,18 +36,10 @@ def connect_options(
     Raises:
         SettingError: an address is malformed.
     """
-    servers = [url.strip() for url in urls.split(",") if url.strip()]
-    scheme = servers[0].partition("://")[0] if servers and "://" in servers[0] else "nats"
-    servers = [url if "://" in url else f"{scheme}://{url}" for url in servers]
-    for url in servers:
-        if url.partition("://")[0] not in ("nats", "tls"):
-            raise SettingError(
-                f"--log is nats://HOST:PORT, or several of these with commas between, not {url}"
-            )
     if credentials and not Path(credentials).is_file():
         raise SettingError(f"log_credentials names {credentials}, which is no file")
     return {
-        "servers": servers,
+        "servers": log_servers(urls),
         "user_credentials": credentials or None,
         "user": user or None,
         "password": password or None,

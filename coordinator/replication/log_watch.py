@@ -42,6 +42,7 @@ class LogWatch:
     Attributes:
         info: what the leader said last.
         is_up: whether a majority of the servers has the log, as far as is known.
+        is_answering: whether the leader has answered the last poll.
         heard_at: when the leader was last known to answer; monotonic seconds.
         caught_up_at: a time at which this host had everything; monotonic seconds, 0: never.
         elected: done when another leader answers; then there is a new one of these.
@@ -56,9 +57,17 @@ class LogWatch:
         stream.doubted = self.doubt
         self.info: StreamInfo | None = None
         self.is_up = False
+        self.is_answering = False
         self.heard_at = 0.0
         self.caught_up_at = 0.0
         self.elected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def num_current(self) -> int:
+        """Number of servers that have the whole log; 0 while the leader does not answer."""
+        if self.info is None or not self.is_up or not self.is_answering:
+            return 0
+        return self.info.num_current
 
     @property
     def lag_ms(self) -> int:
@@ -89,6 +98,7 @@ class LogWatch:
                     info = await self._stream.info(ANSWER_SECONDS)
                 except LogAway:
                     info = None
+                self.is_answering = info is not None
                 if info is None:
                     self.doubt()
                     self.is_up = self.is_up and asked_at - self.heard_at < AWAY_SECONDS
@@ -118,10 +128,7 @@ class LogWatch:
             self.elected.set_result(None)
             self.elected = asyncio.get_running_loop().create_future()
         self.info = info
-        self.is_up = 2 * info.num_current > info.num_replicas and self._log.cluster_name in (
-            "",
-            info.cluster,
-        )
+        self.is_up = info.has_majority and self._log.cluster_name in ("", info.cluster)
         if self.is_up:
             self.heard_at = asked_at
         if self._log.shown_seq >= info.last_seq:

@@ -28,7 +28,7 @@ from common.protocol.messages import (
     OtherProgress,
 )
 from common.protocol.methods import GROUP_OUTCOMES, PROGRESS, Method
-from coordinator.cluster.cluster import parse_address
+from coordinator.addresses import parse_address
 from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.gateway import GATEWAY, method_of
 from coordinator.replication.placement_table import PlacedHost

@@ -20,7 +20,6 @@ from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.settings import SettingError
-from coordinator.cluster.cluster import parse_address
 from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.collecting import Collector
 from coordinator.replication.gateway import Gateway
@@ -84,9 +83,6 @@ class Placement:
         self._tasks: list[asyncio.Task[None]] = []
         self._mover = Mover(host, log, self, processes)
         self._server_tls, self._client_tls = tls_contexts(settings)
-        listening_address(settings)
-        if settings.rpc_advertise:
-            parse_address(settings.rpc_advertise)
         cluster.own_host.name = log.name
 
     def start(self, make_snapshot: MakeSnapshot) -> None:
@@ -139,7 +135,7 @@ class Placement:
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     async def _listen(self, secret: str) -> None:
-        host, port = listening_address(self._settings)
+        host, port = self._settings.rpc_address
         last_reason = ""
         while True:
             try:
@@ -373,21 +369,6 @@ class Placement:
 
     def _name_of(self, host: object) -> str:
         return host.name if isinstance(host, OtherHost) else self._log.name
-
-
-def listening_address(settings: Settings) -> tuple[str, int]:
-    """Return where to listen for other hosts; port 0 takes a free one.
-
-    Raises:
-        SettingError: it is malformed.
-    """
-    host, _, port = settings.rpc_listen.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        raise SettingError(
-            f"rpc_listen is HOST:PORT, for example 10.0.0.1:3001, not {settings.rpc_listen}"
-        )
-    return host, int(port)
 
 
 def tls_contexts(

@@ -88,8 +88,11 @@ class PlacementTable(Struct, frozen=True):
             raise _refused(f"there is no host {name!r}; there are {known}")
         row = self.hosts[address]
         if (shard in row.target) == is_held:
-            what = "holds shard {} already" if is_held else "does not hold shard {}"
-            raise _refused(f"{row.name} {what.format(shard)}, or shall soon")
+            raise _refused(
+                f"{row.name} holds shard {shard} already, or is about to"
+                if is_held
+                else f"{row.name} does not hold shard {shard}, or is about to give it up"
+            )
         target = row.target | {shard} if is_held else row.target - {shard}
         if not target:
             raise _refused(
@@ -106,12 +109,16 @@ class PlacementTable(Struct, frozen=True):
             target: name of the host that shall hold it; empty: none more shall.
 
         Raises:
-            InvalidRequest: it cannot be carried out, or no host would hold the shard.
+            InvalidRequest: it cannot be carried out, would change nothing, or no host would hold
+                the shard.
         """
         if not 0 <= shard < self.shards:
             raise _refused(f"there are shards 0 to {self.shards - 1}, no shard {shard}")
         if not source and not target:
             raise _refused("name the host that shall hold the shard (to), or shall not (from)")
+        known = self.address_of(source) if source else None
+        if known is not None and known == self.address_of(target):
+            raise _refused(f"from and to are the same host, {source}: shard {shard} would not move")
         table = self
         if target:
             table = table.with_order(target, shard, is_held=True)

@@ -20,6 +20,7 @@ import aiohttp
 import orjson
 
 from common.limits import Limits
+from coordinator.addresses import monitor_urls
 from coordinator.replication.entries import FORMAT
 from coordinator.replication.stream_state import (
     CLUSTER_KEY,
@@ -123,7 +124,7 @@ def dangers_of_stream(info: StreamInfo, num_servers: int) -> list[str]:
 def monitors_of(settings: Settings, servers: list[str]) -> list[str]:
     """Return where the servers show their configuration."""
     if settings.log_monitors:
-        return [one if "://" in one else f"http://{one}" for one in settings.log_monitors]
+        return monitor_urls(settings.log_monitors)
     hosts = [urlsplit(server).hostname or "127.0.0.1" for server in servers]
     return [
         f"http://[{host}]:{MONITOR_PORT}" if ":" in host else f"http://{host}:{MONITOR_PORT}"

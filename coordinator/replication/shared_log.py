@@ -54,6 +54,7 @@ from common.errors import (
 from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, IndexEntry
 from common.protocol.operations import Operation
+from coordinator.addresses import without_user
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.applying import Applier, ReplicaStopped
@@ -68,7 +69,6 @@ from coordinator.replication.entries import (
     pack,
 )
 from coordinator.replication.following import Follower
-from coordinator.replication.log_connection import without_user
 from coordinator.replication.log_errors import LogAway, LogBroken
 from coordinator.replication.log_state import LogState
 from coordinator.replication.log_watch import LogWatch
@@ -385,7 +385,7 @@ class SharedLog(WriteLog):
             last_seq=info.last_seq if info is not None and self._watch.is_up else None,
             lag_ms=self._watch.lag_ms,
             is_log_up=self._watch.is_up,
-            num_current=0 if info is None or not self._watch.is_up else info.num_current,
+            num_current=self._watch.num_current,
             num_replicas=0 if info is None else info.num_replicas,
             leader="" if info is None else info.leader,
             trouble=trouble,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 ORIGIN_KEY: Final = "facetd-origin"
@@ -11,6 +13,8 @@ FORMAT_KEY: Final = "facetd-format"
 LIMITS_KEY: Final = "facetd-limits"
 SHARDS_KEY: Final = "facetd-shards"
 """Number of shards of all hosts together, where each host holds some."""
+HEARD_SECONDS: Final = 2.5
+"""A follower answers its leader at least once a second: after this silence it may lack entries."""
 
 
 class RaftGroup(NamedTuple):
@@ -29,7 +33,7 @@ class ServerState(NamedTuple):
     name: str
     is_leader: bool
     is_current: bool
-    """Whether it has the whole log."""
+    """Whether it has the whole log, as it has recently told this leader."""
     num_missing: int
     """Entries that it still lacks."""
 
@@ -42,7 +46,9 @@ class StreamInfo:
         first_seq: the oldest entry that is kept.
         last_seq: the newest entry.
         num_replicas: servers that store it.
-        num_current: of these the ones that have all of it.
+        num_current: of these the ones that have all of it, as they have recently told this leader.
+        has_majority: whether, as far as the leader knows, enough servers are there to store an
+            entry. A new leader has not heard of the others yet, and is not doubted for it.
         leader: name of the server that leads; empty for a server without a cluster.
         servers: that store it; empty for a server without a cluster.
         num_bytes: on each of them.
@@ -56,6 +62,7 @@ class StreamInfo:
     last_seq: int
     num_replicas: int
     num_current: int
+    has_majority: bool
     leader: str
     servers: tuple[ServerState, ...]
     num_bytes: int
@@ -81,19 +88,17 @@ class StreamInfo:
         cluster = answer.get("cluster") or {}
         followers = cluster.get("replicas") or []
         leader = cluster.get("leader", "")
+        seconds = min(HEARD_SECONDS, _led_seconds(answer, cluster))
+        servers = tuple(_follower(one, seconds) for one in followers)
+        num_there = 1 + sum(map(_is_there, followers))
         return cls(
             first_seq=state["first_seq"],
             last_seq=state["last_seq"],
             num_replicas=config["num_replicas"],
-            num_current=1 + sum(map(_is_current, followers)),
+            num_current=1 + sum(one.is_current for one in servers),
+            has_majority=2 * num_there > config["num_replicas"],
             leader=leader,
-            servers=(
-                *((ServerState(leader, True, True, 0),) if leader else ()),
-                *(
-                    ServerState(one["name"], False, _is_current(one), int(one.get("lag", 0)))
-                    for one in followers
-                ),
-            ),
+            servers=(*((ServerState(leader, True, True, 0),) if leader else ()), *servers),
             num_bytes=state.get("bytes", 0),
             group=cluster.get("raft_group", "") if cluster.get("system_account") else "",
             traffic=cluster.get("traffic_account", ""),
@@ -102,5 +107,32 @@ class StreamInfo:
         )
 
 
-def _is_current(follower: dict[str, Any]) -> bool:
+def _follower(follower: dict[str, Any], seconds: float) -> ServerState:
+    """Return the state of a follower.
+
+    The leader calls a follower current by the last entry that it knows it to have. After the
+    follower's silence, a restart with an empty disk or an election, this may be long ago, or what
+    another leader was told.
+
+    Args:
+        follower: as the leader describes it.
+        seconds: within which the leader must have heard it.
+    """
+    heard = follower.get("active", 0) / 1e9  # 0: never
+    is_current = _is_there(follower) and 0 < heard <= seconds
+    return ServerState(follower["name"], False, is_current, int(follower.get("lag", 0)))
+
+
+def _is_there(follower: dict[str, Any]) -> bool:
+    """Return whether the leader takes a follower for current and connected."""
     return bool(follower["current"]) and not follower.get("offline")
+
+
+def _led_seconds(answer: dict[str, Any], cluster: dict[str, Any]) -> float:
+    """Return how long the leader has led, by its own clock; infinite if it does not say."""
+    try:
+        since = datetime.fromisoformat(cluster["leader_since"])
+        led = datetime.fromisoformat(answer["ts"]) - since
+    except (KeyError, TypeError, ValueError):
+        return math.inf
+    return led.total_seconds()

@@ -136,7 +136,8 @@ async def remove_host(services: Services, request: Request) -> Response:
     wanted = request.arguments[0]
     found = [one for one in log.peers.shown() if wanted in (one["host"], one["name"])]
     if not found:
-        raise NotFound(f"there is no host {wanted!r}", code="host_not_found")
+        known = ", ".join(sorted(one["name"] for one in log.peers.shown()))
+        raise NotFound(f"there is no host {wanted!r}; there are {known}", code="host_not_found")
     away = [one for one in found if one["is_away"]]
     if not away:
         raise Conflict(

@@ -19,7 +19,6 @@ from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import (
     Action,
     add_key,
-    is_loopback,
     remove_key,
     shown_key,
     stored_keys,
@@ -437,7 +436,7 @@ async def delete_key(services: Services, request: Request) -> Response:
     id_ = request.arguments[0]
     settings = services.settings
     is_last = set(stored_keys(services.catalog)) == {id_}
-    if is_last and not settings.insecure and not is_loopback(settings.host):
+    if is_last and settings.is_exposed:
         raise InvalidRequest(
             "without this last key everybody on the network could do anything; listen on "
             "127.0.0.1 or start with --insecure first",

@@ -99,6 +99,7 @@ class Chaos:
         for number in range(num_rounds):
             if time.monotonic() > end_at:
                 break
+            wait_writing()
             self.wait_healthy()
             wait_writing()
             if not harms:
@@ -213,11 +214,17 @@ class Chaos:
         self.proxies.mend()
 
     def wait_healthy(self) -> None:
-        """Return once all hosts serve and have everything, and so have all servers."""
+        """Return once all hosts serve and have everything, and so have all servers.
+
+        A host must have heard so from the log's leader since this began: what it heard before
+        may describe a server as it was before the last harm.
+        """
         for service in self.hosts.services:
             service.wait_ready()
+        begun_at = time.monotonic()
 
         def is_healthy() -> bool:
+            waited_ms = 1000 * (time.monotonic() - begun_at)
             states = [replica_state(service) or {} for service in self.hosts.services]
             return all(
                 state
@@ -225,7 +232,7 @@ class Chaos:
                 and state["num_current"] == 3
                 and state["trouble"] == ""
                 and state["difference"] == ""
-                and 0 <= state["lag_ms"] < 2_000
+                and 0 <= state["lag_ms"] < min(2_000, waited_ms)
                 for state in states
             ) and (
                 not self.is_placed

@@ -16,7 +16,6 @@ from coordinator.replication.elections import (
     is_without_leader,
     vote_request,
 )
-from coordinator.replication.log_connection import without_user
 from coordinator.replication.stream_state import RaftGroup
 from coordinator.settings import Settings
 
@@ -105,5 +104,3 @@ def test_a_user_of_the_system_account(tmp_path: Path) -> None:
     assert elections_of(Settings(log_url=url, log_system="user:pass:word")) is not None
     with pytest.raises(SettingError, match="USER:PASSWORD or a file"):
         elections_of(Settings(log_url=url, log_system=str(tmp_path / "missing")))
-    assert without_user("nats://user:p@ss@a:4222") == "nats://a:4222"
-    assert without_user(" b:4222") == "b:4222"

@@ -308,12 +308,22 @@ def test_an_order_that_cannot_be_carried_out_is_refused(hosts: Hosts) -> None:
         ({"shard": 1}, "name the host"),
         ({"shard": 1, "to": "nobody"}, "there is no host 'nobody'"),
         ({"shard": 1, "to": names[0]}, "holds shard 1 already"),
-        ({"shard": 2, "from": names[0], "to": names[2]}, "or shall soon"),
+        ({"shard": 2, "from": names[0], "to": names[2]}, "holds shard 2 already"),
     ):
         reply = client.post("/_cluster/shards", order)
         assert (reply.status, reply.json["error"]["code"]) == (400, "invalid_placement"), reply
         assert problem in reply.json["error"]["message"]
     client.close()
+    for words, problem in (
+        (("move", "7", "--from", names[0], "--to", names[1]), "no shard 7"),
+        (("move", "0", "--from", "nobody", "--to", names[1]), "there is no host 'nobody'"),
+        (("move", "0", "--from", names[0], "--to", names[0]), "are the same host"),
+        (("add", "nobody", "--shard", "1"), "there is no host 'nobody'"),
+        (("remove", names[0], "--shard", "-1"), "no shard -1"),
+    ):
+        refused = cluster_command(hosts.services[0], *words)
+        assert (refused.returncode, refused.stdout) == (1, ""), refused
+        assert problem in refused.stderr
 
 
 class HostsAfterTheFirst(PlacedHosts):

@@ -57,6 +57,9 @@ def test_a_copy_is_added_or_removed() -> None:
         (2, "a", "c", "holds shard 2 already"),
         (0, "a", "", "no host would hold shard 0"),
         (2, "c", "a", "is the only one of c"),
+        (0, "a", "a", "are the same host, a"),
+        (2, "a", "host-a", "are the same host, a"),
+        (1, "d", "d", "there is no host 'd'"),
     ],
 )
 def test_what_cannot_be_carried_out_is_refused(

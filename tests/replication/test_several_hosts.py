@@ -133,5 +133,7 @@ def test_hosts_without_any_key_are_not_open_to_the_network(
         assert service.process is not None
         assert service.process.wait(60) == 1
         assert "on a host that listens on 127.0.0.1; all hosts know it then" in service.log()
+        assert not data_directory.manifest_path(service.data).exists()
+        assert "log made" not in service.log()  # refused before anything was made
     finally:
         service.kill_all()

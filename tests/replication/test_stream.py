@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from coordinator.replication.position import Position
 from coordinator.replication.safety import metadata_of
 from coordinator.replication.stream import LogStream, StreamMessage
 from coordinator.replication.stream_follower import follow
+from coordinator.replication.stream_state import StreamInfo
 from tests.replication.several_hosts import Hosts, SharedLogServers
 from tests.waiting import wait_until
 
@@ -155,6 +157,51 @@ async def test_a_log_whose_only_server_left_answers_has_no_leader(
         await LogStream("nats://a", "test").info()
     answer["cluster"]["leader"] = "a"  # type: ignore[index]
     assert await LogStream("nats://a", "test").info() is not None
+
+
+def follower(name: str, active_s: float, **what: Any) -> dict[str, Any]:
+    return {"name": name, "current": True, "active": int(active_s * 1e9), **what}
+
+
+def info_of(*replicas: dict[str, Any], led_s: float | None = 60.0) -> StreamInfo:
+    cluster: dict[str, Any] = {"leader": "a", "replicas": list(replicas)}
+    if led_s is not None:
+        since = datetime(2026, 11, 26, 12, tzinfo=UTC)
+        cluster["leader_since"] = since.isoformat()
+        # As NATS writes it: with nanoseconds.
+        answered_at = (since + timedelta(seconds=led_s)).strftime("%Y-%m-%dT%H:%M:%S.%f123Z")
+    return StreamInfo.read(
+        {
+            "state": {"first_seq": 1, "last_seq": 9},
+            "config": {"num_replicas": 3},
+            "cluster": cluster,
+            **({} if led_s is None else {"ts": answered_at}),
+        }
+    )
+
+
+def test_a_server_is_current_if_its_leader_has_recently_heard_it() -> None:
+    assert info_of(follower("b", 0.9), follower("c", 0.01)).num_current == 3
+    assert info_of(follower("b", 0.9), follower("c", 0.01), led_s=None).num_current == 3
+    silent = info_of(follower("b", 2.6), follower("c", 0.01))
+    assert silent.num_current == 2
+    assert [one.is_current for one in silent.servers] == [True, False, True]
+    assert info_of(follower("b", 0.1, offline=True), follower("c", 0.1)).num_current == 2
+    assert info_of(follower("b", 0.1, current=False), follower("c", 0.1)).num_current == 2
+
+
+def test_a_new_leader_counts_whom_it_has_heard_since_it_leads() -> None:
+    new = info_of(follower("b", 0.9), follower("c", 0.1), led_s=0.5)
+    assert new.num_current == 2
+    assert info_of(follower("b", 0), follower("c", 0), led_s=0.5).num_current == 1
+    assert new.has_majority
+
+
+def test_writes_are_not_refused_because_a_leader_is_new() -> None:
+    assert info_of(follower("b", 0), follower("c", 0), led_s=0.0).has_majority
+    gone = follower("b", 3, offline=True)
+    assert info_of(gone, follower("c", 0.1)).has_majority
+    assert not info_of(gone, follower("c", 3, current=False)).has_majority
 
 
 def test_reads_can_ask_for_freshness(tmp_path: Path, servers: SharedLogServers) -> None:

@@ -10,9 +10,7 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, ServiceError, Unavailable
 from common.protocol.messages import GetRequest, GetResponse
 from common.protocol.methods import GET, Method
-from common.settings import SettingError
 from coordinator.cluster import shard_client
-from coordinator.cluster.cluster import parse_address
 from coordinator.cluster.fan_out import call_all, gather, gather_each, gather_partial
 from coordinator.cluster.shard_client import ShardState
 from tests.coordinator.conftest import MakeService, soon
@@ -229,17 +227,3 @@ class TestSupervision:
         for pid in (0, 11, 12):
             kill(Known(), Endpoint("127.0.0.1", 1, pid))
         assert killed == [12]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("127.0.0.1:7001", ("127.0.0.1", 7001)), ("[::1]:80", ("::1", 80)), ("a.b:1", ("a.b", 1))],
-)
-def test_addresses_are_split(text: str, expected: tuple[str, int]) -> None:
-    assert parse_address(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x", "host:0", "host:99999"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(SettingError, match="HOST:PORT"):
-        parse_address(text)

@@ -176,6 +176,7 @@ class TestOwnership:
         )
         assert refused.returncode == 1
         assert "--insecure" in refused.stderr
+        assert not (tmp_path / "data").exists()  # refused before anything was made
         # The way out that it names is one.
         made = _facetd(
             *("keys", "create", "--action", "admin", "--data-dir", str(tmp_path / "data"))
