@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,9 @@ REPEAT_SECONDS: Final = 0.1
 """After which a read that is not answered is sent again: a new leader does not know the requests
 to the old one."""
 RECONNECT_SECONDS: Final = 0.1
+CANCEL_SECONDS: Final = 0.1
+CANCELLATIONS_MAX: Final = 20
+"""How often an attempt to connect is cancelled until it ends, and the time that it gets for it."""
 
 _log = Log("log")
 
@@ -112,10 +116,10 @@ class LogConnection:
 
         client = NatsClient()
         try:
-            async with asyncio.timeout(CONNECT_SECONDS * len(self.servers) + 1):
-                await client.connect(
-                    **self._options, error_cb=note, disconnected_cb=self._give_up_asking
-                )
+            connecting = client.connect(
+                **self._options, error_cb=note, disconnected_cb=self._give_up_asking
+            )
+            await _within(CONNECT_SECONDS * len(self.servers) + 1, connecting)
         except (Error, OSError, TimeoutError) as error:
             await _close(client)
             if refused:
@@ -265,8 +269,31 @@ class LogConnection:
         await self.client().publish(subject, content, reply=reply)
 
 
+async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
+    """Do some work for at most some seconds.
+
+    A single cancellation may get lost: `asyncio.wait_for` of Python 3.11 drops one that arrives in
+    the same moment as an error of what it waits for, as when a process had no core. The client,
+    which tries its servers in turn, then went on to the next one, forever.
+
+    Raises:
+        TimeoutError: it took longer, and was ended.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+        if not task.done():
+            raise TimeoutError
+    finally:
+        for _ in range(CANCELLATIONS_MAX):
+            if task.done():
+                break
+            task.cancel()
+            await asyncio.wait([task], timeout=CANCEL_SECONDS)
+    await task
+
+
 async def _close(client: Client) -> None:
     """Close a connection, within a bound: the client waits for servers that may be gone."""
     with contextlib.suppress(Exception):
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await client.close()
+        await _within(CONNECT_SECONDS, client.close())
