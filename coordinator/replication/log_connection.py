@@ -25,6 +25,12 @@ REPEAT_SECONDS: Final = 0.1
 """After which a read that is not answered is sent again: a new leader does not know the requests
 to the old one."""
 RECONNECT_SECONDS: Final = 0.1
+PING_SECONDS: Final = 0.5
+PINGS_MAX: Final = 2
+"""A server that leaves more pings unanswered, so for 1 to 1.5 s, is frozen or cut off: another one
+is connected instead."""
+DROP_SECONDS: Final = 0.2
+"""Between two looks whether the client has given up a connection."""
 CANCEL_SECONDS: Final = 0.1
 CANCELLATIONS_MAX: Final = 20
 """How often an attempt to connect is cancelled until it ends, and the time that it gets for it."""
@@ -51,8 +57,8 @@ def connect_options(
         "connect_timeout": CONNECT_SECONDS,
         "max_reconnect_attempts": -1,
         "reconnect_time_wait": RECONNECT_SECONDS,
-        "ping_interval": 1,
-        "max_outstanding_pings": 2,
+        "ping_interval": PING_SECONDS,
+        "max_outstanding_pings": PINGS_MAX,
     }
 
 
@@ -72,6 +78,7 @@ class LogConnection:
         self._options = connect_options(urls, credentials, user, password)
         self._client: Client | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._dropping: asyncio.Task[None] | None = None
         self._asking: dict[asyncio.Future[Msg], None] = {}  # in the order of asking
 
     @property
@@ -126,6 +133,23 @@ class LogConnection:
                 raise SettingError(f"the log's servers refuse us: {refused[0]}") from error
             raise LogAway(f"no server of the log answers: {', '.join(self.servers)}") from error
         self._client = client
+        self._dropping = asyncio.create_task(self._drop_lost(client))
+
+    async def _drop_lost(self, client: Client) -> None:
+        """Drop each connection that the client gives up, with all that it has not sent.
+
+        The client waits until the connection is closed before it opens another one. A server that
+        is frozen or cut off during a load, with more to send than its socket holds, would keep it
+        waiting for as long.
+        """
+        writer: asyncio.StreamWriter | None = None
+        while True:
+            if client.is_connected:
+                writer = getattr(client._transport, "_io_writer", None)
+            elif writer is not None:
+                writer.transport.abort()
+                writer = None
+            await asyncio.sleep(DROP_SECONDS)
 
     async def _connect_at_last(self) -> None:
         last_reason = ""
@@ -140,9 +164,10 @@ class LogConnection:
 
     async def close(self) -> None:
         """Close the connection."""
-        if self._connecting is not None:
-            self._connecting.cancel()
-            await asyncio.gather(self._connecting, return_exceptions=True)
+        tasks = [one for one in (self._connecting, self._dropping) if one is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._client is not None:
             await _close(self._client)
             self._client = None
@@ -272,10 +297,6 @@ class LogConnection:
 async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
     """Do some work for at most some seconds.
 
-    A single cancellation may get lost: `asyncio.wait_for` of Python 3.11 drops one that arrives in
-    the same moment as an error of what it waits for, as when a process had no core. The client,
-    which tries its servers in turn, then went on to the next one, forever.
-
     Raises:
         TimeoutError: it took longer, and was ended.
     """
@@ -285,15 +306,28 @@ async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
         if not task.done():
             raise TimeoutError
     finally:
-        for _ in range(CANCELLATIONS_MAX):
-            if task.done():
-                break
-            task.cancel()
-            await asyncio.wait([task], timeout=CANCEL_SECONDS)
+        await _end(task)
     await task
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task of the client until it has ended.
+
+    A single cancellation may get lost: `asyncio.wait_for` of Python 3.11 drops one that arrives in
+    the same moment as an error of what it waits for, as when a process had no core. The client,
+    which tries its servers in turn, then goes on to the next one, forever.
+    """
+    for _ in range(CANCELLATIONS_MAX):
+        if task.done():
+            break
+        task.cancel()
+        await asyncio.wait([task], timeout=CANCEL_SECONDS)
 
 
 async def _close(client: Client) -> None:
     """Close a connection, within a bound: the client waits for servers that may be gone."""
     with contextlib.suppress(Exception):
         await _within(CONNECT_SECONDS, client.close())
+    reconnecting = getattr(client, "_reconnection_task", None)
+    if reconnecting is not None:
+        await _end(reconnecting)
