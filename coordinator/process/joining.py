@@ -351,10 +351,10 @@ async def _wanted_by_table(stream: LogStream, settings: Settings) -> tuple[int, 
             if time.monotonic() >= give_up_at:
                 raise CannotJoin(str(error)) from error
         await asyncio.sleep(0.5)
-    address = table.address_of(host_name(settings))
-    if address is None or table.hosts[address].configured != settings.own_shards:
+    former = [table.hosts[one] for one in table.addresses_of(host_name(settings))]
+    if len(former) != 1 or former[0].configured != settings.own_shards:
         return settings.own_shards
-    return tuple(sorted(table.hosts[address].target))
+    return tuple(sorted(former[0].target))
 
 
 async def _fit_shards(

@@ -64,6 +64,7 @@ class OtherHost:
         prepared: newest change of the catalog that it could put in force at once.
         moved_at: when one of these grew last; monotonic seconds.
         is_connected: whether it has reported its progress.
+        lost_at: when it was last found not to be connected; monotonic seconds.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class OtherHost:
         self.prepared = -1
         self.moved_at = time.monotonic()
         self.is_connected = False
+        self.lost_at = self.moved_at
         self._own_address = own_address
         self._hello = Hello(PROTOCOL_VERSION, secret, GATEWAY, len(placed.shards), is_reader=True)
         self._placed = placed
@@ -211,6 +213,8 @@ class OtherHost:
     def _note_gone(self) -> None:
         """Stop using it."""
         self._client = None
+        if self.is_connected:
+            self.lost_at = time.monotonic()
         was_known = bool(self._kept_from)
         self._kept_from = {}
         self.is_connected = False

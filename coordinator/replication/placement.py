@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -34,6 +35,8 @@ from coordinator.settings import Settings
 
 READ_SECONDS: Final = 1.0
 """Interval between two reads of the table."""
+GONE_SECONDS: Final = 10.0
+"""A host that has been away for so long may have been replaced by another of the same name."""
 LISTEN_SECONDS: Final = 0.5
 """Pause before another try to listen where another process still does."""
 ASK_AGAIN_SECONDS: Final = 0.05
@@ -79,6 +82,7 @@ class Placement:
         )
         self._others: dict[str, OtherHost] = {}
         self._address = ""
+        self._namesakes: set[str] = set()
         self._table: PlacementTable | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._mover = Mover(host, log, self, processes)
@@ -120,6 +124,7 @@ class Placement:
             except Exception as error:
                 _log.error("reading the table of shards failed", cause=error)
             await self._take(table)
+            self._warn_of_namesakes()
             self._placed.update()  # a copy may have come no further for too long
             await asyncio.sleep(READ_SECONDS)
 
@@ -170,9 +175,31 @@ class Placement:
         former = {
             address
             for address, one in table.hosts.items()
-            if address != self._address and (one.host == row.host or one.name == row.name)
+            if address != self._address
+            and (one.host == row.host or (one.name == row.name and self._is_gone(address)))
         }
         return table.without_hosts(frozenset(former)).with_host(self._address, row)
+
+    def _is_gone(self, address: str) -> bool:
+        """Return whether a host has been away for long, so that this one may have replaced it."""
+        other = self._others.get(address)
+        return (
+            other is not None
+            and not other.is_connected
+            and time.monotonic() - other.lost_at >= GONE_SECONDS
+        )
+
+    def _warn_of_namesakes(self) -> None:
+        """Name the hosts that are called like this one, once: orders name hosts."""
+        for address, other in self._others.items():
+            if other.is_connected and other.name == self._log.name:
+                if address not in self._namesakes:
+                    _log.error(
+                        "another host has the same name; name each with log_host",
+                        name=other.name,
+                        address=address,
+                    )
+                self._namesakes.add(address)
 
     @property
     def _held(self) -> tuple[int, ...]:

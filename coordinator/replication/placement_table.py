@@ -71,10 +71,23 @@ class PlacementTable(Struct, frozen=True):
         """Return the table with a row added or replaced."""
         return msgspec.structs.replace(self, hosts={**self.hosts, address: row})
 
+    def addresses_of(self, name: str) -> list[str]:
+        """Return the addresses of hosts with a name, or with a copy of the data called so."""
+        return [at for at, row in self.hosts.items() if name in (row.name, row.host)]
+
     def address_of(self, name: str) -> str | None:
-        """Return the address of a host, by its name or that of its copy of the data."""
-        found = (at for at, row in self.hosts.items() if name in (row.name, row.host))
-        return next(found, None)
+        """Return the address of a host, by its name or that of its copy of the data.
+
+        Raises:
+            InvalidRequest: several hosts have this name.
+        """
+        found = self.addresses_of(name)
+        if len(found) > 1:
+            raise _refused(
+                f"{len(found)} hosts are called {name!r}: start each with a name of its own "
+                "(log_host)"
+            )
+        return found[0] if found else None
 
     def with_order(self, name: str, shard: int, *, is_held: bool) -> PlacementTable:
         """Return the table with the order that a host shall hold a shard, or shall not.

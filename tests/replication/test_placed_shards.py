@@ -326,6 +326,17 @@ def test_an_order_that_cannot_be_carried_out_is_refused(hosts: Hosts) -> None:
         assert problem in refused.stderr
 
 
+def test_hosts_of_the_same_name_serve_and_say_so(tmp_path: Path) -> None:
+    with SharedLogServers(tmp_path, 1) as log:
+        hosts = PlacedHosts(tmp_path, log, PLACED, 3, log_host="vm")
+        with hosts:
+            for service in hosts.services:
+                wait_until(lambda one=service: num_serving(one) == [2, 2, 2])  # type: ignore[misc]
+                wait_until(lambda one=service: "another host has the same name" in one.log())  # type: ignore[misc]
+            refused = cluster_command(hosts.services[0], "add", "vm", "--shard", "2")
+            assert "3 hosts are called 'vm'" in refused.stderr
+
+
 class HostsAfterTheFirst(PlacedHosts):
     """The first host serves before the others start."""
 

@@ -69,6 +69,14 @@ def test_what_cannot_be_carried_out_is_refused(
         TABLE.with_move(shard, source, target)
 
 
+def test_an_order_to_one_of_two_namesakes_is_refused() -> None:
+    table = TABLE.with_host("d:1", PlacedHost("a", "host-d", (0,)))
+
+    with pytest.raises(InvalidRequest, match="2 hosts are called 'a'"):
+        table.with_move(2, "", "a")
+    assert table.with_move(2, "", "host-a").hosts["a:1"].target == {0, 1, 2}
+
+
 def test_two_orders_do_not_leave_a_shard_to_nobody() -> None:
     once = TABLE.with_move(1, "a", "")
 
