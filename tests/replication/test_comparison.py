@@ -256,9 +256,9 @@ def test_a_host_that_is_gone_is_known_until_it_is_removed(hosts: Hosts) -> None:
         (("move", "0", "--from", here, "--to", name), "each of these hosts holds all shards"),
         (("add", here), f"{here} is one of the hosts already"),
     ):
-        refused = cluster_command(first, *words)
-        assert (refused.returncode, refused.stdout) == (1, ""), refused
-        assert problem in refused.stderr
+        told = cluster_command(first, *words)
+        assert (told.returncode, told.stdout) == (1, ""), told
+        assert problem in told.stderr
     for words in (("move", name), ("move", "0", "--from", name), ("move", "²", "--from", "--to")):
         assert cluster_command(first, *words).returncode == 2
     added = cluster_command(first, "add", "d:3100", "--server")
