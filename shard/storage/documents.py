@@ -64,6 +64,7 @@ from shard.storage.codecs import (
     number_key,
 )
 from shard.storage.environment import Environment, SubDatabase, Transaction
+from shard.storage.page_check import END
 from shard.storage.word_codes import DamagedDictionary, WordCodes, frame_size
 from shard.storage.word_training import train_words
 
@@ -467,8 +468,18 @@ class DocumentStore:
         return total % 2**64, num_damaged
 
     def scan(self, txn: Transaction, first_record: int) -> Iterator[StoredItem]:
-        """Yield the items from a record on, in order; damaged ones without their bytes."""
-        for key, value in txn.items(SubDatabase.DOCUMENTS, number_key(first_record)):
+        """Yield the items from a record on, in order; damaged ones without their bytes.
+
+        Raises:
+            InternalError: item_corrupt, a page that has items is damaged.
+        """
+        first = number_key(first_record)
+        uppers = self._environment.look_ahead(SubDatabase.DOCUMENTS, first=first)
+        upper = next(uppers, END)
+        next_upper = next(uppers, END)  # a step may lead into the next page: that is whole too
+        for key, value in txn.items(SubDatabase.DOCUMENTS, first):
+            if key >= upper:
+                upper, next_upper = next_upper, next(uppers, END)
             record = key_number(key)
             try:
                 yield StoredItem(record, item_place(value), self._decode(record, value))

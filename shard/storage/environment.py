@@ -57,6 +57,7 @@ import lmdb
 from common.data_directory import sync_file
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.shard_settings import MAP_BYTES_DEFAULT
+from shard.storage.page_check import DamagedPage, Pages
 from shard.storage.residency import Mapping, find_mappings, release_pages
 
 DATA_FILE = "data.mdb"
@@ -92,6 +93,9 @@ class SubDatabase(Enum):
     GROUPS = b"groups"
     TOMBSTONES = b"tombstones"
     META = b"meta"
+
+
+_WALKED_AT_OPEN = (SubDatabase.META, SubDatabase.GROUPS, SubDatabase.TOMBSTONES)
 
 
 class DamagedEnvironment(Exception):
@@ -187,6 +191,8 @@ class MetaPage:
     page_size: int
     last_page: int
     txn_id: int
+    main_root: int
+    """Root page of the tree that names the sub-databases."""
 
 
 def read_meta_page(path: Path | str) -> MetaPage:
@@ -223,11 +229,17 @@ def read_meta_page(path: Path | str) -> MetaPage:
 def _parse_meta(page: bytes) -> MetaPage | None:
     if len(page) < _META_BYTES:
         return None
-    magic, _, _, _, free_tree, _, last_page, txn_id = _META.unpack_from(page, _PAGE_HEADER_BYTES)
+    content = _META.unpack_from(page, _PAGE_HEADER_BYTES)
+    magic, _, _, _, free_tree, main_tree, last_page, txn_id = content
     page_size = int.from_bytes(free_tree[:4], "little")
     if magic != _META_MAGIC or not 512 <= page_size <= 65536:
         return None
-    return MetaPage(page_size=page_size, last_page=last_page, txn_id=txn_id)
+    return MetaPage(
+        page_size=page_size,
+        last_page=last_page,
+        txn_id=txn_id,
+        main_root=int.from_bytes(main_tree[-8:], "little"),
+    )
 
 
 def _shut(env: lmdb.Environment, closed: threading.Event) -> None:
@@ -396,6 +408,13 @@ class Environment:
         file_bytes = (meta.last_page + 1) * meta.page_size
         environment = cls._open(folder, map_bytes_max, file_bytes=file_bytes)
         environment._env.reader_check()
+        try:
+            with environment.read():
+                for _ in environment.look_ahead(*_WALKED_AT_OPEN):
+                    pass
+        except InternalError as error:
+            environment.close()
+            raise DamagedEnvironment(f"{environment.data_path}: {error.message}") from error
         return environment
 
     @classmethod
@@ -456,6 +475,27 @@ class Environment:
                 yield Transaction(txn, self._databases)
         except lmdb.Error as error:
             raise _unreadable(error) from error
+
+    def look_ahead(self, *databases: SubDatabase, first: bytes = b"") -> Iterator[bytes]:
+        """Look at pages that will be walked through, one after the other, within a transaction.
+
+        Yields:
+            Upper bounds; see `Pages.uppers`.
+
+        Raises:
+            InternalError: item_corrupt, the next page is damaged; LMDB would end the process there.
+        """
+        meta = read_meta_page(self.data_path)
+        pages = Pages(self.data_path, meta.page_size, meta.last_page + 1)
+        try:
+            for database in databases:
+                yield from pages.uppers(pages.root_of(meta.main_root, database.value), first)
+        except DamagedPage as error:
+            raise InternalError(
+                f"the pages of {DATA_FILE} are damaged ({error}): restore the index from a backup, "
+                "or remove it",
+                code="item_corrupt",
+            ) from error
 
     def get_many(self, database: SubDatabase, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of keys from one transaction; the shortcut of the read path.
