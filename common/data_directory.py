@@ -348,11 +348,15 @@ def _is_file(descriptor: int, path: Path) -> bool:
 
 
 def read_or_create_secret(data: Path) -> str:
-    """Return the secret that coordinator and shards share; the first process makes it."""
+    """Return the secret that coordinator and shards share; the first process makes it.
+
+    Raises:
+        DataDirectoryError: the file is damaged.
+    """
     path = data / "secret"
     for _ in range(2):
         try:
-            return path.read_text("ascii").strip()
+            return _read_secret(path)
         except FileNotFoundError:
             temporary = data / f".secret.{os.getpid()}.{secrets.token_hex(4)}"
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -367,7 +371,16 @@ def read_or_create_secret(data: Path) -> str:
             finally:
                 temporary.unlink()
             sync_folder(data)
-    return path.read_text("ascii").strip()
+    return _read_secret(path)
+
+
+def _read_secret(path: Path) -> str:
+    secret = path.read_bytes().strip()
+    if not secret or not secret.isascii():
+        raise DataDirectoryError(
+            f"{path} is damaged: remove it while no process runs; the next start makes a new one"
+        )
+    return secret.decode("ascii")
 
 
 def write_endpoint(data: Path, shard: int, endpoint: Endpoint) -> None:

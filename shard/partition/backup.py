@@ -25,7 +25,7 @@ from common.errors import InternalError, InvalidRequest, StorageFull
 from common.process.faults import fault
 from common.protocol.messages import IndexEntry, SnapshotSource
 from common.shard_settings import ShardSettings
-from shard.partition.entry import write_entry
+from shard.partition.entry import write_restored
 from shard.partition.partition import Partition
 from shard.storage.codecs import number_key
 from shard.storage.environment import (
@@ -145,7 +145,7 @@ def put_back(folder: Path, entry: IndexEntry, shard: int, settings: ShardSetting
         sync_folder(folder)
         environment = Environment.open(folder, settings.map_bytes_max)
         try:
-            write_entry(environment, entry.without_source())
+            write_restored(environment, entry.without_source(), source.seq)
         finally:
             environment.close()
         fault("restore.open")

@@ -18,6 +18,7 @@ from shard.storage.environment import (
 from shard.storage.manifest import IndexManifest
 
 _CONFIGURATION_KEY = b"configuration"
+_RESTORED_KEY = b"restored"
 _decode_entry = msgspec.json.Decoder(IndexEntry).decode  # once: see manifest.py
 
 
@@ -46,6 +47,23 @@ def read_entry(environment: Environment) -> IndexEntry:
 def write_entry(environment: Environment, entry: IndexEntry) -> None:
     """Store the configuration in LMDB too, in case the manifest gets damaged."""
     environment.change(lambda txn: put_entry(txn, entry))
+
+
+def read_restored(environment: Environment) -> int:
+    """Return the newest write group that an index began with: 0, unless it is from a snapshot."""
+    with environment.read() as txn:
+        value = txn.get(SubDatabase.META, _RESTORED_KEY)
+    return 0 if value is None else int(decode_value(0, value, "the origin of an index"))
+
+
+def write_restored(environment: Environment, entry: IndexEntry, seq: int) -> None:
+    """Store the configuration of an index from a snapshot, and the group that it begins with."""
+
+    def put(txn: Transaction) -> None:
+        put_entry(txn, entry)
+        txn.put(SubDatabase.META, _RESTORED_KEY, encode_value(0, b"%d" % seq))
+
+    environment.change(put)
 
 
 def put_entry(txn: Transaction, entry: IndexEntry) -> None:

@@ -60,6 +60,7 @@ from shard.partition.backup import copy_file, copy_truth, put_back
 from shard.partition.closed_index import ClosedIndex, digest_of
 from shard.partition.configuring import Configurer
 from shard.partition.created_indexes import CreatedIndexes
+from shard.partition.entry import read_restored
 from shard.partition.merger import Job, Merger
 from shard.partition.open_index import OpenIndex
 from shard.partition.opening import Opening
@@ -72,6 +73,7 @@ from shard.storage.environment import (
     explaining_refusal,
     is_disk_full,
 )
+from shard.storage.manifest import SHARD_FILE
 from shard.storage.read_ahead import ReadAhead
 from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
 
@@ -464,6 +466,8 @@ class Indexes:
             former = set() if catalog.base is None else self._named - {*catalog.gone}
             self._named = former | wanted.keys()
             for number in (self._created.numbers | self._unmade.keys()) - self._named:
+                if catalog.base is None and number not in self._unmade:
+                    await self._check_unnamed(number, catalog.revision)
                 try:
                     await self._drop(number)
                 except OSError as error:  # no request can name it; the next catalog retries
@@ -529,6 +533,34 @@ class Indexes:
         if path.exists():
             self._created.strike_if_named(number)
             shutil.rmtree(path)
+
+    async def _check_unnamed(self, number: int, revision: int) -> None:
+        """Check that an index which a whole catalog does not name may be dropped.
+
+        It was deleted, or a crash came before the catalog named it; then nothing was written to it.
+        But a catalog.json that was cut, or replaced by an older one, may be older than the index.
+        (Where several hosts share a log, an older one is brought up to date from the log, and so is
+        what was dropped.)
+
+        Raises:
+            DataDirectoryError: it is; dropping it would lose what was acknowledged.
+        """
+        if data_directory.replica_path(self._folder.parent).exists():
+            return
+        with contextlib.suppress(ServiceError, StorageFailure):  # else there is nothing to save
+            with self.using(await self._serving(number)) as index:
+                partition = index.partition
+                entry, seq = partition.generation.entry, partition.state.seq_max
+                is_written = seq > read_restored(partition.environment)
+            if is_written and entry.revision > revision:
+                error = data_directory.DataDirectoryError(
+                    f"the catalog (revision {revision}) is older than index {entry.name!r} in "
+                    f"{self._path(number)}, and does not name it: restore catalog.json, or all of "
+                    "the data, from a backup; to do without the index, remove that folder and its "
+                    f"number from {self._folder / SHARD_FILE}"
+                )
+                self._on_failure(error)
+                raise error
 
     async def _drop(self, number: int) -> None:
         for tasks in (self._closing, self._opening):

@@ -1,9 +1,9 @@
 """Looks at the pages of a sub-database before LMDB walks through them.
 
 LMDB's pages carry no checksums. It looks up a key in a damaged page with an error; a cursor that
-steps into one ends the process by an assertion, or reads past the map. So whoever walks through a
-whole sub-database looks at its pages first: are they all what their parents say, and do their nodes
-lie within them? What is in a node is covered by the checksum of its value.
+steps into one ends the process by an assertion, or reads past the map. So a reader that walks
+through a sub-database looks at each page first: is it what its parent says, and do its nodes lie
+within it? What is in a node is covered by the checksum of its value.
 
     page   | number u64 | u16 | flags u16 | lower u16 | upper u16 | offsets u16 … ) free ( nodes |
            0            8     10          12          14          16            lower    upper

@@ -11,7 +11,7 @@ from common.kernels.decorator import needs_numba
 from shard.segment.segment import BLOCK_BYTES, FIRST_TOUCH_BYTES_MIN
 from shard.storage.environment import Environment, SubDatabase
 from tests.faults.workload import CONFIGURATION
-from tests.service import Client, Service
+from tests.service import Client, Service, run_command
 from tests.waiting import wait_until
 
 NUM_ITEMS = 400
@@ -156,6 +156,86 @@ def test_a_damaged_dictionary_ends_the_start_with_one_line(tmp_path: Path) -> No
         lines = [one for one in service.log()[before:].splitlines() if one.startswith("facetd: ")]
         (line,) = lines
         assert "dictionary is damaged" in line
+        assert "restore the index from a backup" in line
+        service.process = None
+
+
+@pytest.mark.timeout(180)
+def test_a_catalog_that_was_cut_removes_no_index(tmp_path: Path) -> None:
+    """Its last line looks as if a crash had cut it, and names an index with items."""
+    service = Service(tmp_path / "data", 2)
+    with service:
+        make(service)
+        assert service.terminate() == 0
+        catalog = service.data / "catalog.json"
+        whole = catalog.read_bytes()
+        assert len(whole.splitlines()) > 1
+        catalog.write_bytes(whole[:-20])
+        before = len(service.log())
+        service.start(wait=False)
+        assert service.process is not None
+        assert service.process.wait(60) == 1
+        lines = [one for one in service.log()[before:].splitlines() if one.startswith("facetd: ")]
+        assert lines
+        assert all("is older than index 'd'" in line for line in lines)
+        assert all("restore catalog.json" in line for line in lines)
+        service.process = None
+        catalog.write_bytes(whole)
+        service.start()
+        with closing(service.client()) as client:
+            check_all(client)
+
+
+@pytest.mark.timeout(180)
+def test_a_damaged_secret_ends_the_start_with_the_remedy(tmp_path: Path) -> None:
+    service = Service(tmp_path / "data", 1)
+    with service:
+        assert service.terminate() == 0
+        (service.data / "secret").write_bytes(b"\xff\xfe nonsense")
+        before = len(service.log())
+        service.start(wait=False)
+        assert service.process is not None
+        assert service.process.wait(60) == 1
+        (line,) = service.log()[before:].splitlines()
+        assert line.startswith("facetd: ")
+        assert "secret is damaged: remove it" in line
+        service.process = None
+        (service.data / "secret").unlink()
+        service.start()
+
+
+@pytest.mark.timeout(180)
+def test_a_page_of_zeros_is_reported_with_the_remedy(tmp_path: Path) -> None:
+    """LMDB ends a process that walks into it: `facetd check`, a shard that indexes its items."""
+    service = Service(tmp_path / "data", 1)
+    with service:
+        make(service)
+        with closing(service.client()) as client:
+            assert client.post("/other/items", [{"id": 1}]).status == 404
+            assert client.post("/other/configuration", {}).status == 200
+            assert client.post("/other/items", [{"id": 1}]).status == 200
+        assert service.terminate() == 0
+        truth = service.data / "shard-0" / "index-1" / "data.mdb"
+        content = bytearray(truth.read_bytes())
+        page = content.index(b'"thing 200"') // 4096
+        content[page * 4096 : (page + 1) * 4096] = bytes(4096)
+        truth.write_bytes(content)
+
+        for command in ("check", "rebuild"):
+            said = run_command(command, "--data-dir", str(service.data))
+            assert said.returncode == 1
+            (line,) = [one for one in said.stdout.decode().splitlines() if "damaged" in one]
+            assert line.startswith("shard-0/index-1: ")
+            assert "restore the index from a backup" in line
+            assert b"shard-0/index-2: 1 items, 0 problems" in said.stdout
+        for path in segment_files(service.data):
+            path.unlink()
+        before = len(service.log())
+        service.start(wait=False)
+        assert service.process is not None
+        assert service.process.wait(60) == 1
+        (line,) = [one for one in service.log()[before:].splitlines() if one.startswith("facetd: ")]
+        assert str(truth) in line
         assert "restore the index from a backup" in line
         service.process = None
 
