@@ -25,7 +25,7 @@ import click
 
 from common.placement import ID_BYTES_MAX
 from coordinator.cli.indexes import read_object
-from coordinator.cli.loading import exists, index_name, offer_configuration
+from coordinator.cli.loading import exists, index_name, offer_configuration, remove_if_empty
 from coordinator.cli.service import ServiceOptions, with_proposing, with_service
 from coordinator.cli.sources.replication import (
     Batch,
@@ -155,7 +155,11 @@ def follow(
             client.configure(name, document or {})
         follower = _Follower(client, name, slot_name, skips_bad=skip_bad, replaces=replace)
         follower.stop_on_signals()
-        follower.run(connect, interval, once=once, proposing=proposing if is_new else "none")
+        try:
+            follower.run(connect, interval, once=once, proposing=proposing if is_new else "none")
+        finally:
+            if is_new and not follower.has_followed:
+                remove_if_empty(client, name)
     except (SourceError, Disconnected) as error:
         raise ClientError(str(error)) from error
 
@@ -172,6 +176,7 @@ class _Follower:
         replaces: whether the index may have items that are not the table's.
         position: log position up to which everything is stored.
         num_changes: rows that were stored or removed since the start.
+        has_followed: whether all of the table was stored once.
     """
 
     client: Client
@@ -181,6 +186,7 @@ class _Follower:
     replaces: bool
     position: int = 0
     num_changes: int = 0
+    has_followed: bool = False
     _stopping: threading.Event = field(default_factory=threading.Event)
     _system: str = ""
 
@@ -192,22 +198,21 @@ class _Follower:
     def run(self, connect: Any, interval: float, *, once: bool, proposing: str) -> None:
         """Follow until told to stop, through failures of the database and of the service."""
         num_failures = 0
-        has_followed = False
         while not self._stopping.is_set():
             try:
                 with connect() as table:
                     self._lock(table)
                     self._begin(table)
-                    if not has_followed:
+                    if not self.has_followed:
                         self._offer(proposing)
                         self._say("following; Ctrl-C stops" if not once else "following")
-                        has_followed = True
+                        self.has_followed = True
                     num_failures = 0
                     self._follow(table, interval, once=once)
                     return
             except (Disconnected, ClientError) as error:
                 is_passing = isinstance(error, Disconnected) or error.status in _PASSING
-                if not has_followed or not is_passing:
+                if not self.has_followed or not is_passing:
                     raise
                 if num_failures == 0:
                     self._say(f"{error}; trying again until it works")

@@ -56,7 +56,10 @@ def read(name: str) -> list[Imported]:
                 uid = str(metadata.get("uid") or place.parent.name)
                 found.append(_index(opened, member.name, uid, metadata, settings))
     except tarfile.TarError as error:
-        raise SourceError(f"{name} is no Meilisearch dump: {error}") from error
+        reason = (
+            str(error).partition("\n")[0].rstrip(":")
+        )  # the rest is a line for each format tried
+        raise SourceError(f"{name} is no Meilisearch dump (a .tar.gz): {reason}") from error
     if not found:
         raise SourceError(f"{name} is no Meilisearch dump: it has no indexes/…/documents.jsonl")
     return found

@@ -335,14 +335,16 @@ def test_what_cannot_be_resumed_is_copied_again(service: Service, client: Client
         (("CREATE TABLE bad (id int PRIMARY KEY)",), ("--slot", "Ä"), "a-z, 0-9 and _"),
     ],
 )
-def test_what_cannot_be_followed_is_told(
+def test_what_cannot_be_followed_is_told_and_leaves_no_index(
     service: Service,
+    client: Client,
     url: str,
     statements: tuple[str, ...],
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
     _execute(url, "DROP TABLE IF EXISTS bad", *statements)
+    before = client.request("GET", "/_indexes")["indexes"]
     done = subprocess.run(
         _command(service, url, "bad", "--once", "--index", f"bad-{abs(hash(message))}", *arguments),
         cwd=ROOT,
@@ -354,6 +356,8 @@ def test_what_cannot_be_followed_is_told(
     assert done.returncode in (1, 2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    after = client.request("GET", "/_indexes")["indexes"]
+    assert [one["name"] for one in after] == [one["name"] for one in before]
 
 
 def test_a_bad_row_ends_it_or_is_left_out(service: Service, client: Client, url: str) -> None:

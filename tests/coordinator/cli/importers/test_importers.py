@@ -111,8 +111,9 @@ class TestMeilisearch:
             assert name in text
 
     def test_what_is_no_dump(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match="is no Meilisearch dump"):
+        with pytest.raises(SourceError, match="is no Meilisearch dump") as raised:
             meilisearch.read(write(tmp_path / "a", "no"))
+        assert "\n" not in str(raised.value)
         with pytest.raises(SourceError, match=r"no indexes/…/documents\.jsonl"):
             meilisearch.read(dump(tmp_path / "b", {}))
 
