@@ -82,8 +82,8 @@ _NEVER_DESCENDED: Final = 4
 class _Field:
     """Statistics of one field in the sample.
 
-    `division` has the place of each item with the number of its value, in the order in which values
-    appear: equal for fields whose values correspond one to one.
+    `division` has the place of each item with the number of its value (of each of a list), in the
+    order in which values appear: equal for fields whose values correspond one to one.
     """
 
     num_items: int = 0
@@ -274,19 +274,20 @@ def _codes(
 ) -> Iterator[str]:
     """Yield the facets that divide the items just as a better one does.
 
-    Better is one that is configured already, then one of words rather than numbers, then one whose
-    values are longer: "Austria" rather than "AT".
+    Better is one that is configured already, then one of words rather than numbers, then one of
+    lists (`artists`, of whom the sample has one each, rather than `artist`), then one whose values
+    are longer: "Austria" rather than "AT".
     """
     known = document.get("aggregations") or {}
 
-    def rank(path: str) -> tuple[bool, bool, int]:
+    def rank(path: str) -> tuple[bool, bool, bool, int]:
         one = fields[path]
-        return path in known, one.kind == "text", one.num_chars
+        return path in known, one.kind == "text", one.num_lists > 0, one.num_chars
 
     alike: dict[tuple[tuple[int, int], ...], list[str]] = {}
     for path, one in fields.items():
-        is_single = one.num_lists == 0 and one.num_values == one.num_items >= CODED_ITEMS_MIN
-        if roles[path] == "facet" and is_single and len(one.values) >= CODES_MIN:
+        are_many = len(one.values) >= CODES_MIN and one.num_items >= CODED_ITEMS_MIN
+        if roles[path] == "facet" and are_many:
             alike.setdefault(tuple(one.division), []).append(path)
     for paths in alike.values():
         best = max(paths, key=rank)

@@ -164,6 +164,21 @@ def test_one_item_that_differs_makes_two_facets() -> None:
     assert {"country", "country_code"} <= set(found)
 
 
+def test_of_lists_and_their_codes_the_names_are_proposed() -> None:
+    codes = list(COUNTRIES)
+    items: list[dict[str, Any]] = []
+    for i in range(60):
+        of_item = [codes[i % 4], codes[i // 4 % 4]][: 1 + (i % 4 != i // 4 % 4)]
+        names = [COUNTRIES[code] for code in of_item]
+        items.append({"id": i, "codes": of_item, "names": names, "artist": str(i % 5)})
+        items[-1]["artists"] = [items[-1]["artist"]]
+    found = propose(items, 60, {})["configuration"]["aggregations"]
+    assert list(found) == ["names", "artists"]
+    items[7]["codes"] = items[7]["codes"][:1]
+    found = propose(items, 60, {})["configuration"]["aggregations"]
+    assert set(found) == {"codes", "names", "artists"}
+
+
 def test_objects_of_degrees_are_a_geo_field() -> None:
     items = [{"id": i, "shop": {"at": {"lat": i - 45, "lng": i * 2}}} for i in range(90)]
     settings = propose(items, 90, {})["configuration"]
