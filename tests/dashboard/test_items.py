@@ -154,6 +154,25 @@ def test_a_phone_has_one_row_of_controls(
         assert violations(page, axe) == []
 
 
+def test_a_table_shows_names_as_large_as_values_and_lists_apart(page: Any, expect: Any) -> None:
+    page.goto("/dashboard/pages")
+    page.get_by_role("button", name="Table").click()
+    table = page.get_by_role("region", name="Items as a table")
+    expect(table).to_be_visible()
+    sizes = table.evaluate(
+        """region => ["tbody th", "tbody td"].map(
+            (cell) => getComputedStyle(region.querySelector(cell)).fontSize)"""
+    )
+    assert sizes[0] == sizes[1]
+    first, second = table.locator("tbody tr").first.locator(".tag").all()[:2]
+    one, other = first.bounding_box(), second.bounding_box()
+    assert one["y"] != other["y"] or one["x"] + one["width"] + 3 <= other["x"]
+    # The header stays while the rows are scrolled.
+    top = table.locator("thead th").first.bounding_box()["y"]
+    assert table.evaluate("region => (region.scrollTop = 200, region.scrollTop)") > 0
+    assert table.locator("thead th").first.bounding_box()["y"] == top
+
+
 def test_the_reference_is_linked(page: Any, expect: Any) -> None:
     page.goto("/dashboard")
     page.get_by_role("navigation", name="Main").get_by_role("link", name="API").click()

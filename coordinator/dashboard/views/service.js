@@ -20,7 +20,7 @@ export function serviceView() {
       iconName: "plus",
       onclick: () => keyDialog({ isFirst: numKeys === 0, indexes, onDone: drawKeys }),
     }),
-    nothing: "No key yet: the service is open to all who reach it.",
+    nothing: "No key yet.",
   });
   const aliases = createSheet({
     title: "Aliases",
