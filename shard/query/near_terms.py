@@ -19,6 +19,7 @@ the order of their frequency, until no other one can have more: 2 ns an entry, o
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -30,9 +31,11 @@ from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
 from common.kernels.types import I64Array, U32Array, U64Array, int64
 from common.protocol.messages import TermsResponse
+from shard.query.bm25f import NO_BITS
 from shard.query.filter_matches import narrow
 from shard.query.spacings import docs_with_all_of
 from shard.query.statistics import count_docs_of, count_terms, deleted_docs
+from shard.query.term_lists import count_with_all_terms
 from shard.segment.bitset_postings import DenseLists, find_dense
 from shard.segment.doc_sets import bitset_of, count_docs, has_bit, list_all_docs, pick_docs
 from shard.segment.postings import BLOCK_ENTRIES, PostingLists
@@ -52,6 +55,8 @@ _COUNTED_AT_ONCE: Final = 1_024
 _FEW_WORDS: Final = 48
 """Of no more words than this that begin with a text, all are returned: then those that begin with a
 longer text are known, too."""
+_SETS_AT_ONCE: Final = 16
+"""Sets of words counted between two looks at the deadline."""
 _FAST_US: Final = 2_000.0
 """Up to this estimate, words are listed on the event loop."""
 _SCANNED_US: Final = 0.006
@@ -370,15 +375,22 @@ def _count_sets(
     listed: Sequence[NDArray[np.uint32] | None],
 ) -> tuple[int, ...]:
     """Return how many of the documents that count have all words of each set."""
-    single = [words[0] for words in sets if len(words) == 1]
     totals = np.zeros(len(sets), np.int64)
-    is_single = np.array([len(words) == 1 for words in sets], np.bool_)
+    distinct = dict.fromkeys(itertools.chain.from_iterable(sets))
     for view, docs in zip(snapshot.views, listed, strict=True):
-        totals[is_single] += _count_texts(view, single, docs)
-        for place in np.flatnonzero(~is_single).tolist():
-            found = docs_with_all_of(view.segment, sets[place], docs)
-            deleted = deleted_docs(view) if docs is None else None
-            totals[place] += len(found)
-            if deleted is not None:
-                totals[place] -= len(np.intersect1d(found, deleted, assume_unique=True))
+        vocabulary = text_index(view.segment).vocabulary
+        ordinals = dict(zip(distinct, vocabulary.find_all(distinct), strict=True))
+        terms = [[ordinals[word] for word in words] for words in sets]
+        known = [i for i, own in enumerate(terms) if min(own) >= 0]
+        single = [i for i in known if len(terms[i]) == 1]
+        totals[single] += count_terms(
+            view, np.array([terms[i][0] for i in single], np.uint32), docs
+        )
+        several = [i for i in known if len(terms[i]) > 1]
+        live = NO_BITS if view.live_mask is None else view.live_mask
+        for start in range(0, len(several), _SETS_AT_ONCE):
+            check_call()
+            part = several[start : start + _SETS_AT_ONCE]
+            own = [terms[i] for i in part]
+            totals[part] += count_with_all_terms(view.segment, own, live, docs)
     return tuple(totals.tolist())

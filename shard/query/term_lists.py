@@ -26,6 +26,7 @@ Costs: 1.5 ns an entry whose document is decoded, 6 ns a document that is scored
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ from shard.segment.doc_sets import (
     list_all_docs,
     pick_docs,
     reset_bitset,
+    set_bit,
 )
 from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry, open_block
 from shard.segment.postings_cursor import (
@@ -66,13 +68,15 @@ from shard.segment.postings_cursor import (
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from shard.segment.segment import Segment
 
 _PIECE_DOCS: Final = 512
+_LOCATED_COST: Final = 32
+"""Locating an entry by a bitset and decoding it takes as long as reading this many in order."""
 
 _ALL_LANGUAGES: Final = uint64(ALL_LANGUAGES)
 
@@ -596,6 +600,30 @@ def _match_all(
 
 
 @kernel
+def _count_all(
+    scored: ScoredLists,
+    dense: DenseLists,
+    terms: I64Array,
+    ends: I64Array,
+    wanted: Wanted,
+    segment: Searched,
+) -> I64Array:
+    """Kernel of `count_with_all_terms`."""
+    languages = np.full(len(terms), _ALL_LANGUAGES)
+    weights = np.ones(len(terms))
+    counts = np.empty(len(ends), np.int64)
+    start = int64(0)
+    for i in range(len(ends)):
+        end = ends[i]
+        words = QueryTerms(terms[start:end], languages[start:end], weights[start:end])
+        places = find_places(dense, words, False)
+        docs, _ = _intersect(scored, dense, False, words, places, wanted, segment, False)
+        counts[i] = len(docs)
+        start = end
+    return counts
+
+
+@kernel
 def mark_term(
     scored: ScoredLists,
     dense: DenseLists,
@@ -624,6 +652,39 @@ def mark_term(
 
 
 @kernel
+def _mark_located(
+    scored: ScoredLists,
+    dense: DenseLists,
+    term: int,
+    languages: U64,
+    place: int,
+    wanted: U32Array,
+    num_docs: int,
+    marked: U64Array,
+) -> None:
+    """Do the work of `mark_term` by a bitset where some fields do not count.
+
+    The bitset tells which entries are those of the wanted documents; only these are decoded.
+    """
+    lists, lengths, tf_norms, row_languages = scored
+    docs = wanted.copy()
+    start, end = member_words(place, num_docs)
+    docs = docs[: pick_docs(docs, dense.dense_bits[start:end], docs)]
+    firsts = np.empty(len(docs), np.int64)
+    counts = np.empty(len(docs), np.uint16)
+    find_entries(dense, place, num_docs, docs, firsts, counts)
+    for i in range(len(docs)):
+        for entry in range(firsts[i], firsts[i] + counts[i]):
+            block = entry // BLOCK_ENTRIES
+            offset = block_offset(lists, lists.skip_postings, term, block)
+            _, packing = open_block(lists.postings, lists.posting_starts[term] + offset)
+            field, _ = decode_entry(lists.postings, packing, entry % BLOCK_ENTRIES)
+            row = uint64(lengths.field_rows[field])  # unsigned: no test for a negative index
+            if row_languages[row] & languages != 0 and tf_norms[row, 1] != 0.0:
+                set_bit(marked, int64(docs[i]))
+
+
+@kernel
 def _mark_terms(
     scored: ScoredLists,
     dense: DenseLists,
@@ -638,7 +699,14 @@ def _mark_terms(
     checks_rows = checks_rows_of(are_all_searched, languages)
     for i in range(len(terms)):
         term = int64(terms[i])
-        place = -1 if checks_rows else find_dense(dense, term)
+        place = int64(-1)
+        is_located = checks_rows and wanted.is_listed
+        is_located &= len(wanted.docs) * _LOCATED_COST < int64(scored.lists.entry_counts[term])
+        if is_located or not checks_rows:
+            place = find_dense(dense, term)
+        if is_located and place >= 0:
+            _mark_located(scored, dense, term, languages[i], place, wanted.docs, num_docs, marked)
+            continue
         mark_term(scored, dense, checks_rows, term, languages[i], place, wanted, num_docs, marked)
 
 
@@ -771,3 +839,32 @@ def docs_with_all_terms(
     SCRATCH.reserve(index.num_docs)
     lists = TermLists(segment, _unscored_fields(segment), 0.0, SCRATCH.members)
     return lists.docs_with_all(terms, allowed, candidates)
+
+
+def count_with_all_terms(
+    segment: Segment,
+    sets: Sequence[Sequence[int]],
+    allowed: NDArray[np.uint64],
+    candidates: NDArray[np.uint32] | None = None,
+) -> NDArray[np.int64]:
+    """Return, by set of terms, how many documents have all of them in any field.
+
+    Args:
+        segment: where to look.
+        sets: ordinals, at least one each.
+        allowed: bitset of documents; empty: all.
+        candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
+    """
+    index = text_index(segment)
+    SCRATCH.reserve(index.num_docs)
+    count = index.lists.entry_counts.item
+    rarest_first = [sorted(set(terms), key=count) for terms in sets]
+    counts: NDArray[np.int64] = _count_all(
+        _unscored_fields(segment).lists,
+        index.dense_lists,
+        np.array(list(itertools.chain.from_iterable(rarest_first)), np.int64),
+        np.cumsum([len(terms) for terms in rarest_first]),
+        Wanted.of(allowed, candidates),
+        Searched(index.num_docs, SCRATCH.members),
+    )
+    return counts

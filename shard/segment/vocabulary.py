@@ -68,6 +68,8 @@ from common.kernels.types import (
 from shard.segment.merge_arrays import MEMORY, Room
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 TERM_PADDING: Final = 8
@@ -268,6 +270,23 @@ def find_term(word: U8Array, length: int, terms: Terms) -> int:
     end = terms.term_starts[term + 1]
     is_same = compare_terms(terms.term_bytes, start, end, word, 0, length) == 0
     return term if is_same else -1
+
+
+@kernel
+def find_terms(words: U8Array, ends: I64Array, terms: Terms) -> I64Array:
+    """Return the ordinal of each word, or -1.
+
+    Args:
+        words: the bytes of all words, one after the other, padded by 8.
+        ends: where each word ends.
+        terms: the vocabulary.
+    """
+    found = np.empty(len(ends), np.int64)
+    start = int64(0)
+    for i in range(len(ends)):
+        found[i] = find_term(words[start:], ends[i] - start, terms)
+        start = ends[i]
+    return found
 
 
 @kernel
@@ -618,6 +637,14 @@ class Vocabulary:
         ordinal = int(find_term(*_padded(word), self._terms))
         return None if ordinal < 0 else ordinal
 
+    def find_all(self, words: Iterable[str]) -> list[int]:
+        """Return the ordinal of each word, or -1 where the vocabulary lacks it."""
+        encoded = [word.encode() for word in words]
+        joined, _ = _padded_bytes(b"".join(encoded))
+        ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
+        found: list[int] = find_terms(joined, ends, self._terms).tolist()
+        return found
+
     def cuts(self, word: str) -> list[int]:
         """Return, ascending, after how many characters a word can be cut into two terms."""
         found: list[int] = find_cuts(*_padded(word), self._terms).tolist()
@@ -663,7 +690,10 @@ def num_spellings(terms: Terms) -> int:
 
 def _padded(word: str) -> tuple[NDArray[np.uint8], int]:
     """Return the UTF-8 bytes of a word, followed by 8 readable bytes, and their number."""
-    encoded = word.encode()
+    return _padded_bytes(word.encode())
+
+
+def _padded_bytes(encoded: bytes) -> tuple[NDArray[np.uint8], int]:
     return np.frombuffer(bytearray(encoded) + bytes(TERM_PADDING), np.uint8), len(encoded)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import FrozenBitMap
 
 from shard.query import near_terms
-from shard.query.near_terms import _most_frequent, _most_frequent_among
+from shard.query.near_terms import _count_sets, _most_frequent, _most_frequent_among
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
 from shard.segment.text_index import text_index
@@ -73,3 +76,35 @@ def test_words_of_listed_documents_are_counted_like_all(monkeypatch: Any, at_onc
         assert max([expected[word] for word in words if word not in found], default=0) <= bound
 
     compare()
+
+
+@given(
+    ITEMS,
+    LISTS,
+    st.sets(st.integers(0, 39)),
+    st.lists(
+        st.lists(st.sampled_from([*WORDS, "nowhere"]), min_size=1, max_size=4).map(tuple),
+        min_size=1,
+        max_size=20,
+    ),
+)
+def test_sets_of_words_are_counted_in_live_or_listed_documents(
+    items: list[dict[str, str]], lists: Lists, chosen: set[int], sets: list[tuple[str, ...]]
+) -> None:
+    segment = make_segment(items, FieldRegistry(), lists)
+    some = [doc for doc in sorted(chosen) if doc < len(items)]
+    listed = np.array(some, np.uint32)
+    everything, live = SegmentView(segment), SegmentView(segment, FrozenBitMap(some))
+
+    def expected(docs: Iterable[int]) -> list[int]:
+        texts = [set(" ".join(items[doc].values()).split()) for doc in docs]
+        return [sum(text.issuperset(words) for text in texts) for words in sets]
+
+    others = set(range(len(items))) - set(some)
+    for view, docs, counted in (
+        (everything, None, range(len(items))),
+        (everything, listed, some),
+        (live, None, others),
+    ):
+        counts = _count_sets(Mock(views=[view, view]), sets, [docs, docs])
+        assert counts == tuple([2 * count for count in expected(counted)])

@@ -237,6 +237,9 @@ class TestVocabulary:
         listed = vocabulary.terms(0, len(vocabulary)) if len(vocabulary) else []
         assert listed == sorted(terms, key=str.encode)
         assert vocabulary.find(word) == (listed.index(word) if word in listed else None)
+        words = [word, *listed, word + "x"]
+        expected = [listed.index(one) if one in listed else -1 for one in words]
+        assert vocabulary.find_all(words) == expected
         first, last = vocabulary.prefix_range(word)
         assert listed[first:last] == [term for term in listed if term.startswith(word)]
 
