@@ -6,8 +6,9 @@
 
 Texts are drawn with a seed: half of them short queries, half titles of items, some much more often
 than others, as people type them. Each is typed letter by letter by one client; an item is written
-after every `--write-every` keystrokes. "First" are beginnings that nobody has typed since the last
-write, "again" are all others. Titles, all four facets and the last word are completed, by price.
+after every `--write-every` keystrokes. "First" are beginnings that no client has typed since the
+last write, "again" are all others. Titles, all four facets and the last word are completed, by
+price.
 
 `--before` names another checkout with its `.venv`, which is measured in turns with this one; its
 answers must be the same.

@@ -314,7 +314,7 @@ class Limits:
         """Build limits with some replaced.
 
         Raises:
-            ValueError: a name is unknown, or a value is no positive integer; the message says
+            ValueError: a name is unknown, or a value is not a positive integer; the message says
                 what would be valid.
         """
         known = {field.name for field in dataclasses.fields(cls)}

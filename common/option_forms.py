@@ -162,7 +162,7 @@ def parse_facet_sort(sort: object, order: object, chosen_filters_on_top: bool) -
         sort: None, "count", "term" / "key", each also with ":asc" or ":desc", or a list of these
             and "selected". A list is complete: `chosen_filters_on_top` does not change it.
         order: None, "asc" or "desc"; or a list of these with a list `sort`.
-        chosen_filters_on_top: whether selected buckets come first where `sort` is no list.
+        chosen_filters_on_top: whether selected buckets come first where `sort` is not a list.
 
     Returns:
         The keys; or, for a mistake, what would be valid.

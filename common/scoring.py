@@ -57,7 +57,7 @@ COMPLETION_FACTOR: Final = 0.6
 """Weight of an occurrence of a whole word's completion, relative to one of the word itself."""
 COMPLETIONS_MAX: Final = 20_000
 """What a whole word begins is ranked near the word itself if documents have it at most so often:
-beyond that, a few letters are no word yet, and scoring all would take long."""
+beyond that, a few letters are not a word yet, and scoring all would take long."""
 WHOLE_FIELD_FACTOR: Final = 0.5
 """Bonus for a field that is the query, relative to the greatest score of its words."""
 WHOLE_FIELDS_MAX: Final = 1_000

@@ -129,5 +129,5 @@ def _changed_array(
 
 
 def _is_same(element: Any, value: int | float | str) -> bool:
-    """Return whether an element is a value; true and false are no numbers."""
+    """Return whether an element is a value; true and false are not numbers."""
     return not isinstance(element, bool) and bool(element == value)

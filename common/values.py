@@ -57,7 +57,7 @@ class Shape(IntEnum):
 
 
 def number_text(value: int | float) -> str:
-    """Return the canonical text of a number that is no boolean."""
+    """Return the canonical text of a number that is not a boolean."""
     if isinstance(value, float):
         if not (value.is_integer() and abs(value) < WHOLE_FLOAT_MAX):
             return repr(value)

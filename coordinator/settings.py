@@ -439,7 +439,7 @@ def _check_addresses(settings: Settings) -> None:
 
 
 def _check_networks(texts: Sequence[str]) -> None:
-    """Refuse what is no address and no network."""
+    """Refuse what is neither an address nor a network."""
     for text in texts:
         try:
             ipaddress.ip_network(text, strict=False)

@@ -1,7 +1,7 @@
 """Every request of docs/ is sent to a service with the demo's films, and every answer compared.
 
-A fenced block `http` is a request: a line with method and target, then perhaps a JSON body. A block
-`json` after it is what the answer holds at least: objects may have more members, lists more
+A fenced block `http` is a request: a line with method and target, and a JSON body if it has one. A
+block `json` after it is what the answer holds at least: objects may have more members, lists more
 elements after those shown. A request without one must be answered with 2xx.
 """
 

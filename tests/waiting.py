@@ -24,7 +24,7 @@ def wait_until(
     """Return what a condition returns as soon as that is true.
 
     Args:
-        condition: asked again and again.
+        condition: polled.
         seconds: until then, at most.
         problem: says what is wrong when it never came true.
         ignoring: exceptions of the condition that mean "not yet".

@@ -194,7 +194,7 @@ class ThinPeer(Peer):
 
 
 class PythonPeer(ThinPeer):
-    """A Python library behind granian, two worker processes."""
+    """A Python library served by granian, two worker processes."""
 
     engine: ClassVar[str]
     """Module of `servers/` that has `build` and `Engine`."""

@@ -6,7 +6,7 @@ from benchmarks.peers.base import PythonPeer
 
 
 class Duckdb(PythonPeer):
-    """DuckDB behind granian; one process, which uses both cores for one query."""
+    """DuckDB served by granian; one process, which uses both cores for one query."""
 
     name: ClassVar[str] = "duckdb"
     title: ClassVar[str] = "DuckDB fts, thin HTTP (granian)"

@@ -6,7 +6,7 @@ from benchmarks.peers.node import NodePeer
 
 
 class ItemsJs(NodePeer):
-    """itemsjs behind node:http; it always counts all facets.
+    """itemsjs served by node:http; it always counts all facets.
 
     It has no prefix or typo search, and no facet that is conjunctive in one search and disjunctive
     in another: countries are ORed in Q3 and would leave out their own filter in its counts.

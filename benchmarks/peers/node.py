@@ -13,7 +13,7 @@ HEAP_MB = 14_000
 
 
 class NodePeer(ThinPeer):
-    """A JavaScript library behind `node:http`; opening means loading again."""
+    """A JavaScript library served by `node:http`; opening means loading again."""
 
     package: ClassVar[str]
     is_memory_only: ClassVar[bool] = True

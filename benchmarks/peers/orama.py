@@ -6,7 +6,7 @@ from benchmarks.peers.node import NodePeer
 
 
 class Orama(NodePeer):
-    """Orama behind node:http; its typo tolerance is prefix-wise and finds other words, so no Q9."""
+    """Orama served by node:http; its typos are prefix-wise and find other words, so no Q9."""
 
     name: ClassVar[str] = "orama"
     title: ClassVar[str] = "Orama 3.1, thin HTTP (node), in memory"

@@ -6,7 +6,7 @@ from benchmarks.peers.base import PythonPeer
 
 
 class Sqlite(PythonPeer):
-    """SQLite behind granian; facets by GROUP BY over a temporary table of ids."""
+    """SQLite served by granian; facets by GROUP BY over a temporary table of ids."""
 
     name: ClassVar[str] = "sqlite"
     title: ClassVar[str] = "SQLite FTS5, thin HTTP (granian)"

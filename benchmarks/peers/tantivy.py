@@ -7,7 +7,7 @@ from benchmarks.queries import CLASSES
 
 
 class Tantivy(PythonPeer):
-    """tantivy-py behind granian.
+    """tantivy-py served by granian.
 
     Facets take a pass of their own over the hits: its collector of the best hits and its
     aggregations cannot be combined through the binding.

@@ -6,7 +6,7 @@ from benchmarks.peers.base import PythonPeer
 
 
 class Xapian(PythonPeer):
-    """Xapian behind granian; it finds prefixes, but has no typo tolerance."""
+    """Xapian served by granian; it finds prefixes, but has no typo tolerance."""
 
     name: ClassVar[str] = "xapian"
     title: ClassVar[str] = "Xapian 1.4, thin HTTP (granian)"

@@ -9,7 +9,7 @@ Python at hand (only this module, numpy and zstandard are needed):
 
 The rules, and what they leave alone:
 - Folded = NFKC, case-folded, decomposed, stripped of the marks named in `_STRIPPED_MARKS`, composed
-  again. Marks of other scripts are letters: a Thai or Devanagari vowel is no accent.
+  again. Marks of other scripts are letters: a Thai or Devanagari vowel is not an accent.
 - Letters that have no decomposition but that people type without their stroke or as two letters
   (ł, ø, đ, æ, þ, ı …) are in `_LETTERS`.
 - Decimal digits of every script become ASCII digits. Symbols (™, ℃) separate even where they have

@@ -16,9 +16,10 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
+from collections.abc import Iterable
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_int8, c_int32, c_void_p
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -29,6 +30,10 @@ from common.analysis.collations import COLLATION_LANGUAGES
 
 _TYPES: Final = {"phonebook": "phonebook", "traditional": "traditional"}
 _UNIFIED_IDEOGRAPH: Final = 29
+_UNASSIGNED: Final = (0, 17, 18)
+"""General categories without characters: unassigned, private use, surrogates."""
+_LETTERS_AND_MARKS: Final = (1, 2, 5, 6, 8)
+"""General categories whose primary weights are those of a script."""
 _BLOCKS: Final = (
     # The others have weights by code point: ideographs, hieroglyphs, Tangut, sign writing.
     (0x0000, 0xF8FF),
@@ -136,90 +141,144 @@ class IcuCollator:
         return list(room[:count])
 
 
-def main(folder: Path) -> None:
-    """Ask ICU, and write the file."""
-    icu = IcuLibrary(folder)
-    points = [
-        point
+_Elements = tuple[tuple[int, int, int], ...]
+"""Primary, secondary and tertiary weight of each element of a text."""
+
+
+def _assigned_characters(icu: IcuLibrary) -> list[str]:
+    """Return the characters that have weights of their own, in the order of code points."""
+    return [
+        chr(point)
         for first, last in _BLOCKS
         for point in range(first, last + 1)
-        if icu.call("u_charType", c_int8, (c_int32,), point) not in (0, 17, 18)
-        and not 0xAC00 <= point <= 0xD7A3
+        if icu.call("u_charType", c_int8, (c_int32,), point) not in _UNASSIGNED
+        and not 0xAC00 <= point <= 0xD7A3  # Hangul syllables: ICU decomposes them
         and not icu.call(
             "u_hasBinaryProperty", c_int8, (c_int32, c_int32), point, _UNIFIED_IDEOGRAPH
         )
     ]
+
+
+def _root_elements(icu: IcuLibrary) -> dict[str, _Elements]:
+    """Return the elements of every character and contraction in the root order."""
     root = IcuCollator(icu, "root")
-    by_text = {chr(point): root.elements(chr(point)) for point in points}
-    by_text |= {text: root.elements(text) for text in root.contractions()}
+    texts = [*_assigned_characters(icu), *root.contractions()]
+    by_text = {text: root.elements(text) for text in texts}
     ideographs = root.elements("\u4e00")[0][0]
-    by_text = {
+    for text, elements in list(by_text.items()):
+        if any(primary >= ideographs for primary, _, _ in elements):
+            del by_text[text]
+        else:
+            size = len(text.encode("utf-8", "surrogatepass"))
+            assert len(elements) <= _EXPANSION_MAX * size, text
+    return by_text
+
+
+class _LanguageOrder(NamedTuple):
+    """How the order of a language differs from the root."""
+
+    elements: dict[str, _Elements]
+    """Of texts whose elements differ."""
+    is_upper_first: bool
+    is_backwards: bool
+    """Whether accents are compared from the end."""
+    scripts: list[int]
+    """Those sorted before others, by number."""
+
+
+def _language_order(icu: IcuLibrary, name: str, root: dict[str, _Elements]) -> _LanguageOrder:
+    """Return the order of a language, called as in `COLLATION_LANGUAGES`."""
+    base, _, kind = name.partition("-")
+    locale = f"{base}@collation={_TYPES[kind]}" if kind in _TYPES else name.replace("-", "_")
+    own = IcuCollator(icu, locale)
+    differing = {
         text: elements
-        for text, elements in by_text.items()
-        if all(primary < ideographs for primary, _, _ in elements)
+        for text in sorted({*root, *own.contractions()})
+        if (elements := own.elements(text)) != root.get(text) and (len(text) > 1 or text in root)
     }
-    for text, elements in by_text.items():
-        size = len(text.encode("utf-8", "surrogatepass"))
-        assert len(elements) <= _EXPANSION_MAX * size, text
-    differing: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {}
-    languages: dict[str, Any] = {}
-    for name in COLLATION_LANGUAGES:
-        base, _, kind = name.partition("-")
-        locale = f"{base}@collation={_TYPES[kind]}" if kind in _TYPES else name.replace("-", "_")
-        own = IcuCollator(icu, locale)
-        texts = {*by_text, *own.contractions()}
-        differing[name] = {
-            text: elements
-            for text in sorted(texts)
-            if (elements := own.elements(text)) != by_text.get(text)
-            and (len(text) > 1 or text in by_text)
-        }
-        languages[name] = (own.attribute(2) == 25, own.attribute(0) == 17, own.scripts())
-    # Number the weights of all languages together, so that they compare as before.
-    every = [one for own in (by_text, *differing.values()) for row in own.values() for one in row]
-    levels = [sorted({one[i] for one in every} | {0}) for i in range(3)]
-    numbers = [{weight: number for number, weight in enumerate(level)} for level in levels]
-    print(f"{len(by_text)} texts, {[len(level) for level in levels]} weights")
-    assert len(levels[0]) < 0xF000, "primary weights need more than 16 bits"
-    assert len(levels[1]) < 255 + 128, "secondary weights need more than two bytes"
-    assert len(levels[2]) < 128, "tertiary weights need more than 7 bits"
+    return _LanguageOrder(differing, own.attribute(2) == 25, own.attribute(0) == 17, own.scripts())
 
-    def packed(row: tuple[tuple[int, int, int], ...]) -> list[int]:
-        return [
-            numbers[0][one[0]] << 16 | numbers[1][one[1]] << 7 | numbers[2][one[2]] for one in row
+
+class _WeightNumbers:
+    """Small numbers for ICU's weights, which compare as these do.
+
+    All languages share one numbering, so that their elements compare with the root's.
+
+    Attributes:
+        levels: the weights of each level, ascending.
+        numbers: by level, the number of each weight.
+    """
+
+    def __init__(self, orders: Iterable[dict[str, _Elements]]) -> None:
+        used = {element for elements in orders for row in elements.values() for element in row}
+        self.levels = [sorted({element[i] for element in used} | {0}) for i in range(3)]
+        self.numbers = [
+            {weight: number for number, weight in enumerate(level)} for level in self.levels
         ]
+        assert len(self.levels[0]) < 0xF000, "primary weights need more than 16 bits"
+        assert len(self.levels[1]) < 255 + 128, "secondary weights need more than two bytes"
+        assert len(self.levels[2]) < 128, "tertiary weights need more than 7 bits"
 
-    def encoded(rows: dict[str, tuple[tuple[int, int, int], ...]]) -> tuple[str, bytes, bytes]:
-        lengths = bytes(n for text, row in rows.items() for n in (len(text), len(row)))
-        elements = [one for row in rows.values() for one in packed(row)]
-        return "".join(rows), lengths, np.array(elements, "<u4").tobytes()
+    def primary(self, elements: _Elements) -> int:
+        """Return the number of the first element's primary weight."""
+        return self.numbers[0][elements[0][0]]
 
-    # The primary weights of each script, as a range of numbers from the first letter on.
-    letters = numbers[0][by_text["a"][0][0]]
+    def secondary(self, elements: _Elements) -> int:
+        """Return the number of the first element's secondary weight."""
+        return self.numbers[1][elements[0][1]]
+
+    def encode(self, by_text: dict[str, _Elements]) -> tuple[str, bytes, bytes]:
+        """Return texts, one after the other, their lengths, and their elements as uint32."""
+        lengths = bytes(n for text, row in by_text.items() for n in (len(text), len(row)))
+        primaries, secondaries, tertiaries = self.numbers
+        elements = [
+            primaries[primary] << 16 | secondaries[secondary] << 7 | tertiaries[tertiary]
+            for row in by_text.values()
+            for primary, secondary, tertiary in row
+        ]
+        return "".join(by_text), lengths, np.array(elements, "<u4").tobytes()
+
+
+def _script_ranges(
+    icu: IcuLibrary, root: dict[str, _Elements], weights: _WeightNumbers
+) -> dict[int, tuple[int, int]]:
+    """Return the first and last primary weight of each script, from the letter a on."""
+    letters = weights.primary(root["a"])
     ranges: dict[int, tuple[int, int]] = {}
-    types = (c_int32, _E)
-    for text, row in by_text.items():
+    for text, row in root.items():
         general = icu.call("u_charType", c_int8, (c_int32,), ord(text[0]))
-        if len(text) == 1 and len(row) == 1 and general in (1, 2, 5, 6, 8) and row[0][0]:
-            script = icu.call("uscript_getScript", c_int32, types, ord(text))
-            number = numbers[0][row[0][0]]
+        if len(text) == 1 and len(row) == 1 and general in _LETTERS_AND_MARKS and row[0][0]:
+            script = icu.call("uscript_getScript", c_int32, (c_int32, _E), ord(text))
+            number = weights.primary(row)
             low, high = ranges.get(script, (number, number))
             if number >= letters:
                 ranges[script] = (min(low, number), max(high, number))
-    reordered = {
-        name: [ranges[script] for script in scripts if script > 1 and script in ranges]
-        for name, (_, _, scripts) in languages.items()
-    }
+    return ranges
+
+
+def main(folder: Path) -> None:
+    """Ask ICU, and write the file."""
+    icu = IcuLibrary(folder)
+    root = _root_elements(icu)
+    orders = {name: _language_order(icu, name, root) for name in COLLATION_LANGUAGES}
+    weights = _WeightNumbers([root, *(order.elements for order in orders.values())])
+    print(f"{len(root)} texts, {[len(level) for level in weights.levels]} weights")
+    ranges = _script_ranges(icu, root, weights)
     data = CollationData(
         f"ICU {icu.version}",
-        *encoded(by_text),
-        letters,
-        [numbers[0][by_text[digit][0][0]] for digit in "0123456789"],
-        levels[2],
-        numbers[1][by_text["a"][0][1]],
+        *weights.encode(root),
+        weights.primary(root["a"]),
+        [weights.primary(root[digit]) for digit in "0123456789"],
+        weights.levels[2],
+        weights.secondary(root["a"]),
         {
-            name: LanguageData(*encoded(differing[name]), reordered[name], upper, backwards)
-            for name, (upper, backwards, _) in languages.items()
+            name: LanguageData(
+                *weights.encode(order.elements),
+                [ranges[script] for script in order.scripts if script > 1 and script in ranges],
+                order.is_upper_first,
+                order.is_backwards,
+            )
+            for name, order in orders.items()
         },
     )
     content = zstandard.compress(msgspec.msgpack.encode(data), 19)

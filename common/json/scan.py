@@ -834,7 +834,7 @@ def scan_item(
 def validate_item(
     item: Buffer, limited_fields: Iterable[str] = (), limits: Limits = DEFAULT_LIMITS
 ) -> ItemError | None:
-    """Return why the bytes are no valid item, or None if they are one."""
+    """Return why the bytes are not a valid item, or None if they are."""
     found = scan_item(item, limited_fields, limits)
     return found if isinstance(found, ItemError) else None
 

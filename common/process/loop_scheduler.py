@@ -41,8 +41,8 @@ def run_to_completion(steps: Generator[None, None, T]) -> T:
         try:
             next(steps)
         except StopIteration as done:
-            outcome: T = done.value
-            return outcome
+            result: T = done.value
+            return result
 
 
 class _Step(NamedTuple):
@@ -168,9 +168,7 @@ class LoopScheduler:
             if step.outcome.done():
                 continue  # the caller has given up
             if step.function is None:
-                step.outcome.set_result(
-                    None
-                )  # the caller runs its step after this, in the next tick
+                step.outcome.set_result(None)  # the caller runs its step in the next tick
                 self._schedule()
                 return
             try:

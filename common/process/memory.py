@@ -38,7 +38,7 @@ MMAP_THRESHOLD_BYTES = 1 << 20
 ARENAS_MAX = 2
 GROWTH_BYTES = 4 << 20
 """Growth after which free memory is returned."""
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 """Interval between checks of the growth; trimming takes about a millisecond."""
 
 
@@ -97,7 +97,7 @@ def allocated() -> Allocated:
     return Allocated(num_bytes, sys.getallocatedblocks())
 
 
-async def keep_small() -> None:
+async def trim_periodically() -> None:
     """Return free memory from time to time, until cancelled.
 
     On the event loop, although it may take a millisecond: allocations wait for it, and must not
@@ -105,8 +105,8 @@ async def keep_small() -> None:
     """
     trimmer = Trimmer()
     while True:
-        await asyncio.sleep(LOOK_SECONDS)
-        trimmer.keep()
+        await asyncio.sleep(POLL_SECONDS)
+        trimmer.trim_if_grown()
 
 
 class Trimmer:
@@ -115,7 +115,7 @@ class Trimmer:
     def __init__(self) -> None:
         self._least = _anonymous_bytes()
 
-    def keep(self) -> bool:
+    def trim_if_grown(self) -> bool:
         """Return free memory to the system if there may be much; return whether it did."""
         anonymous = _anonymous_bytes()
         self._least = min(self._least, anonymous)

@@ -151,7 +151,7 @@ def decode_request(body: memoryview) -> RequestFrame:
     """Read a request; its params stay raw.
 
     Raises:
-        FrameError: the body is no request.
+        FrameError: the body is not a request.
     """
     try:
         return _decode_request(body)
@@ -163,7 +163,7 @@ def decode_response(body: memoryview) -> ResponseFrame:
     """Read a response; its result stays raw.
 
     Raises:
-        FrameError: the body is no response.
+        FrameError: the body is not a response.
     """
     try:
         return _decode_response(body)

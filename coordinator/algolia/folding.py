@@ -49,21 +49,21 @@ class FoldedSearch(NamedTuple):
 def fold(queries: Sequence[RequestedQuery]) -> list[FoldedSearch]:
     """Return the searches to run for a list of queries."""
     groups: list[FoldedSearch] = []
-    for position, asked in enumerate(queries):
-        facet = _left_out_facet(groups[-1].main, asked) if groups else None
+    for position, query in enumerate(queries):
+        facet = _left_out_facet(groups[-1].main, query) if groups else None
         if facet is not None:
             groups[-1].folded.append((position, facet))
         else:
-            groups.append(FoldedSearch(position, asked, []))
+            groups.append(FoldedSearch(position, query, []))
     return groups
 
 
-def _left_out_facet(main: RequestedQuery, asked: RequestedQuery) -> str | None:
+def _left_out_facet(main: RequestedQuery, query: RequestedQuery) -> str | None:
     """Return the facet whose own selection a query drops from the main search, or None."""
-    params = asked.params
+    params = query.params
     facets = params.get("facets")
     names = [facets] if isinstance(facets, str) else facets
-    if asked.name != main.name or not isinstance(names, list) or len(names) != 1:
+    if query.name != main.name or not isinstance(names, list) or len(names) != 1:
         return None
     facet = names[0]
     size = params.get("hitsPerPage")

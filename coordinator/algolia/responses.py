@@ -24,17 +24,17 @@ _MARKED: Final = re.compile(f"{PRE}(.*?){POST}", re.DOTALL)
 
 
 def search_answer(
-    asked: AlgoliaSearch, result: SearchResult, total_us: int, user_data: Any = None
+    requested: AlgoliaSearch, result: SearchResult, total_us: int, user_data: Any = None
 ) -> dict[str, Any]:
     """Return the response to one search.
 
     Args:
-        asked: the search.
+        requested: the search.
         result: its result.
         total_us: its duration.
         user_data: of the index's settings.
     """
-    search, style = asked.search, asked.style
+    search, style = requested.search, requested.style
     facets: dict[str, dict[str, int]] = {}
     stats: dict[str, dict[str, Any]] = {}
     for facet in result.facets:
@@ -69,8 +69,8 @@ def search_answer(
         "exhaustiveNbHits": is_whole,
         "exhaustiveTypo": is_whole,
         "query": search.query,
-        "params": asked.params,
-        "index": asked.name,
+        "params": requested.params,
+        "index": requested.name,
         "renderingContent": {},
         "processingTimeMS": total_us // 1000,
     }

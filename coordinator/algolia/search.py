@@ -12,10 +12,10 @@ dropped silently. A parameter may come as JSON or as text (`params` and query st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -105,12 +105,20 @@ def flattened(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+class SearchedIndex(NamedTuple):
+    """An index as a request names it."""
+
+    name: str
+    configuration: IndexConfiguration
+    settings: Mapping[str, Any]
+    """As `settings.stored` returns them."""
+    sort: Sequence[str] = ()
+    """The order that the name specifies."""
+
+
 def read_search(
-    name: str,
+    index: SearchedIndex,
     params: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    sort: list[str],
-    configuration: IndexConfiguration,
     limits: Limits,
     *,
     choices: frozenset[str] = frozenset(),
@@ -119,11 +127,8 @@ def read_search(
     """Read one search.
 
     Args:
-        name: of the index, as in the request.
+        index: to search.
         params: the request's.
-        settings: of the index, as `settings.stored` returns them.
-        sort: the order that the name specifies.
-        configuration: of the index.
         limits: on sizes and counts.
         choices: facets whose counts leave out their own filter (see `folding`).
         allows_cursor: whether this is a browse.
@@ -131,24 +136,20 @@ def read_search(
     Raises:
         InvalidRequest: a parameter is invalid, unknown, or cannot be honoured; `param` names it.
     """
-    reader = _read(merged(params, settings), settings, configuration, limits, allows_cursor)
+    reader = _read(index, params, limits, allows_cursor=allows_cursor)
     guarded("facetFilters", lambda: reader.finish(choices))
-    if sort:
-        reader.raw["sort"] = sort
+    if index.sort:
+        reader.raw["sort"] = list(index.sort)
     try:
-        search = parse_search(reader.raw, configuration, limits)
+        search = parse_search(reader.raw, index.configuration, limits)
     except ServiceError as error:
         raise translated(error) from None
     search = msgspec.structs.replace(_restricted(search, reader), skip=reader.skip or 0)
-    return AlgoliaSearch(name, search, Style(**reader.style), _shown(params))
+    return AlgoliaSearch(index.name, search, Style(**reader.style), _shown(params))
 
 
 def read_facet_search(
-    facet: str,
-    params: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    configuration: IndexConfiguration,
-    limits: Limits,
+    index: SearchedIndex, facet: str, params: Mapping[str, Any], limits: Limits
 ) -> tuple[FacetParameters, Style]:
     """Read one search for facet values.
 
@@ -159,7 +160,7 @@ def read_facet_search(
     params = dict(params)
     facet_query = params.pop("facetQuery", "")
     num_max = params.pop("maxFacetHits", FACET_HITS)
-    reader = _read(merged(params, settings), settings, configuration, limits, False)
+    reader = _read(index, params, limits)
     guarded("facetFilters", lambda: reader.finish(frozenset()))
     raw: RawParameters = {
         name: reader.raw[name]
@@ -173,7 +174,7 @@ def read_facet_search(
         "per_page": num_max,
     }
     try:
-        parameters = parse_facet(raw, configuration, limits)
+        parameters = parse_facet(raw, index.configuration, limits)
     except ServiceError as error:
         raise translated(error, per_page="maxFacetHits") from None
     is_by_count = reader.options["sort"][0] == "count:desc"
@@ -184,16 +185,16 @@ def read_facet_search(
 
 
 def _read(
+    index: SearchedIndex,
     params: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    configuration: IndexConfiguration,
     limits: Limits,
-    allows_cursor: bool,
+    *,
+    allows_cursor: bool = False,
 ) -> AlgoliaReader:
-    """Read the parameters one by one; list every mistake."""
-    reader = AlgoliaReader(configuration, settings, limits)
+    """Read a request's parameters and the index's defaults one by one; list every mistake."""
+    reader = AlgoliaReader(index.configuration, index.settings, limits)
     errors: list[InvalidRequest] = []
-    for name, value in params.items():
+    for name, value in merged(params, index.settings).items():
         if value is None or name in IGNORED:
             continue
         if len(errors) >= limits.errors_reported_max:

@@ -19,7 +19,7 @@ from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest
 from common.limits import Limits
 from coordinator.algolia.errors import UNHONOURED, WRONG
-from coordinator.algolia.search import read_search
+from coordinator.algolia.search import SearchedIndex, read_search
 from coordinator.algolia.table import BY_NAME
 
 KEY: Final = "algolia"
@@ -138,7 +138,7 @@ def changed(
     if not isinstance(kept.get("attributeForDistinct", ""), str):
         raise _refused("attributeForDistinct", "must name a field", WRONG)
     # Validate search defaults by reading them as a search.
-    read_search("", defaults, kept, [], configuration, limits)
+    read_search(SearchedIndex("", configuration, kept), defaults, limits)
     kept.update({name: value for name, value in defaults.items() if name in _OF_SEARCHES})
     objects = (document.get(KEY) or {}).get(OBJECTS)
     if objects:

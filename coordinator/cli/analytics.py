@@ -22,10 +22,10 @@ def analytics(
     service: ServiceOptions, index: str | None, days: int, size: int, as_json: bool
 ) -> None:
     """Show what is searched for: often, without a hit, slowly; and what is clicked."""
-    asked: dict[str, Any] = {"days": days, "size": size}
+    parameters: dict[str, Any] = {"days": days, "size": size}
     if index is not None:
-        asked["index"] = index
-    found = service.client().request("GET", f"/_analytics?{urlencode(asked)}")
+        parameters["index"] = index
+    found = service.client().request("GET", f"/_analytics?{urlencode(parameters)}")
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
         return

@@ -18,7 +18,7 @@ from coordinator.cluster.placed_shards import shown_shards
 LAG_MS_MAX: Final = 10_000
 """A host that lags by more is not well."""
 SILENT_SECONDS: Final = 2
-"""A host that has been silent for so long did not answer when it was asked for this state."""
+"""A host that has been silent for longer did not answer when it was asked for this state."""
 POLL_SECONDS: Final = 1.0
 
 

@@ -18,15 +18,16 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import click
 
 from common.placement import ID_BYTES_MAX
-from coordinator.cli.indexes import read_object
+from coordinator.cli.configuring import ConfiguringOptions, with_configuring
 from coordinator.cli.loading import exists, index_name, offer_configuration, remove_if_empty
-from coordinator.cli.service import ServiceOptions, with_proposing, with_service
+from coordinator.cli.options import with_options
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.sources.replication import (
     Batch,
     Disconnected,
@@ -45,7 +46,7 @@ BODY_BYTES_MAX: Final = 4 << 20
 IDLE_BYTES_MAX: Final = 1 << 20
 """Of the server's log without changes to the table, after which the position is moved."""
 LOCK_SECONDS: Final = 10.0
-"""A follower that was killed may be connected for so long."""
+"""How long a follower that was killed may stay connected."""
 RETRY_SECONDS: Final = (0.2, 1.0, 2.0, 5.0, 10.0)
 """Between attempts after a failure; the last one is repeated."""
 INVISIBLE_SECONDS: Final = 0.02
@@ -54,70 +55,94 @@ _PASSING: Final = frozenset((0, 429, 502, 503, 504, 507))
 """HTTP statuses, and 0 for no answer, after which the same request may succeed later."""
 
 
+@dataclass(frozen=True, slots=True)
+class FollowedOptions:
+    """Options that name what is followed, and into which index."""
+
+    table: str
+    index: str | None
+    id_field: str | None
+    query: str | None
+    slot: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModeOptions:
+    """Options about how a table is followed."""
+
+    interval: float
+    once: bool
+    replace: bool
+    skip_bad: bool
+    drop_slot: bool
+
+
+with_table: Final = with_options(
+    "followed",
+    FollowedOptions,
+    click.option("--table", metavar="NAME", required=True, help="Follow this table."),
+    click.option(
+        "--index", metavar="NAME", help="Into this index.  [default: the name of the table]"
+    ),
+    click.option(
+        "--id-field",
+        metavar="FIELD",
+        help="Take the items' ids from this column.  [the primary key]",
+    ),
+    click.option(
+        "--query",
+        metavar="SQL",
+        help="Store the rows of this query instead of the table's; it must have the column of the "
+        "ids. A changed row of --table makes its rows be read again.",
+    ),
+    click.option(
+        "--slot",
+        metavar="NAME",
+        help="Name of the replication slot and publication that are made.  [default: facetd_INDEX]",
+    ),
+)
+with_mode: Final = with_options(
+    "mode",
+    ModeOptions,
+    click.option(
+        "--interval",
+        type=click.FloatRange(0.01, 3600),
+        default=0.5,
+        show_default=True,
+        metavar="SECONDS",
+        help="Look for changes this often.",
+    ),
+    click.option("--once", is_flag=True, help="End when everything so far is stored."),
+    click.option(
+        "--replace", is_flag=True, help="Make an index that has other items equal to the table."
+    ),
+    click.option(
+        "--skip-bad",
+        is_flag=True,
+        help="Leave out rows that cannot be stored, and say so; without it the first one ends "
+        "this.",
+    ),
+    click.option(
+        "--drop-slot",
+        is_flag=True,
+        help="Remove slot and publication from the database, and end. A slot without a reader "
+        "keeps the database from removing its log.",
+    ),
+)
+
+
 @click.command()
 @click.argument("database")
-@click.option("--table", metavar="NAME", required=True, help="Follow this table.")
-@click.option("--index", metavar="NAME", help="Into this index.  [default: the name of the table]")
-@click.option(
-    "--id-field", metavar="FIELD", help="Take the items' ids from this column.  [the primary key]"
-)
-@click.option(
-    "--query",
-    metavar="SQL",
-    help="Store the rows of this query instead of the table's; it must have the column of the ids. "
-    "A changed row of --table makes its rows be read again.",
-)
-@click.option(
-    "--slot",
-    metavar="NAME",
-    help="Name of the replication slot and publication that are made.  [default: facetd_INDEX]",
-)
-@click.option(
-    "--interval",
-    type=click.FloatRange(0.01, 3600),
-    default=0.5,
-    show_default=True,
-    metavar="SECONDS",
-    help="Look for changes this often.",
-)
-@click.option("--once", is_flag=True, help="End when everything so far is stored.")
-@click.option(
-    "--replace", is_flag=True, help="Make an index that has other items equal to the table."
-)
-@click.option(
-    "--skip-bad",
-    is_flag=True,
-    help="Leave out rows that cannot be stored, and say so; without it the first one ends this.",
-)
-@click.option(
-    "--drop-slot",
-    is_flag=True,
-    help="Remove slot and publication from the database, and end. A slot without a reader keeps "
-    "the database from removing its log.",
-)
-@click.option(
-    "--config",
-    "configuration",
-    type=click.File("rb"),
-    help="Configure a new index by this JSON file first.",
-)
-@with_proposing
+@with_table
+@with_mode
+@with_configuring("Configure a new index by this JSON file first.")
 @with_service
 def follow(
     service: ServiceOptions,
     database: str,
-    table: str,
-    index: str | None,
-    id_field: str | None,
-    query: str | None,
-    slot: str | None,
-    interval: float,
-    once: bool,
-    replace: bool,
-    skip_bad: bool,
-    drop_slot: bool,
-    configuration: BinaryIO | None,
-    proposing: str,
+    followed: FollowedOptions,
+    mode: ModeOptions,
+    configuring: ConfiguringOptions,
 ) -> None:
     """Keep an index equal to a table of PostgreSQL.
 
@@ -134,29 +159,34 @@ def follow(
         raise click.UsageError(
             "DATABASE is postgres://user:password@host/name; facetd load reads other databases once"
         )
-    name = index or index_name(database, table)
-    slot_name = slot or re.sub(r"[^a-z0-9_]", "_", f"facetd_{name.lower()}")[:63]
+    name = followed.index or index_name(database, followed.table)
+    slot_name = followed.slot or re.sub(r"[^a-z0-9_]", "_", f"facetd_{name.lower()}")[:63]
     if not re.fullmatch(r"[a-z0-9_]{1,63}", slot_name):
         raise click.BadParameter("it has 1 to 63 of a-z, 0-9 and _", param_hint="--slot")
-    document = read_object(configuration) if configuration is not None else None
+    document = configuring.document()
 
     def connect() -> FollowedTable:
-        return FollowedTable(database, table, slot_name, id_field=id_field, query=query)
+        return FollowedTable(
+            database, followed.table, slot_name, id_field=followed.id_field, query=followed.query
+        )
 
     try:
-        if drop_slot:
-            with connect() as followed:
-                followed.drop_slot()
+        if mode.drop_slot:
+            with connect() as table:
+                table.drop_slot()
             click.echo(f"facetd: the slot {slot_name} is removed", err=True)
             return
         client = service.client()
         is_new = not exists(client, name)
         if is_new:
             client.configure(name, document or {})
-        follower = _Follower(client, name, slot_name, skips_bad=skip_bad, replaces=replace)
+        follower = _Follower(
+            client, name, slot_name, skips_bad=mode.skip_bad, replaces=mode.replace
+        )
         follower.stop_on_signals()
+        proposing = configuring.proposing if is_new else "none"
         try:
-            follower.run(connect, interval, once=once, proposing=proposing if is_new else "none")
+            follower.run(connect, mode.interval, once=mode.once, proposing=proposing)
         finally:
             if is_new and not follower.has_followed:
                 remove_if_empty(client, name)

@@ -11,13 +11,13 @@ from typing import Final
 import click
 
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
-from coordinator.cli.importers.imported import Imported
+from coordinator.cli.importers.imported import ImportedIndex
 from coordinator.cli.loading import LoadProgressBar, exists, index_name, remove_if_empty
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.sources.source import SourceError
 from coordinator.clients.http_client import Client, ClientError
 
-Read = Callable[[str, str | None, str | None], list[Imported]]
+Read = Callable[[str, str | None, str | None], list[ImportedIndex]]
 
 ENGINES: Final[dict[str, Read]] = {
     "meilisearch-dump": lambda name, settings, key: meilisearch.read(name),
@@ -96,7 +96,7 @@ def import_(
         raise ClientError(str(error)) from error
 
 
-def _choose(found: list[Imported], index: str | None, source: str) -> list[Imported]:
+def _choose(found: list[ImportedIndex], index: str | None, source: str) -> list[ImportedIndex]:
     """Return the indexes to import, under their new names."""
     if len(found) > 1:
         if index is None:
@@ -110,7 +110,7 @@ def _choose(found: list[Imported], index: str | None, source: str) -> list[Impor
     return [replace(found[0], name=name)]
 
 
-def _show(one: Imported) -> None:
+def _show(one: ImportedIndex) -> None:
     """Show the converted settings, and those without an equivalent."""
     document = json.dumps(one.configuration, ensure_ascii=False, indent=2)
     click.echo(f"facetd: index {one.name}, configuration {document}", err=True)
@@ -119,7 +119,7 @@ def _show(one: Imported) -> None:
         click.echo(f"facetd: without an equivalent\n{listed}", err=True)
 
 
-def _import(client: Client, one: Imported, skips_bad: bool) -> None:
+def _import(client: Client, one: ImportedIndex, skips_bad: bool) -> None:
     """Create an index and load it; remove it again if its items are rejected."""
     client.configure(one.name, one.configuration)
     request_id = f"import-{secrets.token_hex(8)}"

@@ -3,56 +3,80 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import click
 
 from coordinator.cli import opensearch
 from coordinator.cli.hits import HIGHLIGHT_MARKS, print_answer
+from coordinator.cli.options import with_options
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.clients.http_client import index_path
 
 _MARKS: Final = {"pre": HIGHLIGHT_MARKS[0], "post": HIGHLIGHT_MARKS[1]}
 
 
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """Options about which items a search shows."""
+
+    expression: str | None
+    filters: str | None
+    sort: str | None
+    fields: str | None
+    page: int
+    per_page: int
+    no_facets: bool
+
+    def parameters(self) -> dict[str, Any]:
+        """Return them as parameters of a search."""
+        optional = {
+            "filters": self.filters,
+            "filter": self.expression,
+            "sort": self.sort,
+            "fields": self.fields,
+            "facet_fields": "[]" if self.no_facets else None,
+        }
+        given = {name: value for name, value in optional.items() if value is not None}
+        return {"page": self.page, "per_page": self.per_page, **given}
+
+
+with_search: Final = with_options(
+    "options",
+    SearchOptions,
+    click.option(
+        "--filter",
+        "expression",
+        metavar="EXPRESSION",
+        help='Keep items that match, for example "year >= 1990 AND tags = a".',
+    ),
+    click.option("--filters", metavar="JSON", help='The same as an object: {"tags": ["a"]}.'),
+    click.option("--sort", metavar="FIELDS", help="Order by fields, for example year:desc,name."),
+    click.option("--fields", metavar="FIELDS", help="Show only these fields, separated by commas."),
+    click.option("--page", type=int, default=1, show_default=True, help="Show this page."),
+    click.option(
+        "--per-page",
+        type=int,
+        default=10,
+        show_default=True,
+        help="Show this many items on a page.",
+    ),
+    click.option("--no-facets", is_flag=True, help="Leave the facets out."),
+)
+
+
 @click.command()
 @click.argument("index")
 @click.argument("query", default="")
-@click.option(
-    "--filter",
-    "expression",
-    metavar="EXPRESSION",
-    help='Keep items that match, for example "year >= 1990 AND tags = a".',
-)
-@click.option("--filters", metavar="JSON", help='The same as an object: {"tags": ["a"]}.')
-@click.option("--sort", metavar="FIELDS", help="Order by fields, for example year:desc,name.")
-@click.option("--fields", metavar="FIELDS", help="Show only these fields, separated by commas.")
-@click.option("--page", type=int, default=1, show_default=True, help="Show this page.")
-@click.option(
-    "--per-page", type=int, default=10, show_default=True, help="Show this many items on a page."
-)
-@click.option("--no-facets", is_flag=True, help="Leave the facets out.")
+@with_search
 @click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
 @with_service
 def search(
-    service: ServiceOptions,
-    index: str,
-    query: str,
-    expression: str | None,
-    filters: str | None,
-    sort: str | None,
-    fields: str | None,
-    page: int,
-    per_page: int,
-    no_facets: bool,
-    as_json: bool,
+    service: ServiceOptions, index: str, query: str, options: SearchOptions, as_json: bool
 ) -> None:
     """Search INDEX for QUERY; without QUERY all items are listed."""
-    optional = {"filters": filters, "filter": expression, "sort": sort, "fields": fields}
-    parameters: dict[str, Any] = {"query": query, "page": page, "per_page": per_page}
-    parameters |= {name: value for name, value in optional.items() if value is not None}
-    if no_facets:
-        parameters["facet_fields"] = "[]"
+    parameters = {"query": query, **options.parameters()}
     if not as_json and query:
         parameters["highlight"] = json.dumps(_MARKS)
     answer = service.client().search(index, parameters)

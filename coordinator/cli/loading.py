@@ -9,15 +9,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.cli.indexes import read_object
-from coordinator.cli.service import ServiceOptions, with_proposing, with_service
+from coordinator.cli.configuring import ConfiguringOptions, with_configuring
+from coordinator.cli.options import with_options
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.sources import databases, formats, places
 from coordinator.cli.sources.cells import DECIMALS
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError
@@ -54,6 +55,69 @@ def _field_pair(
     return first, second
 
 
+def _delimiter(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Parse the option that names a character."""
+    if value is not None:
+        value = {"\\t": "\t", "tab": "\t"}.get(value, value)
+        if len(value) != 1:
+            raise click.BadParameter("it is one character, or tab", param_hint="--delimiter")
+    return value
+
+
+with_reading: Final = with_options(
+    "reading",
+    ReadOptions,
+    click.option("--id-field", metavar="FIELD", help="Take the items' ids from this field."),
+    click.option(
+        "--format",
+        "style",
+        type=click.Choice(formats.FORMATS),
+        help="Read FILE as this, whatever it is called.",
+    ),
+    click.option(
+        "--type",
+        "kinds",
+        multiple=True,
+        metavar="FIELD=KIND",
+        callback=_pairs,
+        help="Read a column of CSV as text, integer, number, boolean, json, or dates with the day "
+        "(dmy) or the month (mdy) first. Can be repeated.",
+    ),
+    click.option(
+        "--split",
+        "separators",
+        multiple=True,
+        metavar="FIELD=SEPARATOR",
+        callback=_pairs,
+        help="Read the cells of a column of CSV as lists, for example tags=|. Can be repeated.",
+    ),
+    click.option(
+        "--geo",
+        "place_fields",
+        metavar="LAT,LNG",
+        callback=_field_pair,
+        help="Combine the fields that hold latitude and longitude into a geo point (_geo).",
+    ),
+    click.option(
+        "--delimiter",
+        metavar="CHARACTER",
+        callback=_delimiter,
+        help="Read cells that this one divides.",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice(DECIMALS),
+        default=".",
+        show_default=True,
+        help="Read numbers of CSV with this decimal separator: 12,5 or 1.299,00 with a comma.",
+    ),
+    click.option("--encoding", help="Read text of this encoding, for example latin-1."),
+    click.option("--query", metavar="SQL", help="Load the rows that a database gives for this."),
+    click.option("--table", metavar="NAME", help="Load all rows of this table of a database."),
+)
+"""Options about reading a source, passed as the command's argument `reading`."""
+
+
 @click.command()
 @click.argument("file")
 @click.option(
@@ -61,55 +125,8 @@ def _field_pair(
     metavar="NAME",
     help="Load into this index, which is made if it is new.  [default: the name of FILE]",
 )
-@click.option("--id-field", metavar="FIELD", help="Take the items' ids from this field.")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(formats.FORMATS),
-    help="Read FILE as this, whatever it is called.",
-)
-@click.option(
-    "--type",
-    "kinds",
-    multiple=True,
-    metavar="FIELD=KIND",
-    callback=_pairs,
-    help="Read a column of CSV as text, integer, number, boolean, json, or dates with the day "
-    "(dmy) or the month (mdy) first. Can be repeated.",
-)
-@click.option(
-    "--split",
-    "separators",
-    multiple=True,
-    metavar="FIELD=SEPARATOR",
-    callback=_pairs,
-    help="Read the cells of a column of CSV as lists, for example tags=|. Can be repeated.",
-)
-@click.option(
-    "--geo",
-    "place_fields",
-    metavar="LAT,LNG",
-    callback=_field_pair,
-    help="Combine the fields that hold latitude and longitude into a geo point (_geo).",
-)
-@click.option("--delimiter", metavar="CHARACTER", help="Read cells that this one divides.")
-@click.option(
-    "--decimal",
-    type=click.Choice(DECIMALS),
-    default=".",
-    show_default=True,
-    help="Read numbers of CSV with this decimal separator: 12,5 or 1.299,00 with a comma.",
-)
-@click.option("--encoding", help="Read text of this encoding, for example latin-1.")
-@click.option("--query", metavar="SQL", help="Load the rows that a database gives for this.")
-@click.option("--table", metavar="NAME", help="Load all rows of this table of a database.")
-@click.option(
-    "--config",
-    "configuration",
-    type=click.File("rb"),
-    help="Configure the index by this JSON file first.",
-)
-@with_proposing
+@with_reading
+@with_configuring("Configure the index by this JSON file first.")
 @click.option("--skip-bad", is_flag=True, help="Store the good items although there are bad ones.")
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and load nothing.")
 @with_service
@@ -117,18 +134,8 @@ def load(
     service: ServiceOptions,
     file: str,
     index: str | None,
-    id_field: str | None,
-    style: str | None,
-    kinds: dict[str, str],
-    separators: dict[str, str],
-    place_fields: tuple[str, str] | None,
-    delimiter: str | None,
-    decimal: str,
-    encoding: str | None,
-    query: str | None,
-    table: str | None,
-    configuration: BinaryIO | None,
-    proposing: str,
+    reading: ReadOptions,
+    configuring: ConfiguringOptions,
     skip_bad: bool,
     dry_run: bool,
 ) -> None:
@@ -146,41 +153,28 @@ def load(
     facetd load https://example.org/books.json.gz --index books --id-field isbn
     facetd load shop.db --query "SELECT * FROM product" --index products
     """  # noqa: D301 - \b keeps click from filling the lines
-    if delimiter is not None:
-        delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
-        if len(delimiter) != 1:
-            raise click.BadParameter("it is one character, or tab", param_hint="--delimiter")
-    options = ReadOptions(
-        style, encoding, delimiter, id_field, kinds, separators, query, table, place_fields, decimal
-    )
-    name = index or index_name(file, table, has_query=query is not None)
-    document = read_object(configuration) if configuration is not None else None
+    name = index or index_name(file, reading.table, has_query=reading.query is not None)
+    document = configuring.document()
     client = service.client()
     try:
-        source = formats.read(file, options)
+        source = formats.read(file, reading)
         _show_columns(source)
         _mention_commas(source)
         _mention_dates(source)
         _mention_no_rows(source)
         _refuse_bad_rows(source, skip_bad)
         is_new = not dry_run and not exists(client, name)
-        if place_fields is None:
-            source = offer_places(source, proposing if is_new and document is None else "none")
+        proposing = configuring.proposing if is_new and document is None else "none"
+        if reading.place_fields is None:
+            source = offer_places(source, proposing)
         if dry_run:
             return
         result = _send(client, name, source, document, is_new=is_new, skips_bad=skip_bad)
     except SourceError as error:
         raise ClientError(str(error)) from error
     _show_result(name, source, result)
-    if source.inner_arrays and result["created"] + result["updated"] == 1:
-        click.echo(
-            f"facetd: the whole file was one item; if the objects in its "
-            f"{source.inner_arrays[0]!r} are the items, load that array alone (for example by jq "
-            f"'.{source.inner_arrays[0]}')",
-            err=True,
-        )
-    if is_new and document is None:
-        offer_configuration(client, name, proposing)
+    _mention_inner_array(source, result)
+    offer_configuration(client, name, proposing)
 
 
 def index_name(file: str, table: str | None, *, has_query: bool = False) -> str:
@@ -260,6 +254,17 @@ def _mention_no_rows(source: Source) -> None:
     """Say that there is a header and nothing else."""
     if source.columns and source.num_items == 0 and not source.num_bad:
         click.echo(f"facetd: {source.name} names columns but has no rows", err=True)
+
+
+def _mention_inner_array(source: Source, result: dict[str, Any]) -> None:
+    """Say that the one item loaded may be an object around the items."""
+    if source.inner_arrays and result["created"] + result["updated"] == 1:
+        name = source.inner_arrays[0]
+        click.echo(
+            f"facetd: the whole file was one item; if the objects in its {name!r} are the items, "
+            f"load that array alone (for example by jq '.{name}')",
+            err=True,
+        )
 
 
 def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:

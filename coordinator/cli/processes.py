@@ -88,7 +88,7 @@ def coordinator(
     with the same --data-dir.
     """
     gc.disable()  # collections during imports find nothing; `run` enables it when all is made
-    from coordinator.process.coordinator import run
+    from coordinator.process.coordinator import Inheritance, run
     from coordinator.process.coordinator_slots import CoordinatorSlot
 
     settings = load_settings(config_file, flags)
@@ -97,9 +97,7 @@ def coordinator(
         from coordinator.process.reader import run_reader
 
         ctx.exit(run_reader(settings, ours, parent_pipe))
-    ctx.exit(
-        run(settings, lock=lock, parent_pipe=parent_pipe, takeover_pipe=takeover_pipe, slot=ours)
-    )
+    ctx.exit(run(settings, Inheritance(lock, parent_pipe, takeover_pipe, ours)))
 
 
 @click.command(

@@ -25,17 +25,6 @@ from coordinator.settings import Settings
 STARTING_SECONDS: Final = 60.0
 """Commands wait so long for a service that is starting."""
 
-with_proposing: Final = click.option(
-    "--configure",
-    "proposing",
-    type=click.Choice(["ask", "auto", "none"]),
-    default="ask",
-    show_default=True,
-    help="Apply the configuration that is proposed for a new index: after a question (on a "
-    "terminal), at once, or not.",
-)
-"""Options of commands that fill an index."""
-
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:

@@ -256,7 +256,7 @@ class Catalog:
         self._listeners.append(listener)
 
     def content(self) -> bytes:
-        """Return the durable state as a file has it that was not changed since."""
+        """Return the durable state as the content of a catalog file."""
         return whole(self.state)
 
     def message(self, since: CatalogState | None = None) -> CatalogUpdate:

@@ -37,7 +37,7 @@ class StoredIndex(Struct, frozen=True):
         return IndexEntry(self.number, self.name, self.revision, self.configuration, self.source)
 
 
-class Restored(NamedTuple):
+class RestoredIndex(NamedTuple):
     """An index to be created from a snapshot."""
 
     name: str

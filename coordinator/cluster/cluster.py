@@ -4,30 +4,19 @@ Write sequence. One counter over all indexes numbers every group of writes (`seq
 resumes from the shards' maxima, so the service accepts no writes until every shard has reported its
 own.
 
-Horizon. A search carries the horizon of its index: the newest seq up to which every group has been
-settled, that is, answered (or failed for good) by every shard that received a part of it. Shards
-show exactly the groups up to the horizon, so a write to three shards is visible on all three or on
-none. The horizon advances before the write is acknowledged: an acknowledged write is visible.
-
-The horizon never passes what some shard has on disk. A group that no shard has confirmed is in
-doubt until one of its shards is back and reports what it has; if none has the group, the horizon
-does not move. So a number that a response has named (`meta.seq`) is never given to another group,
-not even by a restarted coordinator.
-
-Reads in progress. A search calls the shards more than once (statistics, then hits, then documents),
-and all calls must see one state. `begin_read` registers the horizon that a request uses. Shards
-receive only the oldest one in use (`ApplyRequest.horizon`), so they keep every state that a request
-can still name.
+Horizon. A search carries the horizon of its index: the newest state that searches may see
+(`coordinator.cluster.horizons`). Shards receive only the oldest one in use
+(`ApplyRequest.horizon`), so they keep every state that a request can still name.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from common import data_directory
 from common.errors import ServiceError, Unavailable
@@ -37,6 +26,7 @@ from common.protocol.methods import CATALOG, Method
 from coordinator.addresses import parse_address
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_state import CatalogState
+from coordinator.cluster.horizons import Horizons, Reading
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
 from coordinator.cluster.shared_state import SharedState
@@ -49,46 +39,22 @@ R = TypeVar("R")
 _log = Log("cluster")
 
 
-class StatesInUse:
-    """What searches of one index may see, and which older states are still in use."""
+@dataclass(frozen=True, slots=True)
+class ShardTimeouts:
+    """How long to wait for a shard.
 
-    __slots__ = ("readers", "seq")
+    Attributes:
+        read_ms: for its response to a read.
+        configure_ms: for it to open all indexes.
+        silent_seconds: after which a silent shard is killed.
+    """
 
-    def __init__(self, seq: int) -> None:
-        self.seq = seq
-        self.readers: dict[int, int] = {}  # horizon → requests that use it
-
-    def release(self, seq: int) -> None:
-        """Release a state that a request used."""
-        readers = self.readers
-        if readers.get(seq, 0) <= 1:
-            readers.pop(seq, None)
-        else:
-            readers[seq] -= 1
+    read_ms: int = 5_000
+    configure_ms: int = 3_600_000
+    silent_seconds: float = 10.0
 
 
-class Reading:
-    """Context manager of `Cluster.reading`; a generator would cost as much as all its work."""
-
-    __slots__ = ("_horizon", "_seq")
-
-    def __init__(self, horizon: StatesInUse, seq: int | None = None) -> None:
-        self._horizon = horizon
-        self._seq = horizon.seq if seq is None else seq
-
-    def __enter__(self) -> int:
-        horizon = self._horizon
-        seq = self._seq
-        horizon.readers[seq] = horizon.readers.get(seq, 0) + 1
-        return seq
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._horizon.release(self._seq)
+DEFAULT_TIMEOUTS: Final = ShardTimeouts()
 
 
 class _OwnHost:
@@ -147,13 +113,12 @@ class Cluster:
         catalog: sent to the shards.
         locators: one per shard of this host; finds where it listens.
         secret: proves to the shards that we may talk to them.
-        shard_timeout_ms: for a shard's response to a read.
-        configure_timeout_ms: for a shard to open all indexes.
-        silent_shard_seconds: after which a silent shard is killed.
+        timeouts: of the shards.
         ordinals: of the shards of this host, where shards are placed over hosts; None: all.
         num_shards: of all hosts together, where shards are placed over hosts.
 
     Attributes:
+        horizons: the states that searches may see.
         shards: by ordinal; what requests read from.
         here: the shards of this host, by ordinal; all of them unless they are placed over hosts.
         arriving: shards that this host is about to hold, by ordinal; not read yet.
@@ -172,18 +137,15 @@ class Cluster:
         locators: tuple[Locate, ...],
         secret: str,
         *,
-        shard_timeout_ms: int = 5_000,
-        configure_timeout_ms: int = 3_600_000,
-        silent_shard_seconds: float = 10.0,
+        timeouts: ShardTimeouts = DEFAULT_TIMEOUTS,
         ordinals: tuple[int, ...] | None = None,
         num_shards: int = 0,
     ) -> None:
         self.catalog = catalog
-        self.shard_timeout_ms = shard_timeout_ms
-        self.configure_timeout_ms = configure_timeout_ms
+        self.shard_timeout_ms = timeouts.read_ms
         self.num_shards = num_shards or len(locators)
         self._secret = secret
-        self._silent_shard_seconds = silent_shard_seconds
+        self._timeouts = timeouts
         self.here = {
             shard: self._client_of(shard, locate)
             for shard, locate in zip(
@@ -191,11 +153,12 @@ class Cluster:
             )
         }
         self.arriving: dict[int, ShardClient] = {}
+        self.horizons = Horizons()
         self.own_host = _OwnHost(self)
         self.placed = (
             None
             if ordinals is None
-            else PlacedShards(self.num_shards, self.own_host, self._oldest_in_use)
+            else PlacedShards(self.num_shards, self.own_host, self.horizons.oldest_in_use)
         )
         self.shards: tuple[ShardClient | PlacedShard, ...] = (
             tuple(self.here.values()) if self.placed is None else self.placed.shards
@@ -205,13 +168,9 @@ class Cluster:
         self.starting = Starting(tuple(self.here.values()))
         self._watching: asyncio.Task[None] | None = None
         self.seq = 0
-        self._floor = 0
         self._withheld: Unavailable | None = None
         self._shared: SharedState | None = None
-        self._base_seq = 0
         self._has_started = False
-        self._horizons: dict[int, StatesInUse] = {}
-        self._doubts: dict[tuple[int, int], int] = {}  # index, shard → newest group in doubt
         self._ready = asyncio.Event()
         self._push_lock = asyncio.Lock()
         self._taken: dict[int, CatalogState] = {}
@@ -225,7 +184,7 @@ class Cluster:
             self._secret,
             locate,
             self._bring_up_to_date,
-            silent_seconds=self._silent_shard_seconds,
+            silent_seconds=self._timeouts.silent_seconds,
             on_state=self._note_state,
         )
 
@@ -253,9 +212,11 @@ class Cluster:
             catalog,
             locators,
             data_directory.read_or_create_secret(data),
-            shard_timeout_ms=settings.shard_timeout_ms,
-            configure_timeout_ms=settings.configure_timeout_ms,
-            silent_shard_seconds=settings.silent_shard_seconds,
+            timeouts=ShardTimeouts(
+                settings.shard_timeout_ms,
+                settings.configure_timeout_ms,
+                settings.silent_shard_seconds,
+            ),
             ordinals=held if settings.has_placed_shards else None,
             num_shards=settings.all_shards if settings.has_placed_shards else 0,
         )
@@ -342,12 +303,13 @@ class Cluster:
     def share(self, shared: SharedState) -> None:
         """Begin to publish the searchable states to the reader coordinators."""
         self._shared = shared
+        self.horizons.share(shared)
         if self._withheld is not None:
             self._publish_serving()
 
     def _publish_serving(self) -> None:
         if self._shared is not None:
-            self._shared.publish_base(max(self._base_seq, self._floor))
+            self._shared.publish_base(self.horizons.base)
             self._shared.publish_serving(self._has_started and self._withheld is None)
 
     @property
@@ -359,17 +321,6 @@ class Cluster:
     def withheld(self, error: Unavailable | None) -> None:
         self._withheld = error
         self._publish_serving()
-
-    @property
-    def floor(self) -> int:
-        """All groups up to it are settled, of every index; 0 without a shared log."""
-        return self._floor
-
-    @floor.setter
-    def floor(self, seq: int) -> None:
-        self._floor = seq
-        if self._shared is not None:
-            self._shared.publish_base(seq)
 
     # --- sequence and horizon
 
@@ -409,44 +360,20 @@ class Cluster:
             Unavailable: `starting`.
         """
         self._check_started()
-        horizon = self._horizons.get(index)
-        return max(self._base_seq if horizon is None else horizon.seq, self._floor)
-
-    def advance(self, index: int, seq: int) -> None:
-        """Make all groups of an index up to `seq` visible to searches."""
-        horizon = self._horizon(index)
-        horizon.seq = max(horizon.seq, seq)
-        if self._shared is not None:
-            self._shared.publish_horizon(index, horizon.seq)
+        return self.horizons.newest(index)
 
     def take_up(self, index: int, seq: int) -> None:
         """Make the initial data of a new index visible; continue numbering after it."""
         self.seq = max(self.seq, seq)
-        self.advance(index, seq)
-
-    def doubt(self, index: int, seq: int, shards: Collection[int]) -> None:
-        """Record a group that shards received but none confirmed: it may be on disk or not."""
-        for shard in shards:
-            self._doubts[index, shard] = seq
-
-    def _resolve_doubts(self, shard: int, seq_max: int) -> None:
-        """Make visible what a shard, now back, may have applied without confirming."""
-        for key in [key for key in self._doubts if key[1] == shard]:
-            self.advance(key[0], min(self._doubts.pop(key), seq_max))
+        self.horizons.advance(index, seq)
 
     def begin_read(self, index: int) -> int:
-        """Return the horizon for a request of several calls; must be followed by `end_read`.
+        """Return the horizon for a request of several calls; `Horizons.release` must follow.
 
         Raises:
             Unavailable: `starting`.
         """
         return self.reading(index).__enter__()
-
-    def end_read(self, index: int, seq: int) -> None:
-        """Release the horizon `seq` that a request was using."""
-        horizon = self._horizons.get(index)
-        if horizon is not None:  # otherwise the index has been deleted in the meantime
-            horizon.release(seq)
 
     def reading(self, index: int) -> Reading:
         """Hold the horizon of an index for the body of a `with` statement, which follows at once.
@@ -456,27 +383,19 @@ class Cluster:
         """
         if not self._has_started or self._withheld is not None:
             self._check_started()
-        horizon = self._horizons.get(index) or self._horizon(index)
-        if horizon.seq < self._floor:
-            horizon.seq = self._floor
-        return Reading(horizon)
+        return self.horizons.reading(index)
 
     def oldest_horizon(self, index: int) -> int:
         """Return the oldest horizon of an index that any request still uses."""
-        horizon = self._horizon(index)
+        states, floor = self.horizons.states(index), self.horizons.floor
         if self.placed is None:
-            oldest = min(horizon.readers, default=horizon.seq)
+            oldest = min(states.readers, default=states.seq)
             return oldest if self._shared is None else self._shared.oldest_in_use(index, oldest)
         held = self.placed.oldest_held
-        oldest = min(horizon.readers, default=self._floor)
-        oldest = min(oldest, self.placed.oldest_needed, self._floor if held is None else held)
+        oldest = min(states.readers, default=floor)
+        oldest = min(oldest, self.placed.oldest_needed, floor if held is None else held)
         self.released = max(self.released, oldest)
         return oldest
-
-    def _oldest_in_use(self) -> int | None:
-        """Return the oldest horizon of any index that a request here uses; None: none does."""
-        used = [min(one.readers) for one in self._horizons.values() if one.readers]
-        return min(used, default=None)
 
     def reading_here(self, index: int) -> Reading:
         """Hold the newest state of this host's shards, for the body of a `with` statement.
@@ -491,7 +410,7 @@ class Cluster:
             return self.reading(index)
         if not self._has_started or self.own_host.is_stopped:
             self._check_started()
-        return Reading(self._horizon(index), self.own_host.applied)
+        return Reading(self.horizons.states(index), self.own_host.applied)
 
     def reading_at(self, index: int, seq: int) -> Reading:
         """Hold a state of an index for the body of a `with` statement, if it is still there.
@@ -501,25 +420,7 @@ class Cluster:
         """
         if not self._has_started or self.own_host.is_stopped:
             self._check_started()
-        return Reading(self._horizon(index), seq)
-
-    @property
-    def num_states_in_use(self) -> int:
-        """Number of index states kept for running requests, exports and cursors."""
-        return sum(len(horizon.readers) for horizon in self._horizons.values())
-
-    def forget(self, index: int) -> None:
-        """Drop the state kept for a deleted index."""
-        self._horizons.pop(index, None)
-        for key in [key for key in self._doubts if key[0] == index]:
-            del self._doubts[key]
-
-    def _horizon(self, index: int) -> StatesInUse:
-        """Return the horizon of an index; create it at first use."""
-        horizon = self._horizons.get(index)
-        if horizon is None:
-            horizon = self._horizons[index] = StatesInUse(self._base_seq)
-        return horizon
+        return Reading(self.horizons.states(index), seq)
 
     # --- catalog
 
@@ -540,7 +441,7 @@ class Cluster:
         message = self.catalog.message(self._taken.pop(shard.shard, None))
         state = self.catalog.state
         try:
-            await shard.call(CATALOG, message, self.configure_timeout_ms)
+            await shard.call(CATALOG, message, self._timeouts.configure_ms)
             self._taken[shard.shard] = state
         except ServiceError as error:
             _log.warning("catalog not taken", shard=shard.shard, reason=error.message)
@@ -550,10 +451,10 @@ class Cluster:
         """Send the catalog to a newly connected shard."""
         self.seq = max(self.seq, welcome.seq_max)
         self.begun_at[shard.shard] = welcome.seq_max
-        self._resolve_doubts(shard.shard, welcome.seq_max)
+        self.horizons.resolve_doubts(shard.shard, welcome.seq_max)
         while True:
             state = self.catalog.state
-            await shard.call_opening(CATALOG, self.catalog.message(), self.configure_timeout_ms)
+            await shard.call_opening(CATALOG, self.catalog.message(), self._timeouts.configure_ms)
             if self.catalog.state.revision == state.revision:
                 self._taken[shard.shard] = state
                 # From here on `push_catalog` reaches the shard: no await may come in between.
@@ -567,9 +468,7 @@ class Cluster:
         if all(one.state is ShardState.SERVING for one in self.here.values()):
             if not self._has_started:  # all that was on disk at startup becomes visible
                 self._has_started = True
-                self._base_seq = self.seq if self.placed is None else 0
-                for horizon in self._horizons.values():
-                    horizon.seq = max(horizon.seq, self._base_seq)
+                self.horizons.begin(self.seq if self.placed is None else 0)
                 self._publish_serving()
             self._ready.set()
         else:

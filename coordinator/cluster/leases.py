@@ -68,4 +68,4 @@ class Leases:
 
     def _end(self, index: int, horizon: int) -> None:
         del self._timers[index, horizon]
-        self._cluster.end_read(index, horizon)
+        self._cluster.horizons.release(index, horizon)

@@ -8,8 +8,8 @@
 A request reads each shard from one copy, from its first call to its last: records are numbered by
 each copy for itself. If that copy is lost meanwhile, the request runs again, with another one.
 
-The chosen copy stays chosen while it serves, unless it has come no further for a while and another
-one has: this host's caches for a copy (the numbers of facet values) are useless for another.
+The chosen copy stays chosen while it serves, unless it has not advanced for a while and another one
+has: this host's caches for a copy (the numbers of facet values) are useless for another.
 
 States. Every host keeps the states that requests of any host may still name: hosts keep exchanging
 the oldest one (`held`). A host that has been silent for a while is not waited for.
@@ -33,17 +33,17 @@ from common.protocol.methods import PING, Method
 from coordinator.cluster.shard_client import ShardState
 
 STALLED_SECONDS: Final = 1.0
-"""A copy that has come no further for so long is left for another one that has."""
+"""A copy that has not advanced for this long is abandoned for one that has."""
 HELD_SECONDS: Final = 10.0
 """A host that has been silent for this long loses the states that it held."""
 HELD_SECONDS_MAX: Final = 900.0
-"""A host that holds the same state for so long gives it up: it must not fill the others' memory."""
+"""A host that holds one state for this long gives it up: it must not fill the others' memory."""
 NEEDED_SECONDS: Final = 0.02
 """How long the oldest state in use is cached: there may be many indexes."""
 TAKE_OVER_SECONDS: Final = 4.0
 """How long a request waits for another copy of a shard whose host is gone."""
 READS_MAX: Final = 3
-"""How often a request is run while it loses copies; the last time, a loss is its answer."""
+"""How often a request runs while it loses copies; the last time, the loss is its answer."""
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -273,7 +273,7 @@ def _is_ahead(host: ShardHost, current: ShardHost) -> bool:
     return (host.applied, host.prepared) > (current.applied, current.prepared)
 
 
-class _Held(NamedTuple):
+class _HostNeeds(NamedTuple):
     """The needs of another host."""
 
     seq: int
@@ -308,7 +308,7 @@ class PlacedShards:
         self.on_floor: Callable[[int], None] = lambda floor: None
         self.pending: set[int] = set()
         self._oldest_in_use = oldest_in_use
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HostNeeds] = {}
         self._unreadable_since: float | None = None
         self._changed = asyncio.Event()
         self._needed = 0
@@ -397,7 +397,7 @@ class PlacedShards:
         now = time.monotonic()
         former = self._held.get(address)
         since = now if former is None or former.seq != seq else former.since
-        self._held[address] = _Held(seq, since, now)
+        self._held[address] = _HostNeeds(seq, since, now)
 
     @property
     def oldest_held(self) -> int | None:

@@ -18,14 +18,15 @@ from common.protocol.methods import OPENING
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogFile, read_state
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.cluster.cluster import Cluster, Reading, StatesInUse
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.horizons import Reading, StatesInUse
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.cluster.shared_state import INDEXES_MAX, SharedState
 from coordinator.settings import Settings
 
 OPENING_TIMEOUT_MS: Final = 5_000
-LOOK_SECONDS: Final = 0.005
+POLL_SECONDS: Final = 0.005
 """Interval between checks for changes by the owner or a shard."""
 
 
@@ -36,16 +37,16 @@ class OwnerOnly(Exception):
 class SharedReading(Reading):
     """Context manager of `ReaderCluster.reading`."""
 
-    __slots__ = ("_index", "_states")
+    __slots__ = ("_index", "_shared")
 
-    def __init__(self, states: StatesInUse, state: SharedState, index: int) -> None:
+    def __init__(self, states: StatesInUse, shared: SharedState, index: int) -> None:
         super().__init__(states)
-        self._states = state
+        self._shared = shared
         self._index = index
 
     def __enter__(self) -> int:
         """Hold the newest horizon, so that the owner knows of it."""
-        shared, index, readers = self._states, self._index, self._horizon.readers
+        shared, index, readers = self._shared, self._index, self._horizon.readers
         seq = shared.horizon(index)
         if not readers:
             while True:
@@ -66,7 +67,7 @@ class SharedReading(Reading):
     ) -> None:
         states = self._horizon
         states.release(self._seq)
-        self._states.announce(self._index, min(states.readers, default=None))
+        self._shared.announce(self._index, min(states.readers, default=None))
 
 
 class ReaderCluster(Cluster):
@@ -96,7 +97,7 @@ class ReaderCluster(Cluster):
     def reading(self, index: int) -> Reading:
         """Hold the horizon of an index for the body of a `with` statement."""
         self._check_index(index)
-        return SharedReading(self._horizon(index), self.shared, index)
+        return SharedReading(self.horizons.states(index), self.shared, index)
 
     def _check_index(self, index: int) -> None:
         if not (self.shared.is_serving and self._ready.is_set()) or index >= INDEXES_MAX:
@@ -105,7 +106,7 @@ class ReaderCluster(Cluster):
     async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
         """Wait until the owner has brought a shard in line with the catalog."""
         while not (await shard.call_opening(OPENING, None, OPENING_TIMEOUT_MS)).is_ready:  # noqa: ASYNC110 - another process
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         shard.begin_serving()
 
 
@@ -170,5 +171,5 @@ class ReaderCatalog(Catalog):
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + seconds
         while self._seen == self._shared.version and loop.time() < give_up_at:  # noqa: ASYNC110 - another process
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         await self.catch_up()

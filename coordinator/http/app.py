@@ -101,7 +101,7 @@ class RequestIds:
 
 
 class _OneTask:
-    """An event loop that creates no task for a single request, as seen by a connection's handler.
+    """The event loop as a connection's handler sees it: it creates no task for a single request.
 
     aiohttp creates one task per request and awaits it at once, for handlers that keep state in the
     context; ours keeps the request's id there, which is set for each request. A task costs two
@@ -161,9 +161,9 @@ class Connection(RequestHandler):
         return self.server.is_stopping
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note who the client is: each question for the address costs a system call."""
+        """Keep the client's address: asking for it takes a system call each time."""
         peer = transport.get_extra_info("peername")
-        if isinstance(peer, tuple):  # it is no client's otherwise, but a reader's
+        if isinstance(peer, tuple):  # otherwise the peer is a reader, not a client
             self.peer_address = str(peer[0])
         super().connection_made(transport)
 
@@ -333,8 +333,8 @@ class Server(web.Server):
 
     def _make_room(self) -> bool:
         """Close an idle connection, or else a slow one; return whether there was one."""
-        for may_go in (Connection.is_idle, Connection.is_slow):
-            found = next(filter(may_go, self._connections), None)  # type: ignore[arg-type]  # ours
+        for is_expendable in (Connection.is_idle, Connection.is_slow):
+            found = next(filter(is_expendable, self._connections), None)  # type: ignore[arg-type]  # ours
             if found is not None:  # the oldest: the dict keeps insertion order
                 del self._connections[found]
                 found.force_close()

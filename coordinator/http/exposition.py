@@ -49,8 +49,8 @@ _ALLOCATED_BYTES: Final = "Memory in use, without what the allocator has free."
 _PYTHON_BLOCKS: Final = "Small Python objects in use."
 
 
-class Waiting(NamedTuple):
-    """Work in progress at this moment, as reported by its owners."""
+class WorkInProgress(NamedTuple):
+    """Calls and writes that are waiting, and states in use, at this moment."""
 
     calls: Sequence[int]
     """By shard: calls sent to it without a response yet."""
@@ -64,7 +64,7 @@ def exposition(
     metrics: Metrics,
     shards: Sequence[ProcessStatistics | None],
     index_names: Mapping[int, str],
-    waiting: Waiting,
+    waiting: WorkInProgress,
     results: ResultCache,
     replica: LogState | None = None,
     num_away: int = 0,
@@ -93,7 +93,7 @@ def exposition(
 
 
 def _coordinator_families(
-    metrics: Metrics, waiting: Waiting, results: ResultCache
+    metrics: Metrics, waiting: WorkInProgress, results: ResultCache
 ) -> Iterator[Metric]:
     """Yield the coordinator's metrics."""
     total = metrics.counts_of_all(waiting.states, results)
@@ -143,7 +143,7 @@ def _request_families(total: Counts) -> Iterator[Metric]:
     yield phases
 
 
-def _state_families(total: Counts, waiting: Waiting, started: float) -> Iterator[Metric]:
+def _state_families(total: Counts, waiting: WorkInProgress, started: float) -> Iterator[Metric]:
     """Yield what is in progress, and the memory in use."""
     in_use = allocated()
     for name, text, value in (

@@ -32,11 +32,11 @@ from common.errors import (
 )
 from common.process.logs import Log
 from coordinator.algolia.absent import reason_for
+from coordinator.http.api_keys import ANYBODY
 from coordinator.http.rate_limit import TrustedProxies, client_of, rate_limit
 from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
 from coordinator.http.routing import Body, Router, ServedRoute
-from coordinator.http.security import ANYBODY
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.raw import query_parameters
 
@@ -183,7 +183,7 @@ class Middleware:
         """Wait until this host has the entry that the client requires; refuse if it lags too much.
 
         Raises:
-            InvalidRequest: a header is no number.
+            InvalidRequest: a header is not a number.
             DeadlineExceeded: this host does not have that entry of the log in time.
             Unavailable: `replica_lags`.
         """
@@ -204,7 +204,12 @@ class Middleware:
         return client_of(self._proxies.address(request.peer_address, forwarded))
 
     def _resolve(self, request: Request, segments: list[str]) -> tuple[ServedRoute, list[str]]:
-        """Return the route of a request and its arguments; say what of a protocol is not there."""
+        """Return the route of a request and its arguments.
+
+        Raises:
+            NotFound, MethodNotAllowed: there is none; for a call of Algolia's protocol that we do
+                not support, the message says so.
+        """
         try:
             return self._router.resolve(request.method, segments)
         except (NotFound, MethodNotAllowed) as error:
@@ -315,7 +320,7 @@ class Middleware:
         else:
             try:
                 self._router.resolve("OPTIONS", segments)
-                raise AssertionError("OPTIONS is no route's method")
+                raise AssertionError("no route has the method OPTIONS")
             except MethodNotAllowed as error:
                 allow = error.details["allow"]
         answer = Response(b"", status=204, headers=header("Allow", ", ".join(allow)))

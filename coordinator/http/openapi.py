@@ -19,16 +19,18 @@ from common.placement import ID_BYTES_MAX
 from coordinator.cluster.catalog import program_version
 from coordinator.http.docs_page import docs_page
 from coordinator.http.routing import TAGS
-from coordinator.http.schemas import (
+from coordinator.http.schema_parts import (
     FIELD_SCHEMA,
     INDEX_NAME_SCHEMA,
+    TEXT_SCHEMA,
+    list_of,
+    ref,
+)
+from coordinator.http.schemas import (
     REQUIRED_BODIES,
     SCHEMAS,
     SNAPSHOT_NAME_SCHEMA,
-    TEXT_SCHEMA,
-    list_of,
     parameters_schema,
-    ref,
     schema_of,
 )
 from coordinator.parameters.table import SEARCH_PARAMETERS

@@ -49,7 +49,7 @@ class Relayed(Response):
     is_relayed: ClassVar[bool] = True
 
     async def prepare(self, request: Request) -> None:
-        """Do nothing: `pass_on` wrote everything."""
+        """Do nothing: `pass_on` has written everything."""
 
 
 class ReaderMiddleware(Middleware):
@@ -57,7 +57,7 @@ class ReaderMiddleware(Middleware):
 
     Args:
         services: passed to every route.
-        more: of the next class.
+        more: arguments of the next class (traces).
     """
 
     def __init__(self, services: Services, *more: Any) -> None:
@@ -134,8 +134,8 @@ async def pass_on(
 def _head(request: Request, body: bytes | None) -> bytes:
     """Return request line and headers for the owner.
 
-    It responds to HTTP/1.1 alone, in chunks where the length is unknown, so that a response that
-    was cut off is known to be.
+    The request is always HTTP/1.1, so a response of unknown length comes in chunks, and a truncated
+    one is recognized.
     """
     left_out = _OF_CONNECTION if body is None else _OF_CONNECTION | _OF_BODY
     lines = [f"{request.method} {request.target} HTTP/1.1"]

@@ -20,14 +20,14 @@ from common.process.logs import Log
 from common.process.memory import resident_bytes
 from coordinator.http.metrics import Counts, Metrics, ProcessUse
 from coordinator.http.slow_queries import SlowQueries
-from coordinator.read.analytics import Analytics, Noted, ReaderAnalytics
+from coordinator.read.analytics import Analytics, PendingSearch, ReaderAnalytics
 
 if TYPE_CHECKING:
     from coordinator.http.exchange import Outbox
     from coordinator.http.services import Services
 
 REPORT_SECONDS: Final = 0.1
-NOTED_AT_ONCE: Final = 40
+SEARCHES_AT_ONCE: Final = 40
 """Searches in one report: a text may have 800 bytes."""
 RECENT_AT_ONCE: Final = 1_000
 SLOW_BYTES_MAX: Final = 4_000
@@ -36,7 +36,7 @@ SLOW_BYTES_MAX: Final = 4_000
 _log = Log("http")
 
 
-_Plain: TypeAlias = tuple[float, tuple[str | None, str], str, str, int, int]
+_SentSearch: TypeAlias = tuple[float, tuple[str | None, str], str, str, int, int]
 
 
 class ReaderReport(Struct, array_like=True):
@@ -46,7 +46,7 @@ class ReaderReport(Struct, array_like=True):
     counts: Counts
     resident_bytes: int
     cpu_seconds: float
-    noted: list[_Plain]
+    searches: list[_SentSearch]
     """Searches for `coordinator.read.analytics`."""
     recent: list[tuple[float, float]]
     slow: list[dict[str, Any]]
@@ -72,7 +72,7 @@ class Reporter:
         self._sent: Counts | None = None
         self._recent_at = 0.0
 
-    async def keep(self) -> None:
+    async def report_periodically(self) -> None:
         """Report while anything changes; ends by cancellation."""
         while True:
             await asyncio.sleep(REPORT_SECONDS)
@@ -84,9 +84,11 @@ class Reporter:
     async def report(self) -> None:
         """Send what has not been sent."""
         services = self._services
-        counts = services.metrics.counts(services.cluster.num_states_in_use, services.results)
-        noted = [_plain(one) for one in self._analytics.take_noted()]
-        if counts == self._sent and not noted:
+        counts = services.metrics.counts(
+            services.cluster.horizons.num_states_in_use, services.results
+        )
+        searches = [_sendable(one) for one in self._analytics.take_pending()]
+        if counts == self._sent and not searches:
             return
         self._sent = counts
         recent = [one for one in services.metrics.recent if one[0] > self._recent_at]
@@ -101,17 +103,17 @@ class Reporter:
                 counts,
                 resident_bytes(),
                 cpu.user + cpu.system,
-                noted[:NOTED_AT_ONCE],
+                searches[:SEARCHES_AT_ONCE],
                 recent,
                 slow[:1],
             )
             await self._outbox.report(_encode(report))
-            noted, recent, slow = noted[NOTED_AT_ONCE:], [], slow[1:]
-            if not noted and not slow:
+            searches, recent, slow = searches[SEARCHES_AT_ONCE:], [], slow[1:]
+            if not searches and not slow:
                 return
 
 
-def _plain(one: Noted) -> _Plain:
+def _sendable(one: PendingSearch) -> _SentSearch:
     """Return a search as it can be sent: clients may send halves of surrogate pairs."""
     key, address = cast(tuple[str | None, str], one.client)
     query = one.query.encode("utf-8", "replace").decode()
@@ -150,7 +152,7 @@ class Reports:
         """Take a report."""
         report = _decode(message)
         self.latest[report.pid] = report
-        self._analytics.note_all(report.noted)
+        self._analytics.record_all(report.searches)
         self._metrics.recent.extend(report.recent)
         self._slow_queries.latest.extend(report.slow)
 

@@ -33,7 +33,7 @@ from common.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from coordinator.http.security import NOBODY, Caller
+from coordinator.http.api_keys import NOBODY, Caller
 from coordinator.parameters.raw import decode_component
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from common.errors import MethodNotAllowed, NotFound
-from coordinator.http.security import Action
+from coordinator.http.api_keys import Action
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

@@ -1,7 +1,7 @@
 """JSON Schemas of bodies and responses: the components of the OpenAPI document.
 
-Bounds come from `Limits`, parameters from the table that the parser uses; what Algolia's protocol
-takes is described by `coordinator.algolia`.
+Bounds come from `Limits`, parameters from the table that the parser uses. The bodies of Algolia's
+protocol are in `algolia_schemas`.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ import orjson
 
 from common.limits import DEFAULT_LIMITS
 from common.option_forms import LANGUAGES
-from common.value_changes import NAMES as CHANGES
-from coordinator.algolia.keys import NEW_KEY_SCHEMA
-from coordinator.algolia.objects import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
-from coordinator.algolia.rules import RULE_SCHEMA
-from coordinator.algolia.settings import settings_schema
-from coordinator.algolia.synonyms import SYNONYM_SCHEMA
-from coordinator.algolia.table import BY_NAME as ALGOLIA_PARAMETERS
-from coordinator.algolia.table import or_null
-from coordinator.algolia.table import parameters_schema as algolia_parameters
 from coordinator.cluster.snapshots import NAME as SNAPSHOT_NAME
-from coordinator.http.middleware import RESERVED_NAMES
+from coordinator.http.algolia_schemas import ALGOLIA_SCHEMAS
+from coordinator.http.schema_parts import (
+    COUNT_SCHEMA,
+    FIELD_SCHEMA,
+    INDEX_NAME_SCHEMA,
+    TEXT_SCHEMA,
+    body_schema,
+    list_of,
+    object_schema,
+    open_body_schema,
+    ref,
+)
 from coordinator.parameters.table import (
-    COLLATION_SCHEMA,
     RESTRICTING_PARAMETERS,
     SEARCH_BY_NAME,
     SEARCH_PARAMETERS,
-    TYPO_LENGTHS_SCHEMA,
 )
+from coordinator.parameters.value_schemas import COLLATION_SCHEMA, TYPO_LENGTHS_SCHEMA
 
 if TYPE_CHECKING:
     from coordinator.parameters.reader import Parameter
@@ -38,14 +39,6 @@ if TYPE_CHECKING:
 INLINE_BYTES_MAX: Final = 200
 """Larger parameter schemas are described once and referenced."""
 
-TEXT_SCHEMA: Final[dict[str, Any]] = {"type": "string"}
-_COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
-_PAGE: Final[dict[str, Any]] = {**_COUNT, "maximum": DEFAULT_LIMITS.page_max}
-FIELD_SCHEMA: Final[dict[str, Any]] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": DEFAULT_LIMITS.field_name_bytes_max,
-}
 _WORD: Final[dict[str, Any]] = {"type": "string", "pattern": r"\S"}
 _WEIGHT: Final[dict[str, Any]] = {"type": "number", "exclusiveMinimum": 0, "maximum": 1000}
 _SEARCH_SCHEMAS: Final = {name: one.schema for name, one in SEARCH_BY_NAME.items()}
@@ -57,13 +50,6 @@ _ID: Final[dict[str, Any]] = {
 }
 
 
-_NAME_CHARACTERS: Final = r"[^/\u0000-\u001f\u007f-\u009f]"
-INDEX_NAME_SCHEMA: Final[dict[str, Any]] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": DEFAULT_LIMITS.index_name_chars_max,
-    "pattern": rf"^(?!(?:{'|'.join(sorted(RESERVED_NAMES))})$)(?![_.]){_NAME_CHARACTERS}+$",
-}
 _POSITION: Final[dict[str, Any]] = {
     "type": "string",
     "minLength": 1,
@@ -73,35 +59,6 @@ SNAPSHOT_NAME_SCHEMA: Final[dict[str, Any]] = {
     "type": "string",
     "pattern": f"^{SNAPSHOT_NAME.pattern}$",
 }
-
-
-def _object(required: str = "", /, **properties: Any) -> dict[str, Any]:
-    """Return the schema of an object in a response; it may gain members later."""
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required.split()
-    return schema
-
-
-def _body(required: str = "", /, **properties: Any) -> dict[str, Any]:
-    """Return the schema of a body; optional members may be null, meaning "not given"."""
-    needed = required.split()
-    return {
-        "type": "object",
-        "properties": {
-            name: schema if name in needed else {"anyOf": [schema, {"type": "null"}]}
-            for name, schema in properties.items()
-        },
-        "required": needed,
-        "additionalProperties": False,
-    }
-
-
-def _open_body(**properties: Any) -> dict[str, Any]:
-    """Return the schema of a body that may have more members (kept, with a warning)."""
-    schema = _body("", **properties)
-    del schema["additionalProperties"]
-    return schema
 
 
 def schema_of(parameter: Parameter) -> dict[str, Any]:
@@ -147,59 +104,34 @@ def _restricted(**more: Any) -> dict[str, Any]:
     }
     return {
         "oneOf": [
-            _body(
+            body_schema(
                 f"ids {required}",
                 ids={**list_of(_ID), "maxItems": DEFAULT_LIMITS.batch_items_max},
                 **more,
             ),
-            {**_body(required, **more, **restrictions), "minProperties": 1 + len(more)},
+            {**body_schema(required, **more, **restrictions), "minProperties": 1 + len(more)},
         ]
     }
 
 
-def _algolia_deletion() -> dict[str, Any]:
-    """Return the schema of a body that says which objects to delete."""
-    names = ("filters", "facetFilters", "numericFilters", "tagFilters")
-    known = {name: ALGOLIA_PARAMETERS[name].schema for name in names if name in ALGOLIA_PARAMETERS}
-    properties = {
-        name: or_null(schema) for name, schema in {**known, "params": TEXT_SCHEMA}.items()
-    }
-    return {
-        "type": "object",
-        "properties": properties,
-        "minProperties": 1,
-        "additionalProperties": False,
-    }
-
-
-def list_of(items: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an array."""
-    return {"type": "array", "items": items}
-
-
-def ref(name: str) -> dict[str, str]:
-    """Return a reference to one of the components."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-_STATISTICS: Final = _object(
+_STATISTICS: Final = object_schema(
     "",
     min={"type": ["number", "null"]},
     max={"type": ["number", "null"]},
     avg={"type": ["number", "null"]},
     sum={"type": "number"},
-    count=_COUNT,
+    count=COUNT_SCHEMA,
 )
-_FACET: Final = _object(
+_FACET: Final = object_schema(
     "name title position buckets",
     name=TEXT_SCHEMA,
     title=TEXT_SCHEMA,
-    position=_COUNT,
+    position=COUNT_SCHEMA,
     buckets=list_of(
-        _object(
+        object_schema(
             "key doc_count selected",
             key=TEXT_SCHEMA,
-            doc_count=_COUNT,
+            doc_count=COUNT_SCHEMA,
             selected={"type": "boolean"},
             stats={
                 "type": "object",
@@ -208,33 +140,39 @@ _FACET: Final = _object(
         )
     ),
     facet_stats=_STATISTICS,
-    missing=_COUNT,
-    cardinality=_COUNT,
+    missing=COUNT_SCHEMA,
+    cardinality=COUNT_SCHEMA,
     percentiles={"type": "object", "additionalProperties": {"type": ["number", "null"]}},
 )
-_TIMINGS: Final = _object(
+_TIMINGS: Final = object_schema(
     "total search facets sort sorting",
-    total=_COUNT,
-    search=_COUNT,
-    facets=_COUNT,
-    sort=_COUNT,
-    sorting=_COUNT,
+    total=COUNT_SCHEMA,
+    search=COUNT_SCHEMA,
+    facets=COUNT_SCHEMA,
+    sort=COUNT_SCHEMA,
+    sorting=COUNT_SCHEMA,
 )
-_JOINT_COUNTS: Final = _object("counts", counts=list_of({"type": "integer"}))
-_PAGINATION: Final = _object(
-    "per_page page total", per_page=_COUNT, page=_COUNT, total=_COUNT, cursor=TEXT_SCHEMA
+_JOINT_COUNTS: Final = object_schema("counts", counts=list_of({"type": "integer"}))
+_PAGINATION: Final = object_schema(
+    "per_page page total",
+    per_page=COUNT_SCHEMA,
+    page=COUNT_SCHEMA,
+    total=COUNT_SCHEMA,
+    cursor=TEXT_SCHEMA,
 )
-_META: Final = _object(
+_META: Final = object_schema(
     "request_id seq took_us shards",
     request_id=TEXT_SCHEMA,
-    seq=_COUNT,
-    took_us=_COUNT,
+    seq=COUNT_SCHEMA,
+    took_us=COUNT_SCHEMA,
     ignored_words=list_of(TEXT_SCHEMA),
     rules=list_of(TEXT_SCHEMA),
     match={"enum": ["all", "last", "any"]},
-    words_cut=_COUNT,
+    words_cut=COUNT_SCHEMA,
     did_you_mean=TEXT_SCHEMA,
-    shards=_object("total ok failed", total=_COUNT, ok=_COUNT, failed=_COUNT),
+    shards=object_schema(
+        "total ok failed", total=COUNT_SCHEMA, ok=COUNT_SCHEMA, failed=COUNT_SCHEMA
+    ),
 )
 _LANGUAGE: Final = {"enum": ["none", *LANGUAGES, *LANGUAGES.values()]}
 _WORDS: Final = {
@@ -254,7 +192,7 @@ _SYNONYMS: Final = {
     ]
 }
 _FACET_SORT: Final = {"anyOf": [TEXT_SCHEMA, list_of(TEXT_SCHEMA)]}
-_FACET_SETTINGS: Final = _open_body(
+_FACET_SETTINGS: Final = open_body_schema(
     title=TEXT_SCHEMA,
     position={"type": "integer", "minimum": 0, "maximum": 1_000_000},
     size={"type": "integer", "minimum": 1, "maximum": DEFAULT_LIMITS.facet_size_max},
@@ -267,9 +205,9 @@ _FACET_SETTINGS: Final = _open_body(
 )
 
 SCHEMAS: Final[dict[str, Any]] = {
-    "Error": _object(
+    "Error": object_schema(
         "error",
-        error=_object(
+        error=object_schema(
             "code message status request_id",
             code=TEXT_SCHEMA,
             message=TEXT_SCHEMA,
@@ -280,16 +218,16 @@ SCHEMAS: Final[dict[str, Any]] = {
             errors=list_of({"type": "object"}),
         ),
     ),
-    "SearchAnswer": _object(
+    "SearchAnswer": object_schema(
         "pagination timings data meta",
         pagination=_PAGINATION,
         timings=_TIMINGS,
-        data=_object(
+        data=object_schema(
             "items aggregations",
             items=list_of({"type": "object"}),
             aggregations={"type": "object", "additionalProperties": _FACET},
             ranges={"type": "object", "additionalProperties": list_of({"type": "object"})},
-            facet_cube=_object(
+            facet_cube=object_schema(
                 "field edges total facets ranges trees",
                 field=TEXT_SCHEMA,
                 edges=list_of({"type": "number"}),
@@ -301,21 +239,21 @@ SCHEMAS: Final[dict[str, Any]] = {
         ),
         meta=_META,
     ),
-    "FacetAnswer": _object(
+    "FacetAnswer": object_schema(
         "pagination timings data meta",
         pagination=_PAGINATION,
         timings=_TIMINGS,
         data=_FACET,
         meta=_META,
     ),
-    "Explanation": _object(
+    "Explanation": object_schema(
         "data meta",
-        data=_object(
+        data=object_schema(
             "id is_hit reasons",
             id={"type": ["integer", "string"]},
             is_hit={"type": "boolean"},
             reasons=list_of(
-                _object(
+                object_schema(
                     "kind",
                     kind={
                         "enum": ["filter", "word", "rule", "min_score", "similar_to", "combination"]
@@ -331,25 +269,29 @@ SCHEMAS: Final[dict[str, Any]] = {
             score={"type": "number"},
             score_details={"type": ["object", "null"]},
         ),
-        meta=_object("request_id seq took_us", request_id=TEXT_SCHEMA, seq=_COUNT, took_us=_COUNT),
+        meta=object_schema(
+            "request_id seq took_us", request_id=TEXT_SCHEMA, seq=COUNT_SCHEMA, took_us=COUNT_SCHEMA
+        ),
     ),
-    "Suggestions": _object(
+    "Suggestions": object_schema(
         "data meta",
-        data=_object(
+        data=object_schema(
             "suggestions",
             suggestions=list_of(
-                _object(
+                object_schema(
                     "text source count",
                     text=TEXT_SCHEMA,
                     source={"enum": ["word", "field", "facet", "search"]},
-                    count=_COUNT,
+                    count=COUNT_SCHEMA,
                     field=TEXT_SCHEMA,
                 )
             ),
         ),
-        meta=_object("request_id seq took_us", request_id=TEXT_SCHEMA, seq=_COUNT, took_us=_COUNT),
+        meta=object_schema(
+            "request_id seq took_us", request_id=TEXT_SCHEMA, seq=COUNT_SCHEMA, took_us=COUNT_SCHEMA
+        ),
     ),
-    "Searches": _body(
+    "Searches": body_schema(
         "searches",
         searches={
             "type": "array",
@@ -380,11 +322,13 @@ SCHEMAS: Final[dict[str, Any]] = {
     ),
     "SearchesAnswer": {
         "anyOf": [
-            _object("results", results=list_of({"anyOf": [ref("SearchAnswer"), ref("Error")]})),
-            _object(
+            object_schema(
+                "results", results=list_of({"anyOf": [ref("SearchAnswer"), ref("Error")]})
+            ),
+            object_schema(
                 "pagination data meta",
                 pagination=_PAGINATION,
-                data=_object(
+                data=object_schema(
                     "items aggregations",
                     items=list_of({"type": "object"}),
                     aggregations={"type": "object", "additionalProperties": _FACET},
@@ -401,28 +345,28 @@ SCHEMAS: Final[dict[str, Any]] = {
         "maxProperties": DEFAULT_LIMITS.item_fields_max,
     },
     "Items": {"anyOf": [list_of(ref("Item")), ref("Item")]},
-    "WriteAnswer": _object(
+    "WriteAnswer": object_schema(
         "status created updated rejected errors seq",
         status={"enum": ["indexed", "updated", "deleted"]},
         id={"type": ["integer", "string"]},
-        created=_COUNT,
-        updated=_COUNT,
-        deleted=_COUNT,
-        rejected=_COUNT,
+        created=COUNT_SCHEMA,
+        updated=COUNT_SCHEMA,
+        deleted=COUNT_SCHEMA,
+        rejected=COUNT_SCHEMA,
         errors=list_of(
-            _object(
+            object_schema(
                 "code message",
-                line=_COUNT,
-                index=_COUNT,
+                line=COUNT_SCHEMA,
+                index=COUNT_SCHEMA,
                 id={},
                 code=TEXT_SCHEMA,
                 message=TEXT_SCHEMA,
             )
         ),
-        seq=_COUNT,
+        seq=COUNT_SCHEMA,
     ),
     "ItemChanges": {
-        **_body(
+        **body_schema(
             "",
             put={
                 **list_of({**ref("Item"), "required": ["id"]}),
@@ -434,10 +378,10 @@ SCHEMAS: Final[dict[str, Any]] = {
         ),
         "dependentRequired": {"source": ["position"], "position": ["source"]},
     },
-    "Positions": _object(
+    "Positions": object_schema(
         "positions", positions={"type": "object", "additionalProperties": TEXT_SCHEMA}
     ),
-    "Clicks": _body(
+    "Clicks": body_schema(
         "clicks",
         clicks={
             "type": "array",
@@ -456,49 +400,49 @@ SCHEMAS: Final[dict[str, Any]] = {
             },
         },
     ),
-    "Analytics": _object(
+    "Analytics": object_schema(
         "days searches no_hits popular without_hits slow clicked",
         days=list_of(
-            _object(
+            object_schema(
                 "date searches no_hits took_us",
                 date=TEXT_SCHEMA,
-                searches=_COUNT,
-                no_hits=_COUNT,
-                took_us=_COUNT,
+                searches=COUNT_SCHEMA,
+                no_hits=COUNT_SCHEMA,
+                took_us=COUNT_SCHEMA,
             )
         ),
-        searches=_COUNT,
-        no_hits=_COUNT,
+        searches=COUNT_SCHEMA,
+        no_hits=COUNT_SCHEMA,
         popular=list_of(ref("CountedQuery")),
         without_hits=list_of(ref("CountedQuery")),
         slow=list_of(
-            _object(
+            object_schema(
                 "index query took_us at",
                 index=TEXT_SCHEMA,
                 query=TEXT_SCHEMA,
-                took_us=_COUNT,
+                took_us=COUNT_SCHEMA,
                 at=TEXT_SCHEMA,
             )
         ),
         clicked=list_of(
-            _object(
+            object_schema(
                 "index id clicks position",
                 index=TEXT_SCHEMA,
                 id=TEXT_SCHEMA,
-                clicks=_COUNT,
+                clicks=COUNT_SCHEMA,
                 position={"type": "number"},
             )
         ),
     ),
-    "CountedQuery": _object(
+    "CountedQuery": object_schema(
         "index query searches no_hits took_us clicks",
         index=TEXT_SCHEMA,
         query=TEXT_SCHEMA,
-        searches=_COUNT,
-        searches_max=_COUNT,
-        no_hits=_COUNT,
-        took_us=_COUNT,
-        clicks=_COUNT,
+        searches=COUNT_SCHEMA,
+        searches_max=COUNT_SCHEMA,
+        no_hits=COUNT_SCHEMA,
+        took_us=COUNT_SCHEMA,
+        clicks=COUNT_SCHEMA,
         position={"type": "number"},
     ),
     "ChosenItems": _restricted(),
@@ -512,7 +456,7 @@ SCHEMAS: Final[dict[str, Any]] = {
             },
         }
     ),
-    "Configuration": _open_body(
+    "Configuration": open_body_schema(
         aggregations={
             "type": "object",
             "propertyNames": FIELD_SCHEMA,
@@ -547,14 +491,14 @@ SCHEMAS: Final[dict[str, Any]] = {
             "propertyNames": FIELD_SCHEMA,
             "additionalProperties": {"anyOf": [TYPO_LENGTHS_SCHEMA, {"enum": ["none"]}]},
         },
-        suggestions=_open_body(
+        suggestions=open_body_schema(
             fields=list_of(FIELD_SCHEMA),
             facets=list_of(FIELD_SCHEMA),
             popularity=FIELD_SCHEMA,
             searches={"type": "boolean"},
         ),
         algolia={"type": "object"},
-        ranking=_open_body(
+        ranking=open_body_schema(
             k1={"type": "number", "minimum": 0, "maximum": 100},
             b={"type": "number", "minimum": 0, "maximum": 1},
             proximity={"type": "number", "minimum": 0, "maximum": 10},
@@ -563,86 +507,16 @@ SCHEMAS: Final[dict[str, Any]] = {
         rules=_SEARCH_SCHEMAS["rules"],
     ),
     "ConfigurationPatch": {"type": "object"},
-    "ConfigurationAnswer": _object(
+    "ConfigurationAnswer": object_schema(
         "status warnings changes",
         status={"enum": ["configuration accepted", "preview"]},
         warnings=list_of(TEXT_SCHEMA),
-        changes=list_of(_object("path before after", path=TEXT_SCHEMA, before={}, after={})),
+        changes=list_of(object_schema("path before after", path=TEXT_SCHEMA, before={}, after={})),
     ),
-    "AlgoliaQuery": algolia_parameters(),
-    "AlgoliaQueries": _object(
-        "requests",
-        requests={
-            **list_of(
-                algolia_parameters(
-                    indexName=TEXT_SCHEMA, type={"enum": ["default", "facet"]}, facet=TEXT_SCHEMA
-                )
-            ),
-            "minItems": 1,
-            "maxItems": DEFAULT_LIMITS.searches_max,
-        },
-    ),
-    "AlgoliaFacetQuery": algolia_parameters(facetQuery=TEXT_SCHEMA, maxFacetHits=_COUNT),
-    "AlgoliaObject": OBJECT_SCHEMA,
-    "AlgoliaFields": {
-        "type": "object",
-        "description": "The fields of an object; its objectID is that in the path. In a partial "
-        'update a value {"_operation": …, "value": …} changes the stored one: '
-        f"{', '.join(CHANGES)}.",
-    },
-    "AlgoliaWantedObjects": _object(
-        "requests",
-        requests={
-            **list_of(
-                _object(
-                    "indexName objectID",
-                    indexName=TEXT_SCHEMA,
-                    objectID=OBJECT_ID_SCHEMA,
-                    attributesToRetrieve=list_of(TEXT_SCHEMA),
-                )
-            ),
-            "maxItems": DEFAULT_LIMITS.batch_items_max,
-        },
-    ),
-    "AlgoliaBatch": batch_schema(DEFAULT_LIMITS.batch_items_max),
-    "AlgoliaBatches": batch_schema(DEFAULT_LIMITS.batch_items_max, indexName=TEXT_SCHEMA),
-    "AlgoliaDeletion": _algolia_deletion(),
-    "AlgoliaSettings": settings_schema(),
-    "AlgoliaNewKey": NEW_KEY_SCHEMA,
-    "AlgoliaRule": RULE_SCHEMA,
-    "AlgoliaRules": {
-        **list_of({"type": "object"}),
-        "description": "As in PUT, each with its objectID.",
-    },
-    "AlgoliaRuleSearch": _body(
-        "",
-        query=TEXT_SCHEMA,
-        anchoring={"enum": ["is", "contains", "startsWith", "endsWith"]},
-        enabled={"type": "boolean"},
-        page=_PAGE,
-        hitsPerPage=_PAGE,
-    ),
-    "AlgoliaSynonym": SYNONYM_SCHEMA,
-    "AlgoliaSynonyms": {
-        **list_of({"type": "object"}),
-        "description": "As in PUT, each with its objectID.",
-    },
-    "AlgoliaSynonymSearch": _body(
-        "",
-        query=TEXT_SCHEMA,
-        type={"type": "string", "examples": ["synonym"]},
-        page=_PAGE,
-        hitsPerPage=_PAGE,
-    ),
-    "AlgoliaOperation": _body(
-        "operation destination",
-        operation={"enum": ["copy", "move"]},
-        destination=INDEX_NAME_SCHEMA,
-        scope=list_of({"enum": ["settings", "synonyms", "rules"]}),
-    ),
-    "Status": _object("status", status=TEXT_SCHEMA),
+    **ALGOLIA_SCHEMAS,
+    "Status": object_schema("status", status=TEXT_SCHEMA),
     "Document": {"type": "object"},
-    "Aliases": _body(
+    "Aliases": body_schema(
         "aliases",
         aliases={
             "type": "object",
@@ -651,15 +525,15 @@ SCHEMAS: Final[dict[str, Any]] = {
             "additionalProperties": {"anyOf": [INDEX_NAME_SCHEMA, {"type": "null"}]},
         },
     ),
-    "Renaming": _body("to", to=INDEX_NAME_SCHEMA, alias={"type": "boolean"}),
-    "Copying": _body("to", to=INDEX_NAME_SCHEMA),
-    "NewSnapshot": _body("name", name=SNAPSHOT_NAME_SCHEMA),
-    "ShardMove": _body(
+    "Renaming": body_schema("to", to=INDEX_NAME_SCHEMA, alias={"type": "boolean"}),
+    "Copying": body_schema("to", to=INDEX_NAME_SCHEMA),
+    "NewSnapshot": body_schema("name", name=SNAPSHOT_NAME_SCHEMA),
+    "ShardMove": body_schema(
         "shard",
         shard={"type": "integer", "minimum": 0, "maximum": 63},
         **{"from": {"type": "string"}, "to": {"type": "string"}},
     ),
-    "RestoredIndexes": _body(
+    "RestoredIndexes": body_schema(
         "",
         indexes={"type": "array", "minItems": 1, "uniqueItems": True, "items": INDEX_NAME_SCHEMA},
         rename={
@@ -668,7 +542,7 @@ SCHEMAS: Final[dict[str, Any]] = {
             "additionalProperties": INDEX_NAME_SCHEMA,
         },
     ),
-    "NewKey": _body(
+    "NewKey": body_schema(
         "actions",
         actions={
             "type": "array",

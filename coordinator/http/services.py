@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from coordinator.cluster.catalog import Catalog
     from coordinator.cluster.cluster import Cluster
     from coordinator.cluster.shared_state import SharedState
+    from coordinator.cluster.snapshot_maker import SnapshotMaker
     from coordinator.http.exchange import Outbox
     from coordinator.http.metrics import Metrics
     from coordinator.http.openapi import InterfaceDocument
@@ -48,6 +49,7 @@ class Services:
     ingest: Ingest
     loads: BulkLoads
     administration: IndexAdministration
+    snapshot_maker: SnapshotMaker
     search: Search
     suggestions: Suggestions
     explanations: ItemExplanations

@@ -132,7 +132,7 @@ def _wrong(message: str) -> Unauthorized:
 
 
 def both(one: Filter | None, other: Filter | None) -> Filter | None:
-    """Return the conjunction of two filters; None is no filter."""
+    """Return the conjunction of two filters; None means no filter."""
     if one is None or other is None:
         return other if one is None else one
     return And((one, other))

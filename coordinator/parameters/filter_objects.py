@@ -180,7 +180,7 @@ class FilterObjects:
             )
         keys: dict[str, None] = {}
         for value in values:
-            # The empty text is no facet value, but a valid condition: it matches nothing.
+            # The empty text is not a facet value, but a valid condition: it matches nothing.
             key = value if value == "" else facet_key(value)
             if key is None:
                 raise Mistake("must be texts, numbers or booleans", path=path)

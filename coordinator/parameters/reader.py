@@ -86,8 +86,8 @@ class Parameter(NamedTuple):
     schema: Schema
     """JSON Schema of the value in a body."""
     description: str
-    code: str
-    """Error code for an invalid value."""
+    code: str | None = None
+    """Error code for an invalid value; None: `invalid_<name>`."""
     aliases: tuple[str, ...] = ()
     is_list: bool = False
     """Whether a query string may repeat it."""
@@ -95,6 +95,11 @@ class Parameter(NamedTuple):
     """Whether its text in a query string is always JSON."""
     stage: int = 0
     """Order of reading: some parameters depend on others."""
+
+    @property
+    def error_code(self) -> str:
+        """Error code for an invalid value."""
+        return self.code or f"invalid_{self.name}"
 
 
 def _stage_of(late: tuple[int, Parameter, Any]) -> int:
@@ -155,7 +160,7 @@ class ParameterReader:
             self.note(
                 parameter.name + (mistake.path or ""),
                 mistake.message,
-                mistake.code or parameter.code,
+                mistake.code or parameter.error_code,
             )
         except ServiceError as error:
             self.errors.append(

@@ -120,7 +120,7 @@ def _parts_of_object(value: dict[str, Any], path: str) -> _Parts:
 
 
 def _parts_of_text(value: str) -> _Parts:
-    """Take parts off the end; the first text that is no part belongs to the field's name."""
+    """Take parts off the end; the first text that is not a part belongs to the field's name."""
     parts = _Parts(value)
     while True:
         head, colon, tail = parts.name.rpartition(":")

@@ -6,204 +6,54 @@ documentation page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from common.boosts import SCALE_MAX, WEIGHT_MAX
 from common.limits import DEFAULT_LIMITS
-from common.option_forms import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
-from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
 from common.rules import NAME_CHARS_MAX
 from coordinator.parameters.facet_options import CALENDARS, SPAN
-from coordinator.parameters.filter_objects import COUNT_MAX
-from coordinator.parameters.geo import METRES_MAX
-from coordinator.parameters.kinds import DIGITS
 from coordinator.parameters.reader import (
     MIN_SCORE_MAX,
     NUMBER,
     Parameter,
     ParameterReader,
-    Schema,
 )
 from coordinator.parameters.typed import SUGGESTIONS_DEFAULT
+from coordinator.parameters.value_schemas import (
+    BOOLEAN,
+    CHOICE,
+    COLLATION_SCHEMA,
+    FIELD,
+    FILTERS,
+    FLAG,
+    ID,
+    MARK,
+    MARKED,
+    METRES,
+    POINT,
+    QUERY,
+    RANGES,
+    SCALE,
+    SORT_KEY,
+    TEXT,
+    TYPO_LENGTHS_SCHEMA,
+    WEIGHT,
+    by_field,
+    integer,
+    names,
+    options,
+    text,
+)
 
 _MAX: Final = DEFAULT_LIMITS
 """Bounds as documented; an operator may have set others."""
-
-
-def _parameter(
-    name: str,
-    read: Callable[[ParameterReader, Any], None],
-    schema: Schema,
-    description: str,
-    *,
-    code: str | None = None,
-    aliases: tuple[str, ...] = (),
-    is_list: bool = False,
-    is_json: bool = False,
-    stage: int = 0,
-) -> Parameter:
-    """Build a row of the table; the error code defaults to `invalid_<name>`."""
-    return Parameter(
-        name, read, schema, description, code or f"invalid_{name}", aliases, is_list, is_json, stage
-    )
-
-
-def _text(chars_max: int, chars_min: int = 0) -> Schema:
-    return {"type": "string", "minLength": chars_min, "maxLength": chars_max}
-
-
-def _integer(low: int, high: int, default: int | None = None) -> Schema:
-    # The bounds apply to numbers only, the pattern to texts only: both forms are described.
-    schema: Schema = {"type": ["integer", "string"], "minimum": low, "maximum": high}
-    schema["pattern"] = f"^(?!0+$){DIGITS.pattern}$" if low > 0 else f"^{DIGITS.pattern}$"
-    return schema if default is None else {**schema, "default": default}
-
-
-def _options(**members: Schema) -> Schema:
-    """Return the schema of an object of options; null means "not given"."""
-    properties = {name: {"anyOf": [schema, {"type": "null"}]} for name, schema in members.items()}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def _by_field(schema: Schema, num_max: int | None = None) -> Schema:
-    """Return the schema of an object by field; some languages encode an empty one as a list."""
-    by_field: Schema = {
-        "type": "object",
-        "propertyNames": _FIELD,
-        "additionalProperties": schema,
-    }
-    if num_max is not None:
-        by_field["maxProperties"] = num_max
-    return {"anyOf": [by_field, {"type": "array", "maxItems": 0}]}
-
-
-def _names(num_max: int) -> Schema:
-    """Return the schema of a list of names, or of a comma-separated list."""
-    listed = {"type": "array", "items": _FIELD, "maxItems": num_max}
-    return {"anyOf": [listed, {"type": "string"}]}
-
-
-_TEXT: Final[Schema] = {"type": "string"}
-_ID: Final[Schema] = {
-    "anyOf": [
-        {"type": "integer", "minimum": 0, "maximum": ID_INTEGER_MAX},
-        {"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX},
-    ]
-}
-_QUERY: Final = _text(_MAX.query_chars_max)
-_FIELD: Final = _text(_MAX.field_name_bytes_max, 1)
-_SCALAR: Final[Schema] = {
-    "anyOf": [{"type": ["number", "boolean"]}, _text(_MAX.filter_value_bytes_max)]
-}
-_SCALARS: Final[Schema] = {
-    "type": "array",
-    "items": _SCALAR,
-    "maxItems": _MAX.filter_values_max,
-}
-_CHOICE: Final[Schema] = {"anyOf": [_SCALAR, _SCALARS]}
-_BOUND: Final[Schema] = {"anyOf": [{"type": "number"}, _text(_MAX.filter_value_bytes_max)]}
-_DEGREES: Final[Schema] = {"type": "number", "minimum": -180, "maximum": 180}
-_POINT: Final[Schema] = {
-    "anyOf": [
-        {
-            "type": "object",
-            "properties": {"lat": _DEGREES, "lng": _DEGREES},
-            "required": ["lat", "lng"],
-            "additionalProperties": False,
-        },
-        {"type": "array", "items": _DEGREES, "minItems": 2, "maxItems": 2},
-    ]
-}
-_METRES: Final[Schema] = {"type": "number", "minimum": 0, "maximum": METRES_MAX}
-_COUNT: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": COUNT_MAX}
-_COMPARED: Final[Mapping[str, Schema]] = {
-    "gt": _BOUND,
-    "gte": _BOUND,
-    "lt": _BOUND,
-    "lte": _BOUND,
-    "any": _CHOICE,
-    "all": _CHOICE,
-    "none": _CHOICE,
-    "exists": {"type": "boolean"},
-}
-_FILTERS: Final = _by_field(
-    {
-        "anyOf": [
-            _CHOICE,
-            _options(
-                **_COMPARED,
-                count={"anyOf": [_COUNT, _options(gt=_COUNT, gte=_COUNT, lt=_COUNT, lte=_COUNT)]},
-                same=_by_field({"anyOf": [_CHOICE, _options(**_COMPARED)]}, _MAX.filter_fields_max),
-                radius={
-                    **_options(lat=_DEGREES, lng=_DEGREES, metres=_METRES),
-                    "required": ["lat", "lng", "metres"],
-                },
-                box={
-                    **_options(top_right=_POINT, bottom_left=_POINT),
-                    "required": ["top_right", "bottom_left"],
-                },
-                polygon={
-                    "type": "array",
-                    "items": _POINT,
-                    "minItems": 3,
-                    "maxItems": _MAX.geo_corners_max,
-                },
-            ),
-        ]
-    },
-    _MAX.filter_fields_max,
-)
-
-
-_BOOLEAN: Final[Schema] = {
-    "type": ["boolean", "string"],
-    "enum": [True, False, "true", "false"],
-}
-_FLAG: Final[Schema] = {"type": ["boolean", "null"]}
-_RANGES: Final[Schema] = {
-    "type": "array",
-    "items": {**_options(**{"from": _BOUND, "to": _BOUND}), "minProperties": 1},
-    "minItems": 1,
-    "maxItems": _MAX.range_bounds_max,
-}
-TYPO_LENGTHS_SCHEMA: Final[Schema] = {
-    "type": "array",
-    "items": {
-        "type": "integer",
-        "minimum": TYPO_LENGTHS_MIN[0],
-        "maximum": TYPO_LENGTHS_MAX,
-    },
-    "minItems": 2,
-    "maxItems": 2,
-}
-COLLATION_SCHEMA: Final[Schema] = {
-    "type": "string",
-    "examples": ["none", "root", "de", "de-phonebook", "root+numeric"],
-}
-_SORT_KEY: Final[Schema] = {
-    **_options(
-        field=_FIELD,
-        order={"enum": ["asc", "desc"]},
-        missing={"enum": ["first", "last"]},
-        collation=COLLATION_SCHEMA,
-        point=_POINT,
-        buckets=_integer(1, _MAX.score_buckets_max),
-        seed=_integer(0, _MAX.seed_max),
-    ),
-    "required": ["field"],
-}
-_WEIGHT: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": WEIGHT_MAX}
-_SCALE: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": SCALE_MAX}
-_MARKED: Final = _names(_MAX.projected_fields_max)
-_MARK: Final = _text(_MAX.mark_chars_max)
 _SHOWN: Final = ["score", "score_details", "timings", "elements"]
 
 _RESTRICTIONS: Final = (
-    _parameter(
+    Parameter(
         "filters",
         ParameterReader.read_filters,
-        _FILTERS,
+        FILTERS,
         'Values to keep, by field: {"tags": ["a", "b"]}, {"price": {"gte": 10, "lt": 50}}, '
         '{"tags": {"any": […], "all": […], "none": […], "exists": true, "count": {"gte": 2}}}; '
         'within one element of a nested field: {"variants": {"same": {"size": ["M"], "price": '
@@ -213,19 +63,19 @@ _RESTRICTIONS: Final = (
         is_json=True,
         stage=3,
     ),
-    _parameter(
+    Parameter(
         "not_filters",
         ParameterReader.read_not_filters,
-        _FILTERS,
+        FILTERS,
         "Values to exclude, by field; of a hierarchy, branches.",
         aliases=("exclude_filters",),
         is_json=True,
         stage=4,
     ),
-    _parameter(
+    Parameter(
         "filter",
         ParameterReader.read_filter,
-        _text(_MAX.filter_expression_chars_max),
+        text(_MAX.filter_expression_chars_max),
         'A filter expression: year >= 1990 AND (tags = a OR tags IN [b, "c d"]), '
         "variants{size = M AND price < 50}, _count(tags) >= 2, _geoRadius(48.2, 16.4, 2000), "
         "_geoBoundingBox([49, 17], [48, 16]), _geoPolygon([48, 16], [49, 16], [49, 17]).",
@@ -233,7 +83,7 @@ _RESTRICTIONS: Final = (
     ),
 )
 _TEXT_MODES: Final = (
-    _parameter(
+    Parameter(
         "match",
         ParameterReader.read_match,
         {"type": "string", "pattern": "^(?:all|any|last|auto|0*(?:100|[1-9][0-9]?)%)$"},
@@ -241,26 +91,26 @@ _TEXT_MODES: Final = (
         '"75%"; "auto": as "all"; without hits as "last", then as "any"; `meta.match` tells '
         "which.",
     ),
-    _parameter(
+    Parameter(
         "prefix",
         ParameterReader.read_prefix,
         {"enum": ["last", "none", "all"]},
         "Which words also match as prefixes.",
     ),
-    _parameter(
+    Parameter(
         "typo",
         ParameterReader.read_typo,
         {"enum": ["auto", 0, 1, 2, "0", "1", "2"]},
         "Typos forgiven per word; auto: depends on its length.",
     ),
-    _parameter(
+    Parameter(
         "infix",
         ParameterReader.read_infix,
         {"enum": [True, False, "true", "false"]},
         "Whether words of three letters or more also match inside words, in all fields: 3201 in "
         "lp3201x; by default, in the fields that the configuration names.",
     ),
-    _parameter(
+    Parameter(
         "typo_lengths",
         ParameterReader.read_typo_lengths,
         TYPO_LENGTHS_SCHEMA,
@@ -268,29 +118,29 @@ _TEXT_MODES: Final = (
         "configuration gives lengths of their own.",
         is_list=True,
     ),
-    _parameter(
+    Parameter(
         "search_fields",
         ParameterReader.read_search_fields,
-        _names(_MAX.search_fields_max),
+        names(_MAX.search_fields_max),
         'Fields to search, with weights: ["name^3", "description"].',
         is_list=True,
     ),
 )
-_BOOST: Final = _parameter(
+_BOOST: Final = Parameter(
     "boost",
     ParameterReader.read_boost,
-    _by_field(
+    by_field(
         {
             "anyOf": [
-                _options(log=_WEIGHT),
-                _options(linear=_WEIGHT),
-                _options(saturation=_SCALE, weight=_WEIGHT),
+                options(log=WEIGHT),
+                options(linear=WEIGHT),
+                options(saturation=SCALE, weight=WEIGHT),
                 *(
-                    _options(
+                    options(
                         **{
-                            function: {"anyOf": [_SCALE, _TEXT]},
-                            "weight": _WEIGHT,
-                            "origin": {"anyOf": [{"type": "number"}, _TEXT, _POINT]},
+                            function: {"anyOf": [SCALE, TEXT]},
+                            "weight": WEIGHT,
+                            "origin": {"anyOf": [{"type": "number"}, TEXT, POINT]},
                         }
                     )
                     for function in ("decay", "reciprocal")
@@ -306,7 +156,7 @@ _BOOST: Final = _parameter(
     "a query, every item starts with a score of 1.",
     is_json=True,
 )
-_RULES: Final = _parameter(
+_RULES: Final = Parameter(
     "rules",
     ParameterReader.read_rules,
     {
@@ -314,18 +164,18 @@ _RULES: Final = _parameter(
         "items": {
             "type": "object",
             "properties": {
-                "name": _text(NAME_CHARS_MAX, 1),
-                "when": _options(
-                    query={"anyOf": [_TEXT, _options(**{"is": _TEXT}), _options(contains=_TEXT)]},
-                    filters={"type": "object", "additionalProperties": _CHOICE},
-                    **{"from": _TEXT},
-                    until=_TEXT,
+                "name": text(NAME_CHARS_MAX, 1),
+                "when": options(
+                    query={"anyOf": [TEXT, options(**{"is": TEXT}), options(contains=TEXT)]},
+                    filters={"type": "object", "additionalProperties": CHOICE},
+                    **{"from": TEXT},
+                    until=TEXT,
                 ),
                 "pin": {"type": "array", "items": {}, "maxItems": _MAX.rule_items_max},
                 "hide": {"type": "array", "items": {}, "maxItems": _MAX.rule_items_max},
                 "boost": {"type": "array", "items": {"type": "object"}},
-                "bury": {"type": "array", "items": _TEXT},
-                "filter": _TEXT,
+                "bury": {"type": "array", "items": TEXT},
+                "filter": TEXT,
             },
             "additionalProperties": False,
         },
@@ -338,7 +188,7 @@ _RULES: Final = _parameter(
     "Pinned items are hits if they pass the filters.",
     is_json=True,
 )
-_MIN_SCORE: Final = _parameter(
+_MIN_SCORE: Final = Parameter(
     "min_score",
     ParameterReader.read_min_score,
     {
@@ -349,14 +199,14 @@ _MIN_SCORE: Final = _parameter(
     },
     "Items that score lower are not hits: they are neither listed nor counted.",
 )
-_TIMEOUT: Final = _parameter(
+_TIMEOUT: Final = Parameter(
     "timeout_ms",
     ParameterReader.read_timeout_ms,
-    _integer(1, _MAX.request_timeout_ms_max, _MAX.request_timeout_ms),
+    integer(1, _MAX.request_timeout_ms_max, _MAX.request_timeout_ms),
     "The request's deadline in milliseconds.",
 )
 _CONDUCT: Final = (
-    _parameter(
+    Parameter(
         "partial",
         ParameterReader.read_partial,
         {"enum": ["fail", "allow"]},
@@ -364,15 +214,15 @@ _CONDUCT: Final = (
     ),
     _TIMEOUT,
 )
-_FACET_MODE: Final = _parameter(
+_FACET_MODE: Final = Parameter(
     "facet_mode",
     ParameterReader.read_facet_mode,
     {"enum": ["auto", "strict"]},
     "strict: all facets count the hits; auto: disjunctive facets ignore their own filter.",
 )
 
-_QUERY_PARAMETER: Final = _parameter(
-    "query", ParameterReader.read_query, _QUERY, "Full-text query; empty: all items."
+_QUERY_PARAMETER: Final = Parameter(
+    "query", ParameterReader.read_query, QUERY, "Full-text query; empty: all items."
 )
 
 RESTRICTING_PARAMETERS: Final = (_QUERY_PARAMETER, *_RESTRICTIONS, *_TEXT_MODES)
@@ -380,50 +230,50 @@ RESTRICTING_PARAMETERS: Final = (_QUERY_PARAMETER, *_RESTRICTIONS, *_TEXT_MODES)
 
 SEARCH_PARAMETERS: Final = (
     _QUERY_PARAMETER,
-    _parameter(
+    Parameter(
         "page",
         ParameterReader.read_page,
-        _integer(1, _MAX.page_max, 1),
+        integer(1, _MAX.page_max, 1),
         "Page number, from 1.",
     ),
-    _parameter(
+    Parameter(
         "per_page",
         ParameterReader.read_per_page,
-        _integer(0, _MAX.per_page_max, 10),
+        integer(0, _MAX.per_page_max, 10),
         "Items per page; 0 returns only the total and facets.",
     ),
     *_RESTRICTIONS,
-    _parameter(
+    Parameter(
         "facet_fields",
         ParameterReader.read_facet_fields,
-        {"anyOf": [{"type": "array", "items": _TEXT, "maxItems": _MAX.facet_fields_max}, _TEXT]},
+        {"anyOf": [{"type": "array", "items": TEXT, "maxItems": _MAX.facet_fields_max}, TEXT]},
         "Facets to return; by default all that are configured. Unknown names are ignored.",
         aliases=("facets_fields",),
         is_list=True,
     ),
-    _parameter(
+    Parameter(
         "sort_field",
         ParameterReader.read_sort_field,
-        _FIELD,
+        FIELD,
         "Any field with scalar values.",
     ),
-    _parameter(
+    Parameter(
         "order",
         ParameterReader.read_order,
         {"enum": ["asc", "desc"]},
         "Direction of sort_field; without sort_field and query, of the insertion order.",
         stage=1,
     ),
-    _parameter(
+    Parameter(
         "sort",
         ParameterReader.read_sort,
         {
             "anyOf": [
                 {"type": "string"},
-                _SORT_KEY,
+                SORT_KEY,
                 {
                     "type": "array",
-                    "items": {"anyOf": [_FIELD, _SORT_KEY]},
+                    "items": {"anyOf": [FIELD, SORT_KEY]},
                     "maxItems": _MAX.sort_keys_max,
                 },
             ]
@@ -442,59 +292,59 @@ SEARCH_PARAMETERS: Final = (
     _BOOST,
     _RULES,
     _MIN_SCORE,
-    _parameter(
+    Parameter(
         "fields",
         ParameterReader.read_fields,
-        _names(_MAX.projected_fields_max),
+        names(_MAX.projected_fields_max),
         "Return only these paths of each item.",
         is_list=True,
     ),
-    _parameter(
+    Parameter(
         "exclude_fields",
         ParameterReader.read_exclude_fields,
-        _names(_MAX.projected_fields_max),
+        names(_MAX.projected_fields_max),
         "Leave out these paths of each item.",
         is_list=True,
     ),
-    _parameter(
+    Parameter(
         "highlight",
         ParameterReader.read_highlight,
-        {"anyOf": [{"type": "boolean"}, _MARKED, _options(fields=_MARKED, pre=_MARK, post=_MARK)]},
+        {"anyOf": [{"type": "boolean"}, MARKED, options(fields=MARKED, pre=MARK, post=MARK)]},
         'Mark the matching words: {"fields": ["name"], "pre": "<em>", "post": "</em>"}.',
         is_list=True,
     ),
-    _parameter(
+    Parameter(
         "snippet",
         ParameterReader.read_snippet,
         {
             "anyOf": [
                 {"type": "boolean"},
-                _MARKED,
-                _options(fields=_MARKED, pre=_MARK, post=_MARK, ellipsis=_MARK),
+                MARKED,
+                options(fields=MARKED, pre=MARK, post=MARK, ellipsis=MARK),
             ]
         },
         'The best-matching part of long texts, with its length in words: {"fields": '
         '["description:20"]}.',
         is_list=True,
     ),
-    _parameter(
+    Parameter(
         "facets",
         ParameterReader.read_facets,
-        _by_field(
-            _options(
-                size=_integer(0, _MAX.facet_size_max),
-                sort={"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
-                order={"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+        by_field(
+            options(
+                size=integer(0, _MAX.facet_size_max),
+                sort={"anyOf": [TEXT, {"type": "array", "items": TEXT}]},
+                order={"anyOf": [TEXT, {"type": "array", "items": TEXT}]},
                 conjunction={"type": "boolean"},
                 hide_zero={"type": "boolean"},
-                query=_QUERY,
-                offset=_integer(0, _MAX.facet_offset_max),
+                query=QUERY,
+                offset=integer(0, _MAX.facet_offset_max),
                 stats={
                     "anyOf": [
                         {"type": "boolean"},
                         {
                             "type": "array",
-                            "items": _FIELD,
+                            "items": FIELD,
                             "maxItems": _MAX.value_statistics_max,
                         },
                     ]
@@ -519,13 +369,13 @@ SEARCH_PARAMETERS: Final = (
         is_json=True,
         stage=1,
     ),
-    _parameter(
+    Parameter(
         "facet_ranges",
         ParameterReader.read_facet_ranges,
-        _by_field(
+        by_field(
             {
                 "anyOf": [
-                    _RANGES,
+                    RANGES,
                     *(
                         {
                             "type": "object",
@@ -534,8 +384,8 @@ SEARCH_PARAMETERS: Final = (
                             "additionalProperties": False,
                         }
                         for properties in (
-                            {"ranges": _RANGES},
-                            {"ranges": _RANGES, "missing": {"type": "boolean"}},
+                            {"ranges": RANGES},
+                            {"ranges": RANGES, "missing": {"type": "boolean"}},
                         )
                     ),
                     {
@@ -546,7 +396,7 @@ SEARCH_PARAMETERS: Final = (
                                 "exclusiveMinimum": 0,
                                 "exclusiveMaximum": 1e300,
                             },
-                            "missing": _FLAG,
+                            "missing": FLAG,
                         },
                         "required": ["interval"],
                         "additionalProperties": False,
@@ -560,8 +410,8 @@ SEARCH_PARAMETERS: Final = (
                                     {"type": "string", "pattern": f"^{SPAN.pattern}$"},
                                 ]
                             },
-                            "time_zone": {"anyOf": [_TEXT, {"type": "null"}]},
-                            "missing": _FLAG,
+                            "time_zone": {"anyOf": [TEXT, {"type": "null"}]},
+                            "missing": FLAG,
                         },
                         "required": ["calendar"],
                         "additionalProperties": False,
@@ -569,10 +419,10 @@ SEARCH_PARAMETERS: Final = (
                     {
                         "type": "object",
                         "properties": {
-                            "origin": _POINT,
+                            "origin": POINT,
                             "rings": {
                                 "type": "array",
-                                "items": _METRES,
+                                "items": METRES,
                                 "minItems": 1,
                                 "maxItems": _MAX.geo_rings_max,
                             },
@@ -603,7 +453,7 @@ SEARCH_PARAMETERS: Final = (
         is_json=True,
         stage=2,
     ),
-    _parameter(
+    Parameter(
         "facet_cube",
         ParameterReader.read_facet_cube,
         {
@@ -611,7 +461,7 @@ SEARCH_PARAMETERS: Final = (
                 {
                     "type": "object",
                     "properties": {
-                        "field": _FIELD,
+                        "field": FIELD,
                         "interval": {
                             "type": "number",
                             "exclusiveMinimum": 0,
@@ -624,7 +474,7 @@ SEARCH_PARAMETERS: Final = (
                 {
                     "type": "object",
                     "properties": {
-                        "field": _FIELD,
+                        "field": FIELD,
                         "edges": {
                             "type": "array",
                             "items": {"type": "number"},
@@ -646,18 +496,18 @@ SEARCH_PARAMETERS: Final = (
         is_json=True,
         stage=1,
     ),
-    _parameter(
+    Parameter(
         "trees",
         ParameterReader.read_trees,
         {
             "anyOf": [
-                _names(_MAX.hierarchies_max),
-                _by_field(
+                names(_MAX.hierarchies_max),
+                by_field(
                     {
                         "anyOf": [
-                            _options(
-                                size=_integer(0, _MAX.facet_size_max),
-                                open={"type": "array", "items": _TEXT},
+                            options(
+                                size=integer(0, _MAX.facet_size_max),
+                                open={"type": "array", "items": TEXT},
                             ),
                             {"type": "null"},
                         ]
@@ -673,25 +523,25 @@ SEARCH_PARAMETERS: Final = (
         stage=6,
     ),
     _FACET_MODE,
-    _parameter(
+    Parameter(
         "cursor",
         ParameterReader.read_cursor,
-        _text(_MAX.cursor_chars_max),
+        text(_MAX.cursor_chars_max),
         'Continue after the last hit of a response, on the same state of the index; "*" starts.',
         stage=1,
     ),
-    _parameter(
+    Parameter(
         "distinct",
         ParameterReader.read_distinct,
         {
             "anyOf": [
-                _FIELD,
+                FIELD,
                 {
-                    **_options(
-                        field=_FIELD,
-                        limit=_integer(1, _MAX.distinct_max, 1),
+                    **options(
+                        field=FIELD,
+                        limit=integer(1, _MAX.distinct_max, 1),
                         sizes={"type": "boolean"},
-                        hits=_integer(1, _MAX.distinct_max),
+                        hits=integer(1, _MAX.distinct_max),
                         facets_by={"enum": ["items", "groups"]},
                     ),
                     "required": ["field"],
@@ -705,28 +555,28 @@ SEARCH_PARAMETERS: Final = (
         'these (_group.items); facets_by: "groups" makes facets count values of the field '
         "instead of items.",
     ),
-    _parameter(
+    Parameter(
         "similar_to",
         ParameterReader.read_similar_to,
-        _ID,
+        ID,
         "More like this: the id of an item. The 25 words that best distinguish it from others "
         "become the query; hits have at least 30 % of them, and the item itself is left out. "
         "All other parameters apply, except match, prefix and typo.",
         stage=1,
     ),
-    _parameter(
+    Parameter(
         "did_you_mean",
         ParameterReader.read_did_you_mean,
-        _BOOLEAN,
+        BOOLEAN,
         "Suggest another spelling of the query in `meta.did_you_mean`, which has hits under the "
         "same filters: where a word occurs nowhere, or where it has ten times as many hits. By "
         "default it is looked up if there are no hits or a word occurs nowhere; true: always; "
         "false: never.",
     ),
-    _parameter(
+    Parameter(
         "show",
         ParameterReader.read_show,
-        {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}}, _TEXT]},
+        {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}}, TEXT]},
         "Also return: score, score_details, timings, elements (of nested fields: which passed).",
         is_list=True,
     ),
@@ -734,42 +584,42 @@ SEARCH_PARAMETERS: Final = (
 )
 
 FACET_PARAMETERS: Final = (
-    _parameter("name", ParameterReader.read_name, _FIELD, "The facet.", code="missing_name"),
-    _parameter(
+    Parameter("name", ParameterReader.read_name, FIELD, "The facet.", code="missing_name"),
+    Parameter(
         "page",
         ParameterReader.read_page,
-        _integer(1, _MAX.page_max, 1),
+        integer(1, _MAX.page_max, 1),
         "Page number, from 1.",
     ),
-    _parameter(
+    Parameter(
         "per_page",
         ParameterReader.read_facet_per_page,
-        _integer(0, _MAX.facet_per_page_max, 10),
+        integer(0, _MAX.facet_per_page_max, 10),
         "Buckets per page.",
     ),
     *_RESTRICTIONS,
-    _parameter(
+    Parameter(
         "search_query",
         ParameterReader.read_query,
-        _QUERY,
+        QUERY,
         "A full-text query that the items must match.",
     ),
-    _parameter(
+    Parameter(
         "query",
         ParameterReader.read_key_pattern,
-        _QUERY,
+        QUERY,
         "A pattern for whole keys, ignoring case and accents; * matches any text.",
     ),
-    _parameter(
+    Parameter(
         "facet_query",
         ParameterReader.read_facet_query,
-        _QUERY,
+        QUERY,
         "The beginning of any word of the key; typos are forgiven.",
     ),
-    _parameter(
+    Parameter(
         "hide_zero",
         ParameterReader.read_hide_zero,
-        _BOOLEAN,
+        BOOLEAN,
         "Leave out values without hits, unless selected; pagination.total does not count them.",
     ),
     *_TEXT_MODES,
@@ -782,17 +632,17 @@ FACET_PARAMETERS: Final = (
 
 
 SUGGEST_PARAMETERS: Final = (
-    _parameter(
+    Parameter(
         "query",
         ParameterReader.read_query,
-        _QUERY,
+        QUERY,
         "The text typed so far. If empty: the most frequent facet values, the texts of the most "
         "popular items and the most frequent searches, as configured.",
     ),
-    _parameter(
+    Parameter(
         "size",
         ParameterReader.read_suggestions_size,
-        _integer(1, _MAX.suggestions_max, SUGGESTIONS_DEFAULT),
+        integer(1, _MAX.suggestions_max, SUGGESTIONS_DEFAULT),
         "The maximum number of suggestions.",
     ),
     *_RESTRICTIONS,
@@ -801,7 +651,7 @@ SUGGEST_PARAMETERS: Final = (
 
 
 EXPLAIN_PARAMETERS: Final = (
-    _parameter("id", ParameterReader.read_id, _ID, "The item to explain."),
+    Parameter("id", ParameterReader.read_id, ID, "The item to explain."),
     *SEARCH_PARAMETERS,
 )
 

@@ -14,7 +14,7 @@ import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -24,14 +24,14 @@ from common import data_directory
 from common.data_directory import DataDirectoryError, Endpoint
 from common.process import logs
 from common.process.logs import Log
-from common.process.memory import configure_allocator, keep_small
+from common.process.memory import configure_allocator, trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.priority import run_in_background
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shared_state import SharedState
-from coordinator.cluster.snapshots import remove_unfinished
+from coordinator.cluster.snapshot_maker import remove_unfinished
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.exchange import Inbox
 from coordinator.http.reports import Reports
@@ -61,129 +61,149 @@ KEYS_SECONDS: Final = 0.05
 _log = Log("coordinator")
 
 
-def run(
-    settings: Settings,
-    *,
-    lock: int | None = None,
-    parent_pipe: int | None = None,
-    takeover_pipe: int | None = None,
-    slot: CoordinatorSlot | None = None,
-) -> int:
-    """Run the coordinator until a signal arrives.
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What a coordinator inherits from the supervisor that starts it; nothing if it runs alone.
 
-    Args:
-        settings: of the service.
-        lock: descriptor that holds the lock of the data directory, if the supervisor took it.
-        parent_pipe: read end of the supervisor's pipe, if there is a supervisor.
-        takeover_pipe: write end of the pipe to the supervisor's startup listener, if it holds the
-            port.
+    Attributes:
+        lock: descriptor that holds the lock of the data directory.
+        parent_pipe: read end of the supervisor's pipe, which ends when the supervisor does.
+        takeover_pipe: write end of the pipe to the startup listener, if that holds the port.
         slot: among several coordinators; None: there are no others.
-
-    Returns:
-        The exit status.
     """
-    is_supervised = parent_pipe is not None
-    if is_supervised:
+
+    lock: int | None = None
+    parent_pipe: int | None = None
+    takeover_pipe: int | None = None
+    slot: CoordinatorSlot | None = None
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether there is a supervisor."""
+        return self.parent_pipe is not None
+
+
+def run(settings: Settings, inherited: Inheritance) -> int:
+    """Run the coordinator until a signal arrives; return the exit status."""
+    if inherited.is_supervised:
         ask_for_parent_death_signal()
     sys.setswitchinterval(SWITCH_SECONDS)
     logs.configure("coordinator", level=settings.log_level, style=settings.log_style)
     configure_allocator()
     try:
-        if settings.coordinators > 1 and slot is None:
+        if settings.coordinators > 1 and inherited.slot is None:
             raise SettingError("several coordinators take facetd serve, which starts them")
-        return uvloop.run(_run(settings, lock, parent_pipe, takeover_pipe, slot))
+        return uvloop.run(_run(settings, inherited))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
         print(f"facetd: {error}", file=sys.stderr)
-        return EXIT_CANNOT_START if is_supervised else 1
+        return EXIT_CANNOT_START if inherited.is_supervised else 1
 
 
-async def _run(
-    settings: Settings,
-    lock: int | None,
-    parent_pipe: int | None,
-    takeover_pipe: int | None = None,
-    slot: CoordinatorSlot | None = None,
-) -> int:
+async def _run(settings: Settings, inherited: Inheritance) -> int:
     """Start the service, wait for a signal, stop the service."""
-    data = settings.data_dir
-    if parent_pipe is not None:
-        watch_parent(parent_pipe)
-    if lock is None:
-        data_directory.create(data)
-        lock = data_directory.acquire_lock(data)
+    if inherited.parent_pipe is not None:
+        watch_parent(inherited.parent_pipe)
+    if inherited.lock is None:
+        data_directory.create(settings.data_dir)
+        data_directory.acquire_lock(settings.data_dir)
     else:
-        os.set_inheritable(lock, False)
+        os.set_inheritable(inherited.lock, False)
     raise_descriptor_limit()
-    num_shards = len(settings.shard_addresses) or settings.all_shards
-    with data_directory.start_explained(data):
-        catalog = Catalog.open(data, num_shards)
-        cluster = Cluster.from_settings(settings, catalog, held_here(settings))
-        shared = make_shared_log(
-            settings, catalog, cluster, process_starter(parent_pipe is not None)
-        )
-    log = None if shared is None else shared.log
-    services = make_services(settings, catalog, cluster, log=log)
-    readers = None
-    if slot is not None:
-        readers = ReaderProcesses(settings, slot, services)
-        services = replace(services, shared=readers.shared)
-    app = create_app(services)
-
+    coordinator = _Coordinator(settings, inherited)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     # Threads run bulk work only (scanning, partitioning, files).
     loop.set_default_executor(ThreadPoolExecutor(None, "worker", run_in_background))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-
     if not settings.snapshot_dir:  # else it may be shared
-        await asyncio.to_thread(remove_unfinished, settings.snapshot_folder, catalog)
-    cluster.start()
-    if shared is not None:
-        shared.start(services.administration)
+        await asyncio.to_thread(coordinator.remove_unfinished_snapshots)
+    coordinator.connect()
     try:
-        if shared is not None:
-            await _take_keys(shared, settings, catalog, stop)
-        if takeover_pipe is not None:
-            request_takeover(takeover_pipe)
-        port = await _listen(app, settings, slot)
-        if readers is not None:
-            readers.start(app)
+        await coordinator.serve_until(stop)
+    finally:
+        await coordinator.disconnect()
+    return 0
+
+
+class _Coordinator:
+    """The components of a coordinator, and the order in which they start and stop."""
+
+    def __init__(self, settings: Settings, inherited: Inheritance) -> None:
+        self._settings = settings
+        self._inherited = inherited
+        num_shards = len(settings.shard_addresses) or settings.all_shards
+        starter = process_starter(inherited.is_supervised)
+        with data_directory.start_explained(settings.data_dir):
+            self._catalog = catalog = Catalog.open(settings.data_dir, num_shards)
+            self._cluster = Cluster.from_settings(settings, catalog, held_here(settings))
+            self._replica = make_replica(settings, catalog, self._cluster, starter)
+        log = None if self._replica is None else self._replica.log
+        services = make_services(settings, catalog, self._cluster, log=log)
+        self._readers: ReaderProcesses | None = None
+        if inherited.slot is not None:
+            self._readers = ReaderProcesses(settings, inherited.slot, services)
+            services = replace(services, shared=self._readers.shared)
+        self._services = services
+        self._app = create_app(services)
+
+    def remove_unfinished_snapshots(self) -> None:
+        """Remove the snapshots that a killed process has left unfinished."""
+        remove_unfinished(self._settings.snapshot_folder, self._catalog)
+
+    def connect(self) -> None:
+        """Begin to connect to the shards, and to follow the log if there is one."""
+        self._cluster.start()
+        if self._replica is not None:
+            self._replica.start(self._services.administration)
+
+    async def disconnect(self) -> None:
+        """Close the connections to the log and to the shards."""
+        if self._replica is not None:
+            await self._replica.stop()
+        await self._cluster.stop()
+
+    async def serve_until(self, stop: asyncio.Event) -> None:
+        """Listen and answer requests until `stop` is set; then finish those that are running."""
+        settings, inherited = self._settings, self._inherited
+        if self._replica is not None:
+            await _take_keys(self._replica, settings, self._catalog, stop)
+        if inherited.takeover_pipe is not None:
+            request_takeover(inherited.takeover_pipe)
+        port = await _listen(self._app, settings, inherited.slot)
+        if self._readers is not None:
+            self._readers.start(self._app)
         # Objects that live as long as the process need not be visited by every collection.
         gc.collect()
         gc.freeze()
         gc.enable()
         _log.info("listening", url=url(settings.host, port))
-        background = (
-            asyncio.create_task(_announce(cluster, settings, port, is_alone=parent_pipe is None)),
-            asyncio.create_task(keep_small()),
-            asyncio.create_task(services.analytics.keep()),
-        )
+        announcing = _announce(self._cluster, settings, port, is_alone=not inherited.is_supervised)
+        analytics = self._services.analytics
+        background = [
+            asyncio.create_task(one)
+            for one in (announcing, trim_periodically(), analytics.save_periodically())
+        ]
         await stop.wait()
         for task in background:
             task.cancel()
         _log.info("stopping")
-        data_directory.forget_coordinator_endpoint(data)
+        data_directory.forget_coordinator_endpoint(settings.data_dir)
         grace = max(settings.stop_grace_seconds - 1.5, 0.0)
-        await app.stop(grace, None if readers is None else readers.wait_gone)
-        await services.analytics.save()
-    finally:
-        if shared is not None:
-            await shared.stop()
-        await cluster.stop()
-    return 0
+        await self._app.stop(grace, None if self._readers is None else self._readers.wait_gone)
+        await analytics.save()
 
 
 async def _take_keys(
-    shared: Replica, settings: Settings, catalog: Catalog, stop: asyncio.Event
+    replica: Replica, settings: Settings, catalog: Catalog, stop: asyncio.Event
 ) -> None:
     """Return once an API key has come with the log, or this host has all that is in it.
 
     Without a key, a host must not listen for others; one that was empty learns the keys of all
     hosts from the log.
     """
-    while is_open_to_all(settings, catalog) and shared.log.is_withheld and not stop.is_set():
-        if shared.log.why_stopped:
+    while is_open_to_all(settings, catalog) and replica.log.is_withheld and not stop.is_set():
+        if replica.log.why_stopped:
             break
         await asyncio.sleep(KEYS_SECONDS)
 
@@ -206,8 +226,8 @@ def process_starter(is_supervised: bool) -> Callable[[], None] | None:
     return partial(os.kill, os.getppid(), signal.SIGUSR1) if is_supervised else None
 
 
-def make_shared_log(
-    settings: Settings, catalog: Catalog, cluster: Cluster, look: Callable[[], None] | None
+def make_replica(
+    settings: Settings, catalog: Catalog, cluster: Cluster, starter: Callable[[], None] | None
 ) -> Replica | None:
     """Create the follower of the log that several hosts share; None for a single host.
 
@@ -215,7 +235,7 @@ def make_shared_log(
         settings: of the service.
         catalog: of its indexes.
         cluster: its shards.
-        look: makes the supervisor start and end processes of shards; None: there is no supervisor.
+        starter: makes the supervisor start and end shard processes; None: there is no supervisor.
 
     Raises:
         DataDirectoryError: the directory belongs to such a log, and the settings name none.
@@ -225,7 +245,7 @@ def make_shared_log(
         from coordinator.replication.moving import ShardProcesses
         from coordinator.replication.replica import Replica
 
-        return Replica(settings, catalog, cluster, ShardProcesses(look, restore))
+        return Replica(settings, catalog, cluster, ShardProcesses(starter, restore))
     if data_directory.placement_path(settings.data_dir).exists():
         raise DataDirectoryError(
             f"{settings.data_dir} has some of the shards that several hosts hold together: start "

@@ -288,7 +288,7 @@ def missing_shards(replica: ReplicaFile, settings: Settings) -> tuple[int, ...]:
     return tuple(one for one in held_shards(settings, replica) if one not in replica.shards)
 
 
-class _Taken(NamedTuple):
+class _CopiedShards(NamedTuple):
     """Shards that were taken from another host."""
 
     position: Position
@@ -305,9 +305,9 @@ async def _fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) 
     has_everything = info.origin == 1 and info.first_seq <= 1
     work = data.with_name(f"{data.name}.joining")
     position = Position(0, 0)
-    wanted = await _wanted_by_table(stream, settings)
+    wanted = await _shards_in_table(stream, settings)
     try:
-        taken = await _take_shards(stream, data, wanted, is_needed=not has_everything)
+        taken = await _copy_shards(stream, data, wanted, is_needed=not has_everything)
         shutil.rmtree(work, ignore_errors=True)
         if taken:
             # With the oldest catalog, every change since is applied again, to all shards.
@@ -335,7 +335,7 @@ async def _fill_shards(stream: LogStream, info: StreamInfo, settings: Settings) 
         _remove_taken(data)
 
 
-async def _wanted_by_table(stream: LogStream, settings: Settings) -> tuple[int, ...]:
+async def _shards_in_table(stream: LogStream, settings: Settings) -> tuple[int, ...]:
     """Return the shards of an emptied host: those that it held, or that were moved to it.
 
     Raises:
@@ -374,7 +374,7 @@ async def _fit_shards(
             position = Position(left[one], 0)
     try:
         wanted = tuple(one for one in missing if one not in followed)
-        for taken in await _take_shards(stream, data, wanted, is_needed=True):
+        for taken in await _copy_shards(stream, data, wanted, is_needed=True):
             _move_shards(taken, data)
             position = min(position, taken.position)
     finally:
@@ -392,9 +392,9 @@ async def _fit_shards(
         write_replica(data, fitted)
 
 
-async def _take_shards(
+async def _copy_shards(
     stream: LogStream, data: Path, wanted: tuple[int, ...], *, is_needed: bool
-) -> list[_Taken]:
+) -> list[_CopiedShards]:
     """Take shards from hosts that have them, each into a folder next to the directory.
 
     Args:
@@ -423,7 +423,7 @@ async def _take_shards(
                     raise LogAway(f"no host that serves has shards {shown_shards(sorted(missing))}")
                 chosen.append((best, tuple(sorted(given))))
                 missing -= given
-            return [await _take(stream, data, offer, shards) for offer, shards in chosen]
+            return [await _copy_shards_of(stream, data, offer, shards) for offer, shards in chosen]
         except LogAway as error:
             reason = str(error)
         if not is_needed:
@@ -436,7 +436,9 @@ async def _take_shards(
         await asyncio.sleep(0.5)
 
 
-async def _take(stream: LogStream, data: Path, offer: Offer, shards: tuple[int, ...]) -> _Taken:
+async def _copy_shards_of(
+    stream: LogStream, data: Path, offer: Offer, shards: tuple[int, ...]
+) -> _CopiedShards:
     """Take shards of one host."""
     _log.info("taking shards", host=offer.host, shards=shown_shards(shards), seq=offer.seq)
     taken = data.with_name(f"{data.name}.taken")
@@ -445,10 +447,10 @@ async def _take(stream: LogStream, data: Path, offer: Offer, shards: tuple[int, 
     position = await take_snapshot(stream, offer.host, taken, shards)
     work = data.with_name(f"{data.name}.taken-{shards[0]}")
     await asyncio.to_thread(maintenance.restore, taken, work)
-    return _Taken(position, work, shards)
+    return _CopiedShards(position, work, shards)
 
 
-def _move_shards(taken: _Taken, data: Path) -> None:
+def _move_shards(taken: _CopiedShards, data: Path) -> None:
     """Move the folders of shards into a data directory."""
     for shard in taken.shards:
         target = data_directory.shard_folder(data, shard)

@@ -23,13 +23,13 @@ import uvloop
 from common.data_directory import DataDirectoryError
 from common.process import logs
 from common.process.logs import Log
-from common.process.memory import configure_allocator, keep_small
+from common.process.memory import configure_allocator, trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.priority import run_in_background
 from common.settings import SettingError
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.reader_cluster import (
-    LOOK_SECONDS,
+    POLL_SECONDS,
     OwnerLeases,
     OwnerOnly,
     ReaderCatalog,
@@ -110,7 +110,10 @@ async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
             gc.freeze()
             gc.enable()
             _log.info("reading", reader=slot.ordinal, pid=os.getpid())
-            tasks = [asyncio.create_task(keep_small()), asyncio.create_task(reporter.keep())]
+            tasks = [
+                asyncio.create_task(trim_periodically()),
+                asyncio.create_task(reporter.report_periodically()),
+            ]
             await stopping
             _log.info("stopping")
             for task in tasks:
@@ -130,4 +133,4 @@ async def _wait_ready(catalog: ReaderCatalog, cluster: ReaderCluster, shared: Sh
     while not (shared.is_serving and catalog.is_current):
         with contextlib.suppress(OwnerOnly):
             await catalog.catch_up()
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)

@@ -10,6 +10,7 @@ from common.process.loop_scheduler import LoopScheduler
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
+from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
@@ -69,6 +70,7 @@ def make_services(
         ingest=Ingest(cluster, catalog, settings.limits, write_log, fields),
         loads=BulkLoads(cluster, catalog, settings, write_log, fields),
         administration=IndexAdministration(cluster, catalog, settings.limits, write_log),
+        snapshot_maker=SnapshotMaker(settings, cluster, catalog),
         shared_log=log,
         search=search,
         suggestions=Suggestions(cluster, search, analytics),

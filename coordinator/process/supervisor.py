@@ -5,9 +5,8 @@
                   └─ fork server ─┬─ shard 0
                                   └─ shard 1 …
 
-- A process that ends is restarted: at once, or after increasing pauses if it keeps ending soon
-  after its start. A killed shard serves again within 2 s, because it is forked
-  (`shard.process.fork_server`).
+- A process that ends is restarted (`child`). A killed shard serves again within 2 s, because it is
+  forked (`forked_processes`).
 - A process that ends with `EXIT_CANNOT_START` cannot start as things are (a wrong setting, data in
   another format): everything stops, with status 1.
 - SIGTERM and SIGINT stop the coordinator first (it accepts no new requests and finishes the running
@@ -24,16 +23,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import json
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
@@ -42,19 +39,13 @@ from common.kernels.extension import KernelsMissing
 from common.process.logs import Log
 from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python import let_processes_find_us, python_command
+from coordinator.process.child import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
+from coordinator.process.forked_processes import ForkServer
 from coordinator.process.port_holder import PortHolder, port_holder
 from coordinator.process.startup_listener import StartupListener
 from coordinator.replication.position import shards_to_run
 from coordinator.settings import Settings
-
-BACK_OFF_SECONDS: Final = (0.0, 0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
-STABLE_SECONDS: Final = 2.0
-"""A process that has lived this long started well: whatever ended it, its start was not to
-blame."""
-
-START_SECONDS: Final = 10.0
-"""A process that exits on its own before this, not by a signal, failed to start."""
 
 FAILED_STARTS_MAX: Final = 5
 """Once every process has failed to start this many times in a row, none ever will."""
@@ -84,191 +75,6 @@ LEAN: Final = {
 """Environment of all processes, unless set already."""
 
 _log = Log("supervisor")
-
-
-class Process(Protocol):
-    """A running process, however it was created."""
-
-    pid: int
-
-    def poll(self) -> int | None:
-        """Return the exit status, None while it runs."""
-        ...
-
-    def send_signal(self, number: int, /) -> None:
-        """Send a signal, if it is still running."""
-        ...
-
-
-class Child:
-    """One process that is kept running.
-
-    Args:
-        name: for log lines, such as "shard 0".
-        make: starts the process.
-
-    Attributes:
-        process: the running process, if any.
-        num_failed_starts: consecutive failed starts.
-    """
-
-    def __init__(self, name: str, make: Callable[[], Process]) -> None:
-        self.name = name
-        self.process: Process | None = None
-        self._make = make
-        self._started_at = 0.0
-        self._num_failures = 0
-        self.num_failed_starts = 0
-
-    def start(self) -> None:
-        """Start the process."""
-        self._started_at = asyncio.get_running_loop().time()
-        self.process = self._make()
-        _log.info("starting", what=self.name)
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process has not ended."""
-        return self.process is not None and self.process.poll() is None
-
-    def reap(self) -> int | None:
-        """Return the status if the process has ended since the last call, else None."""
-        if self.process is None:
-            return None
-        status = self.process.poll()
-        if status is not None:
-            _log.warning("ended", what=self.name, pid=self.process.pid, status=status)
-            self.process = None
-            could_not_start = status > 0 and self._age() < START_SECONDS
-            self.num_failed_starts = self.num_failed_starts + 1 if could_not_start else 0
-        return status
-
-    def back_off(self) -> float:
-        """Return how long to wait before the next start."""
-        self._num_failures = 0 if self._age() > STABLE_SECONDS else self._num_failures
-        pause = BACK_OFF_SECONDS[min(self._num_failures, len(BACK_OFF_SECONDS) - 1)]
-        self._num_failures += 1
-        return pause
-
-    def _age(self) -> float:
-        """Return the seconds since the process was started."""
-        return asyncio.get_running_loop().time() - self._started_at
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process, if it is running."""
-        if self.process is not None and self.is_running:
-            self.process.send_signal(number)
-
-
-class ForkedProcess:
-    """A process that the fork server has created or is about to create."""
-
-    def __init__(self) -> None:
-        self.pid = 0  # not made yet
-        self.status: int | None = None
-
-    def poll(self) -> int | None:
-        """Return the exit status, None while it runs."""
-        return self.status
-
-    def send_signal(self, number: int, /) -> None:
-        """Send a signal, if it has been created and is still running."""
-        if self.pid and self.status is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-
-
-class ForkServer:
-    """Our end of `shard.process.fork_server`, which creates processes that start at once.
-
-    Args:
-        inherited: descriptors that it inherits, and so does every process.
-        wake: called when a message has arrived.
-    """
-
-    def __init__(self, inherited: tuple[int, ...], wake: Callable[[], None]) -> None:
-        self._inherited = inherited
-        self._wake = wake
-        self._connection: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._made: list[ForkedProcess] = []
-
-    def make(self, arguments: list[str]) -> ForkedProcess:
-        """Request a new process; start a fork server if there is none."""
-        if self._process is None or self._process.poll() is not None:
-            self._start()
-        process = ForkedProcess()
-        self._made.append(process)
-        message = {"ordinal": len(self._made) - 1, "arguments": arguments}
-        try:
-            assert self._connection is not None
-            self._connection.send(json.dumps(message).encode())
-        except OSError:
-            process.status = -int(signal.SIGKILL)  # the fork server has just died
-            self._wake()
-        return process
-
-    def look(self) -> None:
-        """Notice that the fork server has ended: all its processes ended with it."""
-        if self._process is not None and self._process.poll() is not None:
-            status = self._process.poll() or -int(signal.SIGKILL)
-            _log.warning("ended", what="fork server", status=status)
-            self.close()
-            for process in self._made:
-                if process.status is None:
-                    process.status = status
-
-    def close(self) -> None:
-        """Drop the connection to the fork server."""
-        if self._connection is not None:
-            asyncio.get_running_loop().remove_reader(self._connection)
-            self._connection.close()
-            self._connection = None
-        self._process = None
-
-    def kill(self) -> None:
-        """Kill the fork server with all its processes, including those not created yet."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def _start(self) -> None:
-        """Start the fork server; requests sent before it is up wait in the connection."""
-        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._connection.setblocking(False)
-        self._made = []
-        with theirs:
-            number = theirs.fileno()
-            filler = "-" * 400  # room for the arguments of the processes that it becomes
-            self._process = subprocess.Popen(
-                python_command("shard.process.fork_server", str(number), filler),
-                stdin=subprocess.DEVNULL,
-                pass_fds=(number, *self._inherited),
-                process_group=0,
-            )
-        asyncio.get_running_loop().add_reader(self._connection, self._read)
-
-    def _read(self) -> None:
-        """Handle the fork server's messages."""
-        assert self._connection is not None
-        while True:
-            try:
-                packet = self._connection.recv(4096)
-            except BlockingIOError:
-                break
-            except OSError:
-                packet = b""
-            if not packet:  # end of stream; `look` will find the fork server dead
-                asyncio.get_running_loop().remove_reader(self._connection)
-                break
-            message = json.loads(packet)
-            if "ordinal" in message:
-                self._made[message["ordinal"]].pid = message["pid"]
-                continue
-            for process in self._made:
-                if process.pid == message["pid"] and process.status is None:
-                    process.status = message["status"]
-        self._wake()
 
 
 def popen(command: list[str], inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
@@ -526,7 +332,7 @@ class Supervisor:
         if self._is_stopping:
             return
         assert self._fork_server is not None
-        self._fork_server.look()
+        self._fork_server.poll()
         if self._settings.has_placed_shards:
             self._fit_shards()
         for child in self._children:
@@ -589,7 +395,7 @@ class Supervisor:
             except TimeoutError:
                 break
             assert self._fork_server is not None
-            self._fork_server.look()
+            self._fork_server.poll()
         for child in children:
             if child.is_running:
                 _log.warning("killed", what=child.name)

@@ -1,39 +1,38 @@
 """Frequent searches, searches without hits, slow searches and clicks, by day, in bounded memory.
 
-    search ──▶ noted ──▶ the client's last text, for some seconds ──▶ today's counts ──▶ a file
-            many at a time     ("st", "star": only what it ends at counts)     every minute
-                                                                          analytics/<day>.json
+    search ──▶ pending ──▶ the client's last text, for some seconds ──▶ today's counts ──▶ a file
+              many at a time   ("st", "star": only the final text counts)     every minute
+                                                                         analytics/<day>.json
 
-Counts are of texts as people type them, without case and repeated spaces. A `Counter` holds the
-most frequent ones: past twice its size it forgets all but the best, and remembers the greatest
-count that it forgot. So each count is a lower bound, and with `missed` an upper one:
+Counts are of texts as people type them, without case and repeated spaces. `FrequentKeys` holds the
+most frequent ones, a heavy-hitters sketch: beyond twice its size it evicts all but the best, and
+remembers the greatest count that it evicted. So each count is a lower bound, and with `missed` an
+upper one:
 
     count <= true number <= count + missed
 
-A day is one of the wall clock, which may be set forward and back: a search counts for the day at
+Days are those of the wall clock, which may be set forward and back: a search counts for the day on
 which it came, and a clock that runs ahead does not make days too old.
 
-Nothing about people is stored: no addresses, no keys. Cost: 2 µs a search, of which it waits for a
-few tenths; the rest is due at every `NOTED_MAX`-th one.
+Nothing about people is stored: no addresses, no keys. Cost: 2 µs a search; it waits for a few
+tenths, and every `PENDING_MAX`-th one counts those before it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import os
 import time
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Hashable, Iterable
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, TypeVar
-
-import orjson
+from typing import Any, Final, NamedTuple
 
 from common.process.logs import Log
 from coordinator.cluster.reader_cluster import OwnerOnly
+from coordinator.read.search_counts import Day, SlowSearch, Values
 
 QUERY_CHARS_MAX: Final = 200
 """Longer texts are cut."""
@@ -41,89 +40,21 @@ TYPING_SECONDS: Final = 5.0
 """A search that continues the text of the same client's search so recently replaces it."""
 TYPING_MAX: Final = 10_000
 """Clients whose last search may still be replaced."""
-NOTED_MAX: Final = 100
+PENDING_MAX: Final = 100
 """Searches that are counted together."""
-SLOW_MAX: Final = 100
-"""Slowest searches kept of a day."""
 SAVE_SECONDS: Final = 60.0
-LISTED_SECONDS: Final = 60.0
-"""Searches are listed again for suggestions after so long."""
-LISTED_INDEXES_MAX: Final = 64
-"""Indexes whose searches are listed at a time."""
-ROWS_AT_ONCE: Final = 1_000
+LIST_SECONDS: Final = 60.0
+"""How long a list of searches for suggestions is used."""
+LISTS_MAX: Final = 64
+"""Indexes whose list of searches is cached."""
 _DAY_SECONDS: Final = 86_400
 
-K = TypeVar("K", bound=Hashable)
-Values = list[int]
 
 _log = Log("analytics")
 
 
-class Counter(Generic[K]):
-    """Numbers by key, of the most frequent keys.
-
-    Args:
-        num_max: how many keys are always kept.
-        num_values: numbers per key; the first one decides what is frequent.
-
-    Attributes:
-        floor: the greatest number that a forgotten key can have.
-    """
-
-    def __init__(self, num_max: int, num_values: int) -> None:
-        self.floor = 0
-        self._num_max = num_max
-        self._num_values = num_values
-        self._values: dict[K, Values] = {}
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def at(self, key: K) -> Values:
-        """Return the numbers of a key, to be added to; the last one is what may be missed."""
-        values = self._values.get(key)
-        if values is None:
-            if len(self._values) >= 2 * self._num_max:
-                self._forget()
-            values = self._values[key] = [0] * self._num_values + [self.floor]
-        return values
-
-    def known(self, key: K) -> Values | None:
-        """Return the numbers of a key that is there."""
-        return self._values.get(key)
-
-    def rows(self) -> list[tuple[K, Values]]:
-        """Return all keys with their numbers."""
-        return list(self._values.items())
-
-    def put(self, key: K, values: Values) -> None:
-        """Set the numbers of a key, as `rows` returned them."""
-        self._values[key] = values
-
-    def drop(self, does_go: Callable[[K], bool]) -> None:
-        """Forget some keys."""
-        self._values = {key: one for key, one in self._values.items() if not does_go(key)}
-
-    def _forget(self) -> None:
-        """Keep the most frequent keys."""
-        ordered = sorted(self._values.items(), key=lambda one: one[1][0] + one[1][-1], reverse=True)
-        _, first_gone = ordered[self._num_max]
-        self.floor = max(self.floor, first_gone[0] + first_gone[-1])
-        self._values = dict(ordered[: self._num_max])
-
-
-class Slow(NamedTuple):
-    """One slow search."""
-
-    took_us: int
-    at: float
-    name: str
-    """Of the index."""
-    query: str
-
-
-class Noted(NamedTuple):
-    """A search that is to be counted."""
+class PendingSearch(NamedTuple):
+    """A search that has not been counted yet."""
 
     at: float
     """When it was answered, in seconds since 1970."""
@@ -136,7 +67,7 @@ class Noted(NamedTuple):
     took_us: int
 
 
-class _Listed(NamedTuple):
+class _SearchList(NamedTuple):
     """The searches of an index, in the order of their texts."""
 
     at: float
@@ -144,107 +75,6 @@ class _Listed(NamedTuple):
     texts: list[str]
     numbers: list[int]
     """How often each was sent."""
-
-
-class Day:
-    """The counts of one day.
-
-    Args:
-        number: days since 1970.
-        num_max: texts, and clicked items, that are kept.
-
-    Attributes:
-        totals: by index: searches, those without hits, microseconds.
-        queries: by index and text: searches, those without hits, microseconds, hits of the last
-            one, clicks, sum of their positions.
-        clicked: by index and id: clicks, sum of their positions.
-        slow: the slowest, as a heap.
-    """
-
-    def __init__(self, number: int, num_max: int) -> None:
-        self.number = number
-        self.totals: dict[str, Values] = {}
-        self.queries: Counter[tuple[str, str]] = Counter(num_max, 6)
-        self.clicked: Counter[tuple[str, str]] = Counter(num_max, 2)
-        self.slow: list[Slow] = []
-
-    @property
-    def name(self) -> str:
-        """The date."""
-        return (date(1970, 1, 1) + timedelta(days=self.number)).isoformat()
-
-    def add(self, index: str, query: str, num_hits: int, took_us: int, at: float) -> None:
-        """Count a search."""
-        is_empty = num_hits == 0
-        total = self.totals.get(index)
-        if total is None:
-            total = self.totals[index] = [0, 0, 0]
-        total[0] += 1
-        total[1] += is_empty
-        total[2] += took_us
-        if query:
-            values = self.queries.at((index, query))
-            values[0] += 1
-            values[1] += is_empty
-            values[2] += took_us
-            values[3] = num_hits
-        if len(self.slow) < SLOW_MAX:
-            heapq.heappush(self.slow, Slow(took_us, at, index, query))
-        elif took_us > self.slow[0].took_us:
-            heapq.heapreplace(self.slow, Slow(took_us, at, index, query))
-
-    def forget(self, index: str | None) -> None:
-        """Forget an index, or everything."""
-        if index is None:
-            self.totals.clear()
-        else:
-            self.totals.pop(index, None)
-        for counter in (self.queries, self.clicked):
-            counter.drop(lambda key: index is None or key[0] == index)
-        self.slow = [one for one in self.slow if index is not None and one.name != index]
-        heapq.heapify(self.slow)
-
-    def encode(self) -> bytes:
-        """Return the day as JSON; made in parts, between which other threads run."""
-        parts = [
-            b'{"totals":%b,"floors":%b,"slow":%b'
-            % (
-                orjson.dumps(dict(self.totals)),
-                orjson.dumps([self.queries.floor, self.clicked.floor]),
-                orjson.dumps([list(one) for one in tuple(self.slow)]),
-            )
-        ]
-        for name, counter in (("queries", self.queries), ("clicked", self.clicked)):
-            rows = [[*key, *values] for key, values in counter.rows()]
-            encoded = []
-            for first in range(0, len(rows), ROWS_AT_ONCE):
-                encoded.append(orjson.dumps(rows[first : first + ROWS_AT_ONCE])[1:-1])
-                time.sleep(0)
-            parts.append(b',"%b":[%b]' % (name.encode(), b",".join(encoded)))
-        return b"".join(parts) + b"}"
-
-    @classmethod
-    def decode(cls, number: int, text: bytes, num_max: int) -> Day:
-        """Read a day.
-
-        Raises:
-            ValueError: it is not one.
-        """
-        day = cls(number, num_max)
-        try:
-            stored = orjson.loads(text)
-            day.totals = {str(name): [int(one) for one in stored["totals"][name]] for name in
-                          stored["totals"]}  # fmt: skip
-            day.queries.floor, day.clicked.floor = map(int, stored["floors"])
-            day.slow = [Slow(*one) for one in stored["slow"]]
-            heapq.heapify(day.slow)
-            for index, query, *values in stored["queries"]:
-                day.queries.put((index, query), values)
-            for index, id, *values in stored["clicked"]:
-                day.clicked.put((index, id), values)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"no counts of a day: {error!r}") from error
-        return day
 
 
 class Analytics:
@@ -261,10 +91,10 @@ class Analytics:
         self._folder = folder
         self._days = days
         self._num_max = num_max
-        self._noted: list[Noted] = []
+        self._pending: list[PendingSearch] = []
         self._typing: OrderedDict[Hashable, tuple[float, str, str, int, int]] = OrderedDict()
         self._finished: list[Day] = []
-        self._listed: dict[str, _Listed] = {}
+        self._listed: dict[str, _SearchList] = {}
         self._changed: set[int] = set()
         self._saving = asyncio.Lock()
         self._started_at = (time.time(), time.monotonic())
@@ -273,7 +103,7 @@ class Analytics:
 
     # --- count
 
-    def note(self, client: Hashable, index: str, query: str, num_hits: int, took_us: int) -> None:
+    def record(self, client: Hashable, index: str, query: str, num_hits: int, took_us: int) -> None:
         """Count a search for its first page.
 
         Args:
@@ -283,22 +113,24 @@ class Analytics:
             num_hits: total.
             took_us: microseconds.
         """
-        noted = self._noted
-        noted.append(Noted(time.time(), client, index, query[:QUERY_CHARS_MAX], num_hits, took_us))
-        if len(noted) >= NOTED_MAX:
-            self._take_noted()
+        pending = self._pending
+        pending.append(
+            PendingSearch(time.time(), client, index, query[:QUERY_CHARS_MAX], num_hits, took_us)
+        )
+        if len(pending) >= PENDING_MAX:
+            self._count_pending()
 
-    def note_all(self, noted: Iterable[tuple[float, Hashable, str, str, int, int]]) -> None:
-        """Count searches that another coordinator has noted."""
-        self._noted += [Noted(*one) for one in noted]
-        if len(self._noted) >= NOTED_MAX:
-            self._take_noted()
+    def record_all(self, pending: Iterable[tuple[float, Hashable, str, str, int, int]]) -> None:
+        """Record searches of another coordinator."""
+        self._pending += [PendingSearch(*one) for one in pending]
+        if len(self._pending) >= PENDING_MAX:
+            self._count_pending()
 
-    def _take_noted(self) -> None:
-        """Count the noted searches, except the last of each client that may still be typing."""
-        noted, self._noted = self._noted, []
+    def _count_pending(self) -> None:
+        """Count the pending searches, except the last of each client: it may still be typing."""
+        pending, self._pending = self._pending, []
         typing = self._typing
-        for now, client, index, query, num_hits, took_us in noted:
+        for now, client, index, query, num_hits, took_us in pending:
             text = query.casefold()
             if not text.isalnum():
                 text = " ".join(text.split())
@@ -319,7 +151,7 @@ class Analytics:
                 self._count(*typing.popitem(last=False)[1])
 
     def click(self, index: str, query: str, id: str, position: int) -> bool:
-        """Count a click on a hit; returns False where the search is not among the counted ones.
+        """Count a click on a hit; return False if its search is not among the counted ones.
 
         Args:
             index: name.
@@ -327,9 +159,9 @@ class Analytics:
             id: of the item.
             position: of the hit, from 1.
         """
-        self._settle()
+        self._flush()
         text = " ".join(query[:QUERY_CHARS_MAX].casefold().split())
-        values = self._today.queries.known((index, text))
+        values = self._today.queries.get((index, text))
         if index not in self._today.totals or (text and values is None):
             return False
         if values is not None:
@@ -364,13 +196,13 @@ class Analytics:
             self._today = day
         return day
 
-    def _settle(self) -> None:
-        """Count all searches, also those that may still have been continued."""
-        self._take_noted()
+    def _flush(self) -> None:
+        """Count all searches, including those that a client may still be typing."""
+        self._count_pending()
         while self._typing:
             self._count(*self._typing.popitem(last=False)[1])
 
-    # --- ask
+    # --- reports
 
     async def report(self, index: str | None, days: int, size: int) -> dict[str, Any]:
         """Return the counts.
@@ -380,7 +212,7 @@ class Analytics:
             days: today and the days before.
             size: entries of each list.
         """
-        self._settle()
+        self._flush()
         today = _day_of(time.time())
         numbers = range(today - min(days, self._days) + 1, today + 1)
         in_memory = {day.number: day for day in (*self._finished, self._today)}
@@ -391,7 +223,7 @@ class Analytics:
     ) -> dict[str, Any]:
         """Add up the days, in a thread."""
         by_day = []
-        slow: list[Slow] = []
+        slow: list[SlowSearch] = []
         queries: dict[tuple[str, str], Values] = {}
         clicked: dict[tuple[str, str], Values] = {}
         for number in numbers:
@@ -441,17 +273,16 @@ class Analytics:
         }
 
     async def searches_with(self, index: str, beginning: str) -> list[str]:
-        """Return the searches that begin with a text, the most frequent first.
+        """Return the searches that begin with a text and have found something, most frequent first.
 
-        Without those that found nothing whenever they were sent. They are looked up in a list that
-        is at most a minute old.
+        The list that they are looked up in is at most a minute old.
 
         Args:
             index: name.
-            beginning: folded as `note` does; empty: all.
+            beginning: folded as `record` does; empty: all.
         """
         listed = self._listed.get(index)
-        if listed is None or time.monotonic() - listed.at > LISTED_SECONDS:
+        if listed is None or time.monotonic() - listed.at > LIST_SECONDS:
             report = await self.report(index, self._days, self._num_max)
             rows = [
                 (row["query"], row["searches"])
@@ -459,9 +290,9 @@ class Analytics:
                 if row["searches"] > row["no_hits"]
             ]
             rows.sort()
-            if len(self._listed) >= LISTED_INDEXES_MAX:
+            if len(self._listed) >= LISTS_MAX:
                 self._listed.clear()
-            listed = _Listed(time.monotonic(), [text for text, _ in rows], [n for _, n in rows])
+            listed = _SearchList(time.monotonic(), [text for text, _ in rows], [n for _, n in rows])
             self._listed[index] = listed
         first = bisect_left(listed.texts, beginning)
         last = bisect_left(listed.texts, beginning + chr(0x10FFFF), first)
@@ -470,7 +301,7 @@ class Analytics:
 
     async def forget(self, index: str | None) -> None:
         """Forget an index, or everything, on disk too."""
-        self._settle()
+        self._flush()
         self._listed.clear()
         in_memory = (*self._finished, self._today)
         for day in in_memory:
@@ -483,11 +314,11 @@ class Analytics:
 
     # --- files
 
-    async def keep(self) -> None:
-        """Save every minute; ends by cancellation."""
+    async def save_periodically(self) -> None:
+        """Save every minute, until cancelled."""
         while True:
             await asyncio.sleep(SAVE_SECONDS)
-            if self._changed or self._noted or self._typing:
+            if self._changed or self._pending or self._typing:
                 await self.save()
 
     async def save(self) -> None:
@@ -495,7 +326,7 @@ class Analytics:
         if not self.is_on:
             return
         async with self._saving:
-            self._settle()
+            self._flush()
             days = [*self._finished, self._today]
             changed, self._changed = self._changed, set()
             try:
@@ -553,17 +384,17 @@ class Analytics:
 
 
 class ReaderAnalytics(Analytics):
-    """Notes the searches of a reader, for the owner among the coordinators to count."""
+    """Keeps the searches of a reader until the owner among the coordinators counts them."""
 
-    def note(self, client: Hashable, index: str, query: str, num_hits: int, took_us: int) -> None:
-        """Note a search."""
+    def record(self, client: Hashable, index: str, query: str, num_hits: int, took_us: int) -> None:
+        """Keep a search."""
         query = query[:QUERY_CHARS_MAX]
-        self._noted.append(Noted(time.time(), client, index, query, num_hits, took_us))
+        self._pending.append(PendingSearch(time.time(), client, index, query, num_hits, took_us))
 
-    def take_noted(self) -> list[Noted]:
-        """Return the searches noted since the last call."""
-        noted, self._noted = self._noted, []
-        return noted
+    def take_pending(self) -> list[PendingSearch]:
+        """Return the searches recorded since the last call."""
+        pending, self._pending = self._pending, []
+        return pending
 
     async def searches_with(self, index: str, beginning: str) -> list[str]:
         """Leave it to the owner."""

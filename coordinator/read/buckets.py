@@ -20,7 +20,7 @@ from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
 from common.kernels.types import I64Array, U32Array, int64
 from common.protocol.packed_counts import EVERY
-from coordinator.parameters.typed import BucketOrder
+from coordinator.parameters.typed import BucketOrder, FacetSpec, SearchParameters
 from coordinator.read.facet_values import FacetValues
 from coordinator.read.merged_counts import MergedCounts
 from coordinator.read.text_order import text_key
@@ -32,6 +32,7 @@ _RANKED_MAX = 1 << 16
 _UNRANKED_MIN = 64
 """Unranked values tolerated before sorting again: this many, or a sixteenth of the ranked ones."""
 _NONE_CHOSEN: frozenset[int] = frozenset()
+NONE_SELECTED: frozenset[str] = frozenset()
 
 
 @kernel
@@ -370,3 +371,23 @@ def _first_by_keys(candidates: _Candidates, num_wanted: int) -> list[tuple[int, 
     ]
     ranked = numbers[np.lexsort([columns["key"](), *keys])][:num_wanted]
     return list(zip(ranked.tolist(), counts[ranked].tolist(), strict=True))
+
+
+def listed_buckets(
+    spec: FacetSpec,
+    parameters: SearchParameters,
+    values: FacetValues,
+    counts: MergedCounts,
+    accepts: NDArray[np.bool_] | None,
+) -> list[Bucket]:
+    """Return the buckets to list, of those that may be."""
+    settings = spec.configuration
+    return page_of_buckets(
+        values,
+        counts,
+        parameters.selected.get(settings.field, NONE_SELECTED),
+        spec.order,
+        spec.offset,
+        settings.size,
+        accepts,
+    )

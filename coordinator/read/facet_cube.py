@@ -27,7 +27,7 @@ from common.protocol.messages import (
     SearchResponse,
 )
 from coordinator.parameters.typed import CubeSpec, SearchParameters
-from coordinator.read.facets import value_request
+from coordinator.read.facet_plan import value_request
 from coordinator.read.ranges import edge_of, range_buckets
 from coordinator.read.results import CubeResult, FacetResult
 

@@ -24,16 +24,12 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import KeyTypos
 from coordinator.read.facet_keys import accept_keys
+from coordinator.read.facet_summaries import is_summed_up
 from coordinator.read.facet_values import FacetValues
-from coordinator.read.facets import (
-    facet_results,
-    is_summed_up,
-    known_results,
-    num_values_to_list,
-)
+from coordinator.read.facets import facet_results, known_results, num_values_to_list
 from coordinator.read.field_facets import field_results
 from coordinator.read.groups import count_groups
-from coordinator.read.merged_counts import GroupCounts, Sums
+from coordinator.read.merged_counts import Accumulator, GroupCounts
 from coordinator.read.results import FacetResult
 from coordinator.read.scatter import SearchOutcome
 
@@ -105,13 +101,10 @@ class FacetListing:
             else:
                 found = await self._scheduler.run(state.index.number, steps)
 
-        def results(sums: Sums | None) -> Iterable[FacetResult]:
+        def results(sums: Accumulator | None) -> Iterable[FacetResult]:
             listed = facet_results(
                 parameters,
-                outcome.plan,
-                facets,
-                outcome.answers,
-                state.horizon,
+                outcome,
                 accepted,
                 is_complete=len(outcome.answers) == self._cluster.num_shards,
                 groups=groups,
@@ -143,9 +136,9 @@ class FacetListing:
         state = outcome.state
         return await self._scheduler.run(state.index.number, _until(state.deadline, steps))
 
-    async def on_a_thread(self, list_facets: Callable[[Sums], T]) -> T:
+    async def on_a_thread(self, list_facets: Callable[[Accumulator], T]) -> T:
         """List facets on the thread for long responses, with separate sums."""
-        listing = carried(lambda: list_facets(Sums()))
+        listing = carried(lambda: list_facets(Accumulator()))
         return await asyncio.get_running_loop().run_in_executor(self._lister, listing)
 
 
@@ -166,8 +159,8 @@ def _until(deadline: Deadline, steps: Generator[None, None, T]) -> Generator[Non
         try:
             next(steps)
         except StopIteration as done:
-            outcome: T = done.value
-            return outcome
+            result: T = done.value
+            return result
         yield
 
 

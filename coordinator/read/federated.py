@@ -44,7 +44,7 @@ class Member(Struct, frozen=True):
     """As requested."""
 
 
-def whole(parameters: SearchParameters, num_hits: int) -> SearchParameters:
+def mergeable(parameters: SearchParameters, num_hits: int) -> SearchParameters:
     """Return a search whose result can be merged: its first hits, and all buckets.
 
     Args:
@@ -55,7 +55,7 @@ def whole(parameters: SearchParameters, num_hits: int) -> SearchParameters:
         InvalidRequest: `invalid_merge`; it uses a feature that works on one index only.
     """
     specs = (*parameters.facets, *parameters.field_facets)
-    for is_asked, name, reason in (
+    for is_used, name, reason in (
         (parameters.cursor is not None, "cursor", "a cursor is of one search"),
         (bool(parameters.trees), "trees", "trees are of one index"),
         (parameters.cube is not None, "facet_cube", "joint counts are of one index"),
@@ -70,7 +70,7 @@ def whole(parameters: SearchParameters, num_hits: int) -> SearchParameters:
             "score buckets and random orders are of one index",
         ),
     ):
-        if is_asked:
+        if is_used:
             raise InvalidRequest(
                 f"{name} cannot be merged: {reason}", code="invalid_merge", param=name
             )
@@ -119,7 +119,7 @@ def merged_hits(
 
     Args:
         members: the searches.
-        results: of each, as `whole` asks for it.
+        results: of each, as `mergeable` asks for it.
         page: which page of all hits, from 1.
         per_page: hits on a page.
     """

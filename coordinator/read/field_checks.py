@@ -22,7 +22,7 @@ _NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
 _LISTED_CHARS_MAX: Final = 500
 
 
-class _Need(NamedTuple):
+class _FieldNeed(NamedTuple):
     """A field that a search names, and what the search needs of it."""
 
     field: str
@@ -77,7 +77,7 @@ async def check_fields(
         raise _error(memory, unmet)
 
 
-def _first_unmet(memory: IndexMemory, parameters: SearchParameters) -> _Need | None:
+def _first_unmet(memory: IndexMemory, parameters: SearchParameters) -> _FieldNeed | None:
     """Return the first field that is not known to have the values that the search needs."""
     counted = memory.statistics.scalar_fields
     for need in _needs(parameters):
@@ -87,32 +87,34 @@ def _first_unmet(memory: IndexMemory, parameters: SearchParameters) -> _Need | N
     return None
 
 
-def _needs(parameters: SearchParameters) -> Iterator[_Need]:
+def _needs(parameters: SearchParameters) -> Iterator[_FieldNeed]:
     """Yield all fields that a search names."""
     for name, param in parameters.filter_fields.items():
-        yield _Need(name, 0, "", param, code="unknown_facet")
+        yield _FieldNeed(name, 0, "", param, code="unknown_facet")
     for key in parameters.sort:
         if key.field is not None and key.point is None:
-            yield _Need(key.field, 0, "sort by", parameters.sort_param, code="unknown_sort_field")
+            yield _FieldNeed(
+                key.field, 0, "sort by", parameters.sort_param, code="unknown_sort_field"
+            )
     for spec in parameters.all_facets:
         facet = spec.configuration.field
         for name in spec.summary.fields:
             param = f"facets.{facet}.stats"
-            yield _Need(name, _NUMBERS, "sum up", param, code="invalid_facets")
+            yield _FieldNeed(name, _NUMBERS, "sum up", param, code="invalid_facets")
     if parameters.cube is not None:
         field = parameters.cube.field
-        yield _Need(field, _NUMBERS, "count by", "facet_cube.field", code="invalid_facet_cube")
+        yield _FieldNeed(field, _NUMBERS, "count by", "facet_cube.field", code="invalid_facet_cube")
     if parameters.distinct is not None:
         field = parameters.distinct.field
-        yield _Need(field, 0, "tell items apart by", "distinct", code="invalid_distinct")
+        yield _FieldNeed(field, 0, "tell items apart by", "distinct", code="invalid_distinct")
     for one in parameters.ranges:
         if one.origin is None and one.zoom is None:
             param = f"facet_ranges.{one.field}"
             kinds = _kinds_of(one)
-            yield _Need(one.field, kinds, "count by", param, code="invalid_facet_ranges")
+            yield _FieldNeed(one.field, kinds, "count by", param, code="invalid_facet_ranges")
 
 
-def _error(memory: IndexMemory, need: _Need) -> InvalidRequest:
+def _error(memory: IndexMemory, need: _FieldNeed) -> InvalidRequest:
     """Return the error about a field without fitting values."""
     field, kinds, purpose, param, code = need
     counted = memory.statistics.scalar_fields

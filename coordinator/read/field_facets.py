@@ -18,9 +18,10 @@ from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import FacetSpec
+from coordinator.read.buckets import listed_buckets
 from coordinator.read.facet_keys import accept_keys
+from coordinator.read.facet_summaries import is_summed_up, summaries
 from coordinator.read.facet_values import FacetValues
-from coordinator.read.facets import is_summed_up, listed_buckets, summaries
 from coordinator.read.merged_counts import Answers, MergedCounts
 from coordinator.read.results import FacetResult
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from common.protocol.messages import FacetRequest, SearchResponse
 from common.values import NO_TOKEN
+from coordinator.read.facet_memory import FacetMemory
 from coordinator.read.facet_values import FacetValues
-from coordinator.read.facets import FacetMemory
 from coordinator.read.merge import Hit
 from coordinator.read.merged_counts import Answers, GroupCounts
 from coordinator.read.rendering import add_group

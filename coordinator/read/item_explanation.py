@@ -38,7 +38,7 @@ from coordinator.read.query_parser import query_pieces
 from coordinator.read.results import ExplainedItem, SearchResult
 from coordinator.read.search import Search
 
-_Found = Callable[[SearchParameters], Awaitable[SearchResult]]
+_Find = Callable[[SearchParameters], Awaitable[SearchResult]]
 """Runs one search for the item."""
 _BY_FIELD: Final = ("filters", "not_filters", "exclude_filters")
 
@@ -49,6 +49,21 @@ class _Part(Struct, frozen=True):
     reason: dict[str, Any]
     parameters: tuple[SearchParameters, ...]
     """Searches for this part alone, and for a word with its neighbours; one hit is enough."""
+
+
+class _ExplainedSearch(Struct, frozen=True):
+    """A search, and the item for which it is explained."""
+
+    index: Index
+    raw: RawParameters
+    parse: Callable[[RawParameters], SearchParameters]
+    """Turns parameters into a search, narrowed by the caller's key."""
+    id: bytes
+    """Canonical."""
+
+    def of_item(self, raw: RawParameters) -> SearchParameters:
+        """Return the search of some parameters, for the item alone."""
+        return _of_item(self.parse(raw), self.id)
 
 
 class ItemExplanations:
@@ -85,65 +100,45 @@ class ItemExplanations:
             NotFound: the caller can see no such item.
             InvalidRequest: the search is wrong, or has too many parts.
         """
-        asked = _of_item(parse(raw), id)
-        deadline = Deadline.after_ms(asked.timeout_ms)
+        explained = _ExplainedSearch(index, raw, parse, id)
+        search = explained.of_item(raw)
+        deadline = Deadline.after_ms(search.timeout_ms)
         with self._cluster.reading(index.number) as horizon:
 
-            async def found(parameters: SearchParameters) -> SearchResult:
+            async def find(parameters: SearchParameters) -> SearchResult:
                 left = structs.replace(parameters, timeout_ms=deadline.remaining_ms)
                 return await self._search.search(index, left, horizon)
 
-            everything = await found(structs.replace(_of_item(parse({}), id), rules=()))
-            if not everything.total:
-                raise NotFound(
-                    f"there is no item {id.decode()!r} in index {index.name!r}",
-                    code="item_not_found",
-                )
-            if asked.match == "auto":
-                # What is tried depends on the hits of all items.
-                of_all = structs.replace(asked, only_ids=(), per_page=0, show=frozenset())
-                match = (await found(of_all)).match or "all"
-                asked = structs.replace(asked, match=match)
-            result = await found(asked)
+            await _check_exists(explained, find)
+            search = await _with_match_mode(search, find)
+            result = await find(search)
             if result.total:
                 score, details = _score_of(result)
                 return ExplainedItem(shown_id(id), True, [], score, details, result.seq)
-            ignored = frozenset(result.ignored_words)
-            reasons = await _missed(self._parts(index, raw, parse, id, ignored), found)
-            scored: SearchResult | None = None
-            bare = structs.replace(asked, rules=(), min_score=None)
-            if (await found(bare)).total:
-                rules = index.configuration.rules if asked.rules is None else asked.rules
+            parts = self._parts(explained, frozenset(result.ignored_words))
+            reasons = await _failing_parts(parts, find)
+            bare = structs.replace(search, rules=(), min_score=None)
+            score = details = None
+            if (await find(bare)).total:
+                rules = index.configuration.rules if search.rules is None else search.rules
                 applied = [rule for rule in rules if rule.name in result.rules]
-                reasons += await _excluding(applied, bare, found)
-                if not reasons and asked.min_score is not None:
-                    # By score, since another order has none.
-                    by_score = structs.replace(
-                        asked, min_score=None, sort=(), is_place_descending=False
-                    )
-                    scored = await found(by_score)
-        score, details = (None, None) if scored is None else _score_of(scored)
-        if scored is not None:
-            reasons.append({"kind": "min_score", "score": score, "min_score": asked.min_score})
+                reasons += await _excluding_rules(applied, bare, find)
+                if not reasons and (least := search.min_score) is not None:
+                    score, details = _score_of(await find(_by_score(search)))
+                    reasons.append({"kind": "min_score", "score": score, "min_score": least})
         if not reasons:
             reasons.append({"kind": "combination"})
         return ExplainedItem(shown_id(id), False, reasons, score, details, result.seq)
 
-    def _parts(
-        self,
-        index: Index,
-        raw: RawParameters,
-        parse: Callable[[RawParameters], SearchParameters],
-        id: bytes,
-        ignored: frozenset[str],
-    ) -> list[_Part]:
+    def _parts(self, explained: _ExplainedSearch, ignored: frozenset[str]) -> list[_Part]:
         """Return the parts of a search, each as a separate search.
 
         Raises:
             InvalidRequest: there are too many.
         """
+        raw = explained.raw
         options = {name: raw[name] for name in ("facets",) if name in raw}
-        named = [*_filters_of(raw), *self._words_of(index, raw, parse(raw), ignored)]
+        named = [*_filters_of(raw), *self._words_of(explained, ignored)]
         if raw.get("similar_to") is not None:
             fields = {name: raw[name] for name in ("search_fields",) if name in raw}
             own = {"similar_to": raw["similar_to"], **fields}
@@ -156,29 +151,22 @@ class ItemExplanations:
             )
         parts = []
         for reason, searches in named:
-            alone = [_of_item(parse({**options, **own}), id) for own in searches]
-            parts.append(
-                _Part(
-                    reason,
-                    tuple([structs.replace(one, rules=(), min_score=None) for one in alone]),
-                )
-            )
+            alone = [explained.of_item({**options, **own}) for own in searches]
+            bare = [structs.replace(search, rules=(), min_score=None) for search in alone]
+            parts.append(_Part(reason, tuple(bare)))
         return parts
 
     def _words_of(
-        self,
-        index: Index,
-        raw: RawParameters,
-        asked: SearchParameters,
-        ignored: frozenset[str],
+        self, explained: _ExplainedSearch, ignored: frozenset[str]
     ) -> Iterator[tuple[dict[str, Any], list[RawParameters]]]:
         """Yield the words and phrases of the query that items must have, or must not.
 
         Each comes with searches of which the item must be a hit of one: for the word, and for the
         word and its neighbour on either side.
         """
-        pieces = query_pieces(asked.query, self._analyzer)
-        stop_words = self._search.stop_words(index)
+        raw, search = explained.raw, explained.parse(explained.raw)
+        pieces = query_pieces(search.query, self._analyzer)
+        stop_words = self._search.stop_words(explained.index)
         can_drop = any(not stop_words.issuperset(words) for _, words in pieces)
         modes: dict[str, Any] = {
             name: raw[name]
@@ -192,7 +180,7 @@ class ItemExplanations:
                 "match": "all",
                 **modes,
             }
-            if last + 1 < len(pieces) and asked.prefix == "last":
+            if last + 1 < len(pieces) and search.prefix == "last":
                 own["prefix"] = "none"
             return own
 
@@ -250,26 +238,52 @@ def _of_item(parameters: SearchParameters, id: bytes) -> SearchParameters:
     )
 
 
-async def _missed(parts: Sequence[_Part], found: _Found) -> list[dict[str, Any]]:
-    """Return the reasons of the parts of a search of which the item is no hit."""
+def _by_score(search: SearchParameters) -> SearchParameters:
+    """Return a search without its score threshold, ordered by score: another order has none."""
+    return structs.replace(search, min_score=None, sort=(), is_place_descending=False)
+
+
+async def _check_exists(explained: _ExplainedSearch, find: _Find) -> None:
+    """Check that the caller can see the item.
+
+    Raises:
+        NotFound: code item_not_found.
+    """
+    if not (await find(structs.replace(explained.of_item({}), rules=()))).total:
+        raise NotFound(
+            f"there is no item {explained.id.decode()!r} in index {explained.index.name!r}",
+            code="item_not_found",
+        )
+
+
+async def _with_match_mode(search: SearchParameters, find: _Find) -> SearchParameters:
+    """Return a search with the match mode that "auto" comes to, over the hits of all items."""
+    if search.match != "auto":
+        return search
+    of_all = structs.replace(search, only_ids=(), per_page=0, show=frozenset())
+    return structs.replace(search, match=(await find(of_all)).match or "all")
+
+
+async def _failing_parts(parts: Sequence[_Part], find: _Find) -> list[dict[str, Any]]:
+    """Return the reasons of those parts of a search that the item does not match."""
     reasons = []
     for part in parts:
         for alone in part.parameters:
-            if (await found(alone)).total:
+            if (await find(alone)).total:
                 break
         else:
             reasons.append(part.reason)
     return reasons
 
 
-async def _excluding(
-    rules: Sequence[Rule], bare: SearchParameters, found: _Found
+async def _excluding_rules(
+    rules: Sequence[Rule], bare: SearchParameters, find: _Find
 ) -> list[dict[str, Any]]:
-    """Return the reasons of those rules that alone exclude a hit of the search without rules."""
+    """Return a reason for each rule that, alone, excludes a hit of the search without rules."""
     return [
         {"kind": "rule", "rule": rule.name}
         for rule in rules
-        if not (await found(structs.replace(bare, rules=(rule,)))).total
+        if not (await find(structs.replace(bare, rules=(rule,)))).total
     ]
 
 

@@ -29,20 +29,20 @@ Answers = Sequence[tuple[int, SearchResponse]]
 """Pairs (shard ordinal, response)."""
 
 
-class Alive:
+class LiveValues:
     """The values of a facet that occur in a live document.
 
     Attributes:
-        said: the reports it is made from: (shard, epoch, number of values, bit set).
+        reports: the reports it is made from: (shard, epoch, number of values, bit set).
         mask: by number.
     """
 
-    __slots__ = ("_by_key", "mask", "said")
+    __slots__ = ("_by_key", "mask", "reports")
 
     def __init__(
-        self, said: tuple[tuple[int, int, int, bytes | None], ...], mask: NDArray[np.bool_]
+        self, reports: tuple[tuple[int, int, int, bytes | None], ...], mask: NDArray[np.bool_]
     ) -> None:
-        self.said = said
+        self.reports = reports
         self.mask = mask
         self._by_key: tuple[str, NDArray[np.int64]] | None = None
 
@@ -64,7 +64,7 @@ class Alive:
         return first
 
 
-class Sums:
+class Accumulator:
     """The array in which counts are added up.
 
     One suffices for the event loop: a search does not yield between adding up and choosing its
@@ -90,7 +90,7 @@ class Sums:
         self.sums = np.zeros(0, np.int64)
 
 
-_SUMS = Sums()
+_ACCUMULATOR = Accumulator()
 
 
 class MergedCounts:
@@ -112,18 +112,18 @@ class MergedCounts:
         counts: NDArray[np.int64],
         touched: NDArray[np.uint32],
         num_touched: int,
-        find_alive: Callable[[], Alive | None],
-        sums: Sums | None = None,
+        find_alive: Callable[[], LiveValues | None],
+        sums: Accumulator | None = None,
     ) -> None:
         self._sums = sums
         self.counts = counts
         self.touched = touched
         self.num_touched = num_touched
-        self._find_alive: Callable[[], Alive | None] | None = find_alive
-        self._alive: Alive | None = None
+        self._find_alive: Callable[[], LiveValues | None] | None = find_alive
+        self._alive: LiveValues | None = None
 
     @property
-    def alive(self) -> Alive | None:
+    def alive(self) -> LiveValues | None:
         """Which values occur in a live document; None if no shard reported it.
 
         Shards do so whenever a value without hits could be listed.
@@ -177,7 +177,7 @@ class CountsReader:
 
     __slots__ = ("_answers", "_ends", "_packed", "_position", "_shards", "_sums")
 
-    def __init__(self, answers: Answers, sums: Sums = _SUMS) -> None:
+    def __init__(self, answers: Answers, sums: Accumulator = _ACCUMULATOR) -> None:
         self._answers = answers
         self._sums = sums
         parts = [answer.facet_counts for _, answer in answers]
@@ -212,7 +212,7 @@ class CountsReader:
                 sums[:num_values],
                 touched,
                 num_touched,
-                lambda: _living(values, answers, position),
+                lambda: _live_values(values, answers, position),
                 self._sums,
             )
         except BaseException:
@@ -220,7 +220,7 @@ class CountsReader:
             raise
 
 
-def _living(values: FacetValues, answers: Answers, position: int) -> Alive | None:
+def _live_values(values: FacetValues, answers: Answers, position: int) -> LiveValues | None:
     """Return the values that occur in a live document, or None if no shard reported them.
 
     Cached until a shard reports something else: it depends on the state of the index, not on
@@ -231,25 +231,25 @@ def _living(values: FacetValues, answers: Answers, position: int) -> Alive | Non
         answers: pairs (shard ordinal, response) whose dictionaries are known.
         position: of the facet within each response.
     """
-    said = tuple(
+    reports = tuple(
         [
             (shard, part.epoch, part.num_values, part.alive)
             for shard, answer in answers
             if (part := answer.facets[position]).alive is not None
         ]
     )
-    if not said:
+    if not reports:
         return None
     known = values.derived.get("alive")
-    if isinstance(known, Alive) and known.said == said:
+    if isinstance(known, LiveValues) and known.reports == reports:
         return known
     mask = np.zeros(len(values), np.bool_)
-    for shard, _, num_values, alive in said:
+    for shard, _, num_values, alive in reports:
         assert alive is not None
         bits = np.frombuffer(alive, np.uint8)
         living = np.unpackbits(bits, count=num_values, bitorder="little")
         mask[values.to_number[shard, :num_values][living.view(np.bool_)]] = True
-    made = values.derived["alive"] = Alive(said, mask)
+    made = values.derived["alive"] = LiveValues(reports, mask)
     return made
 
 

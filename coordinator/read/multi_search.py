@@ -73,7 +73,7 @@ class CostSum:
             )
 
 
-async def in_turn(searches: Sequence[Callable[[], Awaitable[T]]], deadline: Deadline) -> list[T]:
+async def run_fairly(searches: Sequence[Callable[[], Awaitable[T]]], deadline: Deadline) -> list[T]:
     """Run searches, a few at a time, and return their results in order.
 
     After a failure, no further search starts.

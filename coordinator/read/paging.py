@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,13 +23,14 @@ from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.merge import (
     NOTHING_PINNED,
     Hit,
+    PinnedOnPage,
     bucket_height,
     lacks_hits,
     merge_hits,
     num_asked,
     pinned_on_page,
 )
-from coordinator.read.scatter import Scatter, SearchOutcome
+from coordinator.read.scatter import Retrieval, Scatter, SearchOutcome
 from coordinator.read.searched_state import SearchedState
 
 
@@ -67,7 +69,6 @@ class Paging:
         """
         if parameters.sort and [key for key in parameters.sort if key.num_buckets]:
             parameters = await self._with_buckets(parameters, state)
-        sort, is_newest_first = parameters.sort, parameters.is_place_descending
         offset, limit = parameters.offset if cursor is None else 0, parameters.per_page
         if cursor is not None and parameters.distinct is not None:
             # Which hits remain depends on those of earlier pages, so these are inspected again.
@@ -75,37 +76,13 @@ class Paging:
         num_hits = num_first = offset + limit if limit else 0
         if cursor is None and parameters.distinct is None:
             num_first = num_asked(num_hits, self._cluster.num_shards)
+        num_before = offset if cursor is None else cursor.num_seen
         while True:
-            outcome = await self._scatter.search(
-                parameters,
-                state,
-                cursor,
-                num_hits=num_first,
-                may_be_inline=may_be_inline,
-                terms=terms,
-            )
-            pinned = NOTHING_PINNED
-            if parameters.pins:
-                pinned = pinned_on_page(
-                    outcome.answers,
-                    outcome.total,
-                    parameters.pins,
-                    offset if cursor is None else cursor.num_seen,
-                    limit,
-                )
-            num_others = limit - len(pinned.hits)
-            hits = merge_hits(
-                outcome.answers,
-                sort,
-                is_newest_first,
-                max(offset - pinned.num_before, 0),
-                num_others,
-                parameters.distinct,
-            )
-            if num_first == num_hits or not lacks_hits(
-                outcome.answers, hits, sort, is_newest_first, num_others
-            ):
-                return outcome, pinned.among(hits) if pinned.hits else hits
+            retrieval = Retrieval(num_first, cursor, may_be_inline, terms=terms)
+            outcome = await self._scatter.search(parameters, state, retrieval)
+            page = _merged_page(outcome, parameters, offset, num_before)
+            if num_first == num_hits or not page.lacks_hits(outcome, parameters):
+                return outcome, page.hits
             num_first = num_hits
 
     async def _with_buckets(
@@ -125,7 +102,7 @@ class Paging:
             show=frozenset(),
             marks=None,
         )
-        outcome = await self._scatter.search(alone, state, num_hits=1)
+        outcome = await self._scatter.search(alone, state, Retrieval(num_hits=1))
         best = max([max(map(_best_score, [one for _, one in outcome.answers]), default=0.0), 0.0])
         return msgspec.structs.replace(
             parameters,
@@ -158,6 +135,51 @@ class Paging:
             cursor,
             sort_values=tuple(column[0] if column else None for column in response.sort_values),
         )
+
+
+class _Page(NamedTuple):
+    """The hits of a page, out of those that the shards sent."""
+
+    pinned: PinnedOnPage
+    others: list[Hit]
+    num_others: int
+    """Slots of the page that pinned hits leave to others."""
+
+    @property
+    def hits(self) -> list[Hit]:
+        """All of them, in order."""
+        return self.pinned.among(self.others) if self.pinned.hits else self.others
+
+    def lacks_hits(self, outcome: SearchOutcome, parameters: SearchParameters) -> bool:
+        """Return whether hits that the shards did not send may belong to the page."""
+        sort, is_newest_first = parameters.sort, parameters.is_place_descending
+        return lacks_hits(outcome.answers, self.others, sort, is_newest_first, self.num_others)
+
+
+def _merged_page(
+    outcome: SearchOutcome, parameters: SearchParameters, offset: int, num_before: int
+) -> _Page:
+    """Return a page of the shards' hits.
+
+    Args:
+        outcome: the shards' responses.
+        parameters: of the search.
+        offset: hits of the responses that precede the page.
+        num_before: hits of all earlier pages.
+    """
+    answers, limit, pinned = outcome.answers, parameters.per_page, NOTHING_PINNED
+    if parameters.pins:
+        pinned = pinned_on_page(answers, outcome.total, parameters.pins, num_before, limit)
+    num_others = limit - len(pinned.hits)
+    others = merge_hits(
+        answers,
+        parameters.sort,
+        parameters.is_place_descending,
+        max(offset - pinned.num_before, 0),
+        num_others,
+        parameters.distinct,
+    )
+    return _Page(pinned, others, num_others)
 
 
 def next_cursor(

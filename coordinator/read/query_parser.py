@@ -52,7 +52,7 @@ Spellings: TypeAlias = tuple[tuple[str, str], ...]
 INFIX_LETTERS_MIN: Final = 3
 """Fewer letters are inside too many words."""
 WHOLE_WORDS_MAX: Final = 8
-"""Longer queries are no names."""
+"""Longer queries are not names."""
 _CLOSING = re.compile(r"[^\s\w'’.,-]")
 """What closes the word before it: after "(new)" or "rock!" no letters will follow."""
 _PIECE = re.compile(r'(?P<sign>-?)"(?P<phrase>[^"]*)(?P<close>"?)|(?P<word>[^\s"]+)')
@@ -292,65 +292,109 @@ def parse_query(
     num_words_cut = max(0, sum([len(piece.tokens) for piece in pieces]) - words_max)
     if num_words_cut:
         pieces = _cut(pieces, words_max)
-    builder = _ClauseBuilder(vocabulary, options)
-    stops = vocabulary.stop_words
-    keeps_stop_words = not stops or not any(
-        not piece.is_excluded
-        and (piece.is_phrase or any(token.text not in stops for token in piece.tokens))
-        for piece in pieces
-    )
-    counts: dict[Clause, int] = {}
-    excluded: dict[Clause, None] = {}
-    row: list[TypedWord] = []
-    is_row_open = False
-    spacings: dict[Spacing, None] = {}
-    cuttable: dict[str, None] = {}
-    quoted: set[str] = set()
-    num_words = 0
-
-    def close_row() -> Iterator[None]:
-        for clause in builder.clauses([word.token for word in row], is_row_open):
-            counts[clause] = counts.get(clause, 0) + 1
-            yield
-        if options.typo != 0:
-            for spacing in spacings_of(row):
-                spacings[spacing] = None
-                yield
-            cuttable.update({word.token.text: None for word in row if is_cuttable(word.token.text)})
-        row.clear()
-
+    collector = _ClauseCollector(pieces, vocabulary, options)
     for number, piece in enumerate(pieces):
         if not piece.is_phrase and not piece.is_excluded:
-            kept = [
-                TypedWord(token, number, ordinal)
-                for ordinal, token in enumerate(piece.tokens, num_words)
-                if keeps_stop_words or token.text not in stops
-            ]
-            num_words += len(piece.tokens)
-            row.extend(kept)
-            is_row_open = piece.is_open and bool(kept) and kept[-1].token is piece.tokens[-1]
+            collector.add_words(number, piece)
             continue
-        yield from close_row()
-        is_row_open = False
-        words = tuple([token.text for token in piece.tokens])
-        is_prefix = piece.is_open and piece.is_phrase and options.prefix != "none"
-        clause: Clause = Phrase(words, is_prefix) if len(words) > 1 else Word(words[0], is_prefix)
-        if piece.is_excluded:
-            excluded[clause] = None
-        else:
-            quoted.add(clause.text if isinstance(clause, Word) else "")
-            counts[clause] = counts.get(clause, 0) + 1
-    yield from close_row()
+        yield from collector.close_row()
+        collector.add_quoted_or_excluded(piece)
+    yield from collector.close_row()
+    counts, quoted = collector.counts, collector.quoted
     return ParsedQuery(
         tuple(counts),
         tuple(counts.values()),
-        tuple(excluded),
+        tuple(collector.excluded),
         options.match,
         num_words_cut,
-        tuple([one for one in spacings if quoted.isdisjoint(one.typed)]),
-        tuple([word for word in cuttable if word not in quoted]),
+        tuple([one for one in collector.spacings if quoted.isdisjoint(one.typed)]),
+        tuple([word for word in collector.cuttable if word not in quoted]),
         () if text.isascii() else tuple(_spellings(text, pieces, analyzer)),
         () if num_words_cut else _whole(pieces),
+    )
+
+
+class _ClauseCollector:
+    """Collects the clauses of a query, piece by piece.
+
+    Unquoted words that follow each other form a row: only within a row can words be synonyms
+    together, or be written together.
+
+    Args:
+        pieces: of the query.
+        vocabulary: stop words and synonyms of the index.
+        options: of the request.
+
+    Attributes:
+        counts: how often each clause was typed, in order.
+        excluded: clauses that no hit may match, in order.
+        spacings: other spacings of the rows' words.
+        cuttable: words that may be written as two.
+        quoted: words that are quoted alone.
+    """
+
+    def __init__(
+        self, pieces: Sequence[_Piece], vocabulary: QueryDictionary, options: QueryOptions
+    ) -> None:
+        self._builder = _ClauseBuilder(vocabulary, options)
+        self._options = options
+        self._stop_words = stop_words = vocabulary.stop_words
+        if stop_words and not any(_has_content(piece, stop_words) for piece in pieces):
+            self._stop_words = frozenset()
+        self._row: list[TypedWord] = []
+        self._is_row_open = False
+        self._num_words = 0
+        self.counts: dict[Clause, int] = {}
+        self.excluded: dict[Clause, None] = {}
+        self.spacings: dict[Spacing, None] = {}
+        self.cuttable: dict[str, None] = {}
+        self.quoted: set[str] = set()
+
+    def add_words(self, number: int, piece: _Piece) -> None:
+        """Append the words of an unquoted piece to the row."""
+        kept = [
+            TypedWord(token, number, ordinal)
+            for ordinal, token in enumerate(piece.tokens, self._num_words)
+            if token.text not in self._stop_words
+        ]
+        self._num_words += len(piece.tokens)
+        self._row.extend(kept)
+        self._is_row_open = piece.is_open and bool(kept) and kept[-1].token is piece.tokens[-1]
+
+    def close_row(self) -> Iterator[None]:
+        """Turn the row into clauses, and begin the next one; yield after each step."""
+        row = self._row
+        for clause in self._builder.clauses([word.token for word in row], self._is_row_open):
+            self._count(clause)
+            yield
+        if self._options.typo != 0:
+            for spacing in spacings_of(row):
+                self.spacings[spacing] = None
+                yield
+            words = [word.token.text for word in row]
+            self.cuttable.update({word: None for word in words if is_cuttable(word)})
+        row.clear()
+        self._is_row_open = False
+
+    def add_quoted_or_excluded(self, piece: _Piece) -> None:
+        """Add the clause of a piece that is quoted, excluded or both."""
+        words = tuple([token.text for token in piece.tokens])
+        is_prefix = piece.is_open and piece.is_phrase and self._options.prefix != "none"
+        clause: Clause = Phrase(words, is_prefix) if len(words) > 1 else Word(words[0], is_prefix)
+        if piece.is_excluded:
+            self.excluded[clause] = None
+        else:
+            self.quoted.add(clause.text if isinstance(clause, Word) else "")
+            self._count(clause)
+
+    def _count(self, clause: Clause) -> None:
+        self.counts[clause] = self.counts.get(clause, 0) + 1
+
+
+def _has_content(piece: _Piece, stop_words: frozenset[str]) -> bool:
+    """Return whether a piece restricts hits without its stop words."""
+    return not piece.is_excluded and (
+        piece.is_phrase or any(token.text not in stop_words for token in piece.tokens)
     )
 
 

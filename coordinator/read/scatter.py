@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer
+from common.boosts import Boost
 from common.deadline import Deadline
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import (
     Distinct,
+    FilterFactor,
     RangeRequest,
     SearchRequest,
     SearchResponse,
@@ -32,7 +34,7 @@ from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.facet_cube import histogram_requests
-from coordinator.read.facets import FacetPlan, plan_facets
+from coordinator.read.facet_plan import FacetPlan, plan_facets
 from coordinator.read.field_checks import check_fields, names_fields
 from coordinator.read.field_facets import field_requests
 from coordinator.read.index_memory import IndexMemories, IndexMemory
@@ -40,11 +42,32 @@ from coordinator.read.merge import VALUES_FAST_MAX, num_distinct, num_inline
 from coordinator.read.merged_counts import Answers
 from coordinator.read.query_parser import ParsedQuery, QueryOptions, parse_query
 from coordinator.read.searched_state import SearchedState
-from coordinator.read.text_scoring import UNRESTRICTED, ScoredQuery, score_again, score_query
+from coordinator.read.text_scoring import UNRESTRICTED, score_again, score_query
+from coordinator.read.text_statistics import ScoredQuery
 
 INLINE_HITS_MAX: Final = 40
 """Up to this many hits, shards send documents along with the keys: reading a few needlessly costs
 less than a second round trip."""
+
+
+class Retrieval(NamedTuple):
+    """What a search retrieves from each shard, apart from what its parameters request."""
+
+    num_hits: int = 0
+    """Hits that each shard sends."""
+    cursor: Cursor | None = None
+    """The hits come after its hit; None: they are the first."""
+    may_be_inline: bool = True
+    """Whether shards may send stored items along with the hits."""
+    wants_all_buckets: bool = False
+    """Whether all values of the facets are counted."""
+    wants_total: bool = True
+    """Whether shards are asked even if no facet needs it."""
+    terms: TermsRequest | None = None
+    """Words that the shards list along with the search."""
+
+
+COUNTS_ONLY: Final = Retrieval()
 
 
 class SearchOutcome(Struct, frozen=True):
@@ -95,104 +118,96 @@ class Scatter:
         self,
         parameters: SearchParameters,
         state: SearchedState,
-        cursor: Cursor | None = None,
-        *,
-        num_hits: int = 0,
-        may_be_inline: bool = True,
-        wants_all_buckets: bool = False,
-        wants_total: bool = True,
-        terms: TermsRequest | None = None,
+        retrieval: Retrieval = COUNTS_ONLY,
     ) -> SearchOutcome:
         """Search all shards; on return, every facet value number they sent has its text.
 
         Args:
             parameters: of the search.
             state: the state to search.
-            cursor: the hits come after its hit; None: they are the first.
-            num_hits: how many hits each shard sends.
-            may_be_inline: whether shards may send stored items along with the hits.
-            wants_all_buckets: whether all values of the facets are counted.
-            wants_total: whether shards are asked even if no facet needs it.
-            terms: words that the shards list along with the search.
+            retrieval: what to retrieve, apart from counts.
 
         Raises:
             InvalidRequest: a field that the search names has no fitting values.
             Unavailable: a shard is down or late (unless partial results are allowed).
         """
-        index, deadline = state.index, state.deadline
-        memory = self._memories.of(index)
+        memory = self._memories.of(state.index)
         scored = UNRESTRICTED
-        boosts, factors = parameters.boosts, parameters.factors
-        if (boosts or factors) and not (
-            parameters.is_boosted and (num_hits > 0 or parameters.min_score is not None)
-        ):
-            boosts, factors = (), ()
         if parameters.query:
             scored = await self._scored_query(memory, parameters, state)
         if names_fields(parameters):
             await check_fields(memory, parameters, state)
-        has_scores = scored.query is not None or bool(boosts or factors)
-        min_score = parameters.min_score if has_scores else None
+        ranking = _ranking(parameters, scored, retrieval.num_hits)
         plan = plan_facets(
             parameters,
             memory.facets,
             state.horizon,
-            is_total=scored.query is None
-            and not parameters.filters
-            and min_score is None
-            and not wants_all_buckets
-            and not (parameters.distinct is not None and parameters.distinct.counts_groups),
-            wants_all_buckets=wants_all_buckets,
+            is_total=_matches_all(parameters, ranking) and not retrieval.wants_all_buckets,
+            wants_all_buckets=retrieval.wants_all_buckets,
         )
-        request = SearchRequest(
-            index=index.number,
+        request = self._request(parameters, state, ranking, plan, retrieval)
+        answers = []
+        if retrieval.wants_total or plan.requests:
+            answers = answered(await self.send(request, parameters, state.deadline))
+        if scored.assumption is not None:
+            counted = [one.statistics for _, one in answers if one.statistics is not None]
+            statistics = self._memories.statistics(memory, parameters.key_filter)
+            scored = await score_again(
+                state.index, parameters, statistics, scored, counted, self._scheduler
+            )
+            request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
+            if any(part.has_any for part in counted):
+                answers = answered(await self.send(request, parameters, state.deadline))
+        if plan.requests:
+            await memory.facets.learn(state.index, answers, state.deadline, self._scheduler)
+        if parameters.distinct is None:
+            total = sum([answer.total for _, answer in answers])
+        else:
+            total = await _num_distinct(parameters.distinct, answers)
+        return SearchOutcome(answers, state, memory, scored, plan, total, request)
+
+    def _request(
+        self,
+        parameters: SearchParameters,
+        state: SearchedState,
+        ranking: _Ranking,
+        plan: FacetPlan,
+        retrieval: Retrieval,
+    ) -> SearchRequest:
+        """Return the request that every shard gets."""
+        num_hits, cursor, terms = retrieval.num_hits, retrieval.cursor, retrieval.terms
+        distinct, assumption = parameters.distinct, ranking.scored.assumption
+        return SearchRequest(
+            index=state.index.number,
             horizon=state.horizon,
-            revision=index.revision,
-            query=scored.query,
+            revision=state.index.revision,
+            query=ranking.scored.query,
             filters=parameters.filters,
             facets=plan.requests,
             ranges=_range_requests(parameters),
             sort=parameters.sort,
             is_place_descending=parameters.is_place_descending,
             num_hits=num_hits,
-            num_documents=self.num_documents(num_hits, parameters) if may_be_inline else 0,
-            after=cursor.after if cursor and cursor.after and not parameters.distinct else None,
-            distinct=parameters.distinct,
+            num_documents=self.num_documents(num_hits, parameters)
+            if retrieval.may_be_inline
+            else 0,
+            after=cursor.after if cursor and cursor.after and not distinct else None,
+            distinct=distinct,
             wants_explanation="score_details" in parameters.show,
             wants_elements="elements" in parameters.show,
             ids=parameters.only_ids,
-            boosts=boosts,
+            boosts=ranking.boosts,
             timestamp=state.timestamp,
-            min_score=min_score,
-            factors=factors,
+            min_score=ranking.min_score,
+            factors=ranking.factors,
             pins=parameters.pins,
-            has_pins_apart=not parameters.sort
-            and (num_hits > 0 or parameters.distinct is not None),
+            has_pins_apart=not parameters.sort and (num_hits > 0 or distinct is not None),
             wants_distinct_values=self._cluster.num_shards > 1,
-            assumed_absent=None if scored.assumption is None else scored.assumption.request,
+            assumed_absent=None if assumption is None else assumption.request,
             terms=terms,
             wants_total=terms is None,
-            needs_scores=not scored.has_made_up_weights,
+            needs_scores=not ranking.scored.has_made_up_weights,
         )
-        answers = []
-        if wants_total or plan.requests:
-            answers = answered(await self.send(request, parameters, deadline))
-        if scored.assumption is not None:
-            counted = [one.statistics for _, one in answers if one.statistics is not None]
-            statistics = self._memories.statistics(memory, parameters.key_filter)
-            scored = await score_again(
-                index, parameters, statistics, scored, counted, self._scheduler
-            )
-            request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
-            if any(part.has_any for part in counted):
-                answers = answered(await self.send(request, parameters, deadline))
-        if plan.requests:
-            await memory.facets.learn(index, answers, deadline, self._scheduler)
-        if parameters.distinct is None:
-            total = sum([answer.total for _, answer in answers])
-        else:
-            total = await _num_distinct(parameters.distinct, answers)
-        return SearchOutcome(answers, state, memory, scored, plan, total, request)
 
     def send(
         self, request: SearchRequest, parameters: SearchParameters, deadline: Deadline
@@ -230,12 +245,10 @@ class Scatter:
 
         statistics = self._memories.statistics(memory, parameters.key_filter)
         return score_query(
-            state.index,
+            state,
             parse,
             parameters,
             statistics,
-            state.horizon,
-            state.deadline,
             self._scheduler,
         )
 
@@ -243,6 +256,36 @@ class Scatter:
 def answered(responses: Sequence[SearchResponse | None]) -> list[tuple[int, SearchResponse]]:
     """Return (shard ordinal, response) of the shards that answered."""
     return [(i, response) for i, response in enumerate(responses) if response is not None]
+
+
+class _Ranking(NamedTuple):
+    """What the scores of a search are made of, as far as anything depends on scores."""
+
+    scored: ScoredQuery
+    boosts: tuple[Boost, ...]
+    factors: tuple[FilterFactor, ...]
+    min_score: float | None
+
+
+def _ranking(parameters: SearchParameters, scored: ScoredQuery, num_hits: int) -> _Ranking:
+    """Return what scores hits; without a use for boosts, none."""
+    boosts, factors = parameters.boosts, parameters.factors
+    if (boosts or factors) and not (
+        parameters.is_boosted and (num_hits > 0 or parameters.min_score is not None)
+    ):
+        boosts, factors = (), ()
+    has_scores = scored.query is not None or bool(boosts or factors)
+    return _Ranking(scored, boosts, factors, parameters.min_score if has_scores else None)
+
+
+def _matches_all(parameters: SearchParameters, ranking: _Ranking) -> bool:
+    """Return whether nothing narrows the search: it counts all items of the index."""
+    return (
+        ranking.scored.query is None
+        and not parameters.filters
+        and ranking.min_score is None
+        and not (parameters.distinct is not None and parameters.distinct.counts_groups)
+    )
 
 
 def _range_requests(parameters: SearchParameters) -> tuple[RangeRequest, ...]:

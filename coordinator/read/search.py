@@ -40,10 +40,9 @@ from coordinator.cluster.leases import Leases
 from coordinator.parameters.curation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.read.beginnings import BestItems, best_items
-from coordinator.read.buckets import Bucket, num_buckets, page_of_buckets
+from coordinator.read.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facet_listing import BUCKETS_FAST_MAX, FacetListing, is_long
-from coordinator.read.facets import NONE_SELECTED
 from coordinator.read.fair_share import FairShare
 from coordinator.read.follow_ups import joint_counts, with_group_hits, with_value_statistics
 from coordinator.read.index_memory import IndexMemories
@@ -62,13 +61,14 @@ from coordinator.read.results import (
     ShardSummary,
     Timings,
 )
-from coordinator.read.scatter import Scatter, SearchOutcome
+from coordinator.read.scatter import Retrieval, Scatter, SearchOutcome
 from coordinator.read.searched_state import SearchedState, now
 from coordinator.read.similar import SimilarItems
 from coordinator.read.spelling import DidYouMean, Spelling
 from coordinator.read.stored_items import page_items, read_items
 from coordinator.read.suggestion_memory import SuggestionMemory
-from coordinator.read.text_scoring import StatisticsMemory, is_long_text
+from coordinator.read.text_scoring import is_long_text
+from coordinator.read.text_statistics import StatisticsMemory
 from coordinator.read.trees import merge_trees
 
 
@@ -140,21 +140,23 @@ class Search:
         return search
 
     async def _search(
-        self, index: Index, asked: SearchParameters, horizon: int | None, deadline: Deadline
+        self, index: Index, requested: SearchParameters, horizon: int | None, deadline: Deadline
     ) -> SearchResult:
         """Run one search; every step is short, or cut by the scheduler."""
         started = time.perf_counter()
-        cursor = None if asked.cursor is None else self._cursor(index, asked, asked.cursor)
+        cursor = (
+            None if requested.cursor is None else self._cursor(index, requested, requested.cursor)
+        )
         timestamp = now() if cursor is None else cursor.timestamp
         with self._cluster.reading(index.number) as newest:
             if cursor is not None:
                 horizon = cursor.horizon
             elif horizon is None:
                 horizon = newest
-            parameters = asked
-            if asked.similar_to is not None:
+            parameters = requested
+            if requested.similar_to is not None:
                 parameters = await self._similar.query_for(
-                    index, asked, horizon, deadline, self.stop_words(index)
+                    index, requested, horizon, deadline, self.stop_words(index)
                 )
             parameters, rules = self._curated(index, parameters, timestamp)
             state = SearchedState(index, horizon, timestamp, deadline)
@@ -171,8 +173,8 @@ class Search:
             if parameters.cube is not None:
                 cube = await joint_counts(self._scatter, self._limits, parameters, outcome, facets)
             meant = None
-            if asked.query and cursor is None and asked.did_you_mean is not False:
-                meant = await self._correction(asked, parameters, state, outcome)
+            if requested.query and cursor is None and requested.did_you_mean is not False:
+                meant = await self._correction(requested, parameters, state, outcome)
         answers = outcome.answers
         return SearchResult(
             page=parameters.page,
@@ -189,9 +191,9 @@ class Search:
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
             timings=_timings(started, answers),
-            cursor=None if cursor is None else next_cursor(index.number, cursor, asked, hits),
+            cursor=None if cursor is None else next_cursor(index.number, cursor, requested, hits),
             rules=rules,
-            match=parameters.match if asked.match == "auto" and asked.query else None,
+            match=parameters.match if requested.match == "auto" and requested.query else None,
             num_words_cut=outcome.scored.num_words_cut,
             order=_order_of(hits, parameters) if parameters.keeps_order else [],
             items_of=self._items_of(parameters, outcome, hits) if parameters.keeps_order else None,
@@ -242,7 +244,7 @@ class Search:
 
     async def _correction(
         self,
-        asked: SearchParameters,
+        requested: SearchParameters,
         parameters: SearchParameters,
         state: SearchedState,
         outcome: SearchOutcome,
@@ -250,19 +252,19 @@ class Search:
         """Return another spelling of a query, if requested or if the query found little.
 
         Args:
-            asked: the search as requested.
+            requested: the search as requested.
             parameters: the search that was run.
             state: the searched state.
             outcome: of the search.
         """
-        has_fewer_words = asked.match == "auto" and parameters.match != "all"
+        has_fewer_words = requested.match == "auto" and parameters.match != "all"
         num_hits = 0 if has_fewer_words else outcome.total
-        if not asked.did_you_mean and num_hits and not outcome.scored.ignored_words:
+        if not requested.did_you_mean and num_hits and not outcome.scored.ignored_words:
             return None
         filters = tuple([clause.filter for clause in parameters.filters])
         scope = Scope(state.index, state.horizon, filters, state.deadline)
         stop_words = self.stop_words(state.index)
-        return await self._did_you_mean.propose(asked, scope, num_hits, stop_words)
+        return await self._did_you_mean.propose(requested, scope, num_hits, stop_words)
 
     async def select(
         self, index: Index, parameters: SearchParameters, horizon: int
@@ -349,7 +351,7 @@ class Search:
         """
         deadline = Deadline.after_ms(parameters.timeout_ms)
         state = SearchedState(index, horizon, now(), deadline)
-        counted = partial(self._scatter.search, parameters, state, wants_total=False)
+        counted = partial(self._scatter.search, parameters, state, Retrieval(wants_total=False))
         return self._share.run(index.number, deadline, counted)
 
     async def facets(
@@ -363,12 +365,13 @@ class Search:
     ) -> FacetPage:
         started = time.perf_counter()
         facet, timestamp = parameters.facet, now()
+        every_bucket = Retrieval(wants_all_buckets=True)
         search, _ = self._curated(index, parameters.search, timestamp)
         with self._cluster.reading(index.number) as horizon:
             state = SearchedState(index, horizon, timestamp, deadline)
             for match in self._matches(search):
                 search = msgspec.structs.replace(search, match=match)
-                outcome = await self._scatter.search(search, state, wants_all_buckets=True)
+                outcome = await self._scatter.search(search, state, every_bucket)
                 if outcome.has_others:
                     break
         values = outcome.memory.facets.values(facet.field)

@@ -34,7 +34,7 @@ from coordinator.read.results import RunSearch
 
 WORDS_MAX: Final = 25
 """Words of the query."""
-LOOKED_AT_MAX: Final = 256
+CANDIDATES_MAX: Final = 256
 """Distinct words of an item whose frequencies are requested; those it has most often."""
 TEXT_CHARS_MAX: Final = 20_000
 """Characters of an item that are analysed: the first ones of its searched fields."""
@@ -63,7 +63,7 @@ class SimilarItems:
     async def query_for(
         self,
         index: Index,
-        asked: SearchParameters,
+        requested: SearchParameters,
         horizon: int,
         deadline: Deadline,
         stop_words: frozenset[str],
@@ -72,7 +72,7 @@ class SimilarItems:
 
         Args:
             index: the index to search.
-            asked: the search, with `similar_to`.
+            requested: the search, with `similar_to`.
             horizon: the state to search.
             deadline: of the search.
             stop_words: of the index.
@@ -80,13 +80,13 @@ class SimilarItems:
         Raises:
             NotFound: the caller can see no such item.
         """
-        id = asked.similar_to
+        id = requested.similar_to
         assert id is not None, "the search is for items like one"
-        key_filters = () if asked.key_filter is None else (FilterClause(asked.key_filter),)
+        key_filters = () if requested.key_filter is None else (FilterClause(requested.key_filter),)
         item = SearchParameters(
             only_ids=(id,),
             filters=key_filters,
-            key_filter=asked.key_filter,
+            key_filter=requested.key_filter,
             rules=(),
             per_page=1,
             timeout_ms=deadline.remaining_ms,
@@ -99,7 +99,7 @@ class SimilarItems:
                 param="similar_to",
             )
         document = await asyncio.to_thread(orjson.loads, found.items[0])
-        weights = weighed_words(document, asked.search_fields, self._analyzer, stop_words)
+        weights = weighed_words(document, requested.search_fields, self._analyzer, stop_words)
         filters = tuple([clause.filter for clause in key_filters])
         scope = Scope(index, horizon, filters, deadline)
         counts = await self._near.count(scope, [(word,) for word in weights])
@@ -107,15 +107,15 @@ class SimilarItems:
         num_docs = (await self._search(index, everything, horizon)).total
         words_max = min(WORDS_MAX, self._limits.query_words_max)
         doc_freqs = dict(zip(weights, counts, strict=True))
-        words = telling_words(weights, doc_freqs, num_docs, words_max)
+        words = distinctive_words(weights, doc_freqs, num_docs, words_max)
         nothing = () if words else (FilterClause(Or(())),)
         return msgspec.structs.replace(
-            asked,
+            requested,
             query=" ".join(words),
             match=MATCH,
             prefix="none",
             typo=0,
-            filters=(*asked.filters, FilterClause(Not(Ids((id.decode(),)))), *nothing),
+            filters=(*requested.filters, FilterClause(Not(Ids((id.decode(),)))), *nothing),
             did_you_mean=False,
         )
 
@@ -144,11 +144,11 @@ def weighed_words(
             if token.text not in stop_words:
                 weights[token.text] = weights.get(token.text, 0.0) + weight
         left -= len(text)
-    best = heapq.nsmallest(LOOKED_AT_MAX, weights, key=lambda word: (-weights[word], word))
+    best = heapq.nsmallest(CANDIDATES_MAX, weights, key=lambda word: (-weights[word], word))
     return {word: weights[word] for word in best}
 
 
-def telling_words(
+def distinctive_words(
     weights: Mapping[str, float], doc_freqs: Mapping[str, int], num_docs: int, words_max: int
 ) -> list[str]:
     """Return the words that best distinguish an item from others, best first.

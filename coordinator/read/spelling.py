@@ -75,8 +75,8 @@ class Spelling:
             return None
         counts = await self._near.count(scope, [(word,) for word in words])
         if is_last_open and not counts[-1]:
-            asked = first_request(scope, words[-1], 1, is_prefix=True)
-            begun = await self._near.find(scope, asked, 1)
+            request = first_request(scope, words[-1], 1, is_prefix=True)
+            begun = await self._near.find(scope, request, 1)
             if begun.terms:
                 return await self._completed(scope, words, counts, stop_words)
         return await self._respelt(scope, words, counts, is_last_open, stop_words, num_hits)
@@ -135,10 +135,10 @@ class Spelling:
         typos = typo_budget(word, LENGTHS)
         if not typos:
             return []
-        asked = first_request(
+        request = first_request(
             scope, word, CANDIDATES, words=others, typos=typos, is_prefix=is_prefix
         )
-        return (await self._near.find(scope, asked, CANDIDATES)).terms[:CANDIDATES]
+        return (await self._near.find(scope, request, CANDIDATES)).terms[:CANDIDATES]
 
 
 class DidYouMean:
@@ -157,7 +157,7 @@ class DidYouMean:
 
     async def propose(
         self,
-        asked: SearchParameters,
+        requested: SearchParameters,
         scope: Scope,
         num_hits: int,
         stop_words: frozenset[str],
@@ -167,30 +167,30 @@ class DidYouMean:
         It is a hint: if a shard or time is lacking, the search is answered without it.
 
         Args:
-            asked: the search as requested.
+            requested: the search as requested.
             scope: the items that pass its filters.
             num_hits: of the search as requested.
             stop_words: of the index.
         """
-        typed = typed_words(asked.query, self._analyzer)
-        if typed is None or asked.only_ids or asked.page != 1:
+        typed = typed_words(requested.query, self._analyzer)
+        if typed is None or requested.only_ids or requested.page != 1:
             return None
         tokens, is_open = typed
         try:
             found = await self._spelling.corrected(
                 scope,
                 [token.text for token in tokens],
-                is_last_open=is_open and asked.prefix != "none",
+                is_last_open=is_open and requested.prefix != "none",
                 stop_words=stop_words,
                 num_hits=num_hits,
             )
             if found is None:
                 return None
-            text = respelt(asked.query, tokens, found.words)
+            text = respelt(requested.query, tokens, found.words)
             counted = msgspec.structs.replace(
-                asked,
+                requested,
                 query=text,
-                match="all" if asked.match == "auto" else asked.match,
+                match="all" if requested.match == "auto" else requested.match,
                 per_page=0,
                 facets=(),
                 field_facets=(),

@@ -19,7 +19,7 @@ from common.protocol.messages import (
 )
 from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.read.buckets import NumberSummary, SummedBucket
-from coordinator.read.facets import value_request
+from coordinator.read.facet_plan import value_request
 from coordinator.read.ranges import finite
 from coordinator.read.results import FacetResult
 

@@ -161,8 +161,8 @@ class Applier:
             attachment=[part.payload] if len(part.payload) > JOIN_MAX_BYTES else (),
         )
 
-    async def surely(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Do some work until it succeeds."""
+    async def until_done(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Repeat some work until it succeeds."""
         last_reason = ""
         while True:
             try:

@@ -63,20 +63,20 @@ class CatalogChanges:
             if change.base != self._catalog.state.revision:
                 return False
             for index in change.put:
-                await self._applier.surely(partial(self._log.prepare, index.entry))
+                await self._applier.until_done(partial(self._log.prepare, index.entry))
             if self._cluster.placed is not None:
                 # All hosts switch together: a request reads some shards here and others there.
                 self._cluster.own_host.prepared = seq
                 self._log.tell_position()
                 await self._cluster.placed.all_prepared(seq)
-            await self._applier.surely(
+            await self._applier.until_done(
                 lambda: self._catalog.change_here(change.applied_to, is_active=False)
             )
             await self._cluster.push_catalog()
             self._catalog.activate()
             for number in change.dropped:
                 self._log.forget_queue(number)
-                self._cluster.forget(number)
+                self._cluster.horizons.forget(number)
         return True
 
     @asynccontextmanager

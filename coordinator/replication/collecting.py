@@ -24,6 +24,7 @@ from common.process.logs import Log
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.placed_shards import ShardHost, shown_shards
+from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.cluster.snapshots import ServiceSnapshot, SnapshotError
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.other_host import OtherHost
@@ -61,7 +62,7 @@ class Collector:
         self._tasks = DetachedTasks()
 
     async def make_snapshot(self, name: str, deadline: Deadline) -> ServiceSnapshot:
-        """Make a snapshot; see `snapshots.make_snapshot`.
+        """Make a snapshot; see `SnapshotMaker.make`.
 
         Raises:
             Conflict: `index_changed_meanwhile`: an index was configured or deleted meanwhile.
@@ -72,19 +73,14 @@ class Collector:
 
     async def _collected(self, name: str) -> ServiceSnapshot:
         async with self._making:
-            settings, cluster, catalog, _ = self._host
+            host = self._host
             # One moment: nothing else runs until all states are held.
-            entries = catalog.state.indexes
-            horizons = {one.number: cluster.horizon(one.number) for one in entries}
+            entries = host.catalog.state.indexes
+            horizons = {one.number: host.cluster.horizon(one.number) for one in entries}
             revisions = {one.number: one.revision for one in entries}
-            return await snapshots.make_snapshot(
-                name,
-                cluster=cluster,
-                catalog=catalog,
-                settings=settings,
-                horizons=horizons,
-                collect=partial(self._collect, horizons=horizons, revisions=revisions),
-            )
+            collect = partial(self._collect, horizons=horizons, revisions=revisions)
+            here = SnapshotMaker(host.settings, host.cluster, host.catalog)
+            return await here.make(name, horizons=horizons, collect=collect)
 
     async def _collect(self, target: Path, horizons: dict[int, int], revisions: _REVISIONS) -> None:
         """Have hosts copy all shards, and put their files into a folder.

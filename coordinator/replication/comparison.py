@@ -187,7 +187,7 @@ def _summed(shards: Iterable[IndexFingerprint]) -> IndexFingerprint:
     )
 
 
-class Comparer:
+class DigestComparer:
     """Hashes this host's data at marks, and compares the digests with the reports of other hosts.
 
     Args:

@@ -35,7 +35,7 @@ from common.placement import hash_id, shards_of
 from common.protocol.operations import Operation
 from coordinator.cluster.catalog_state import CatalogState, StoredIndex
 from coordinator.write.partitioning import Part, Parts, divide, on_all_shards, places_of
-from coordinator.write.write_queue import Items, WriteBatch
+from coordinator.write.write_batch import Items, WriteBatch
 
 FORMAT: Final = 1
 """Format of entries; in the metadata of the stream."""

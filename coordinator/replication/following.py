@@ -18,7 +18,7 @@ from common.errors import DeadlineExceeded, Unavailable
 from common.process.logs import Log
 from coordinator.replication.applying import Applier, ReplicaStopped
 from coordinator.replication.catalog_changes import CatalogChanges
-from coordinator.replication.comparing import Comparing
+from coordinator.replication.comparison_schedule import ComparisonScheduler
 from coordinator.replication.entries import (
     ComparisonMark,
     HostReport,
@@ -34,7 +34,6 @@ from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import follow
 from coordinator.replication.this_host import ThisHost
 from coordinator.write.log import no_index
-from coordinator.write.write_queue import fail
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
@@ -65,7 +64,7 @@ class Follower:
         applier: applies on shards.
         own: changes of this host that are under way.
         changes: puts changes of the catalog in force.
-        comparing: takes part in comparisons.
+        comparisons: takes part in them.
         placed_groups: applies groups where each host holds some shards; else None.
     """
 
@@ -76,7 +75,7 @@ class Follower:
         applier: Applier,
         own: OwnChanges,
         changes: CatalogChanges,
-        comparing: Comparing,
+        comparisons: ComparisonScheduler,
         placed_groups: PlacedGroups | None,
     ) -> None:
         self._log = log
@@ -84,7 +83,7 @@ class Follower:
         self._applier = applier
         self._own = own
         self._changes = changes
-        self._comparing = comparing
+        self._comparisons = comparisons
         self._placed_groups = placed_groups
         self._cluster = host.cluster
         self._catalog = host.catalog
@@ -142,10 +141,10 @@ class Follower:
             task.add_done_callback(lambda done: self._chain_ended(content.index, done))
         elif isinstance(content, ComparisonMark):
             await self._all_applied()
-            self._comparing.mark(step.seq)
+            self._comparisons.mark(step.seq)
             self._finish(step)
         elif isinstance(content, HostReport):
-            self._comparing.comparer.take(content)
+            self._comparisons.comparer.take(content)
             self._finish(step)
         else:
             await self._all_applied()
@@ -176,14 +175,14 @@ class Follower:
         if not self._catalog.state.has(group.index):
             if own is not None:
                 for batch in own.batches:
-                    fail(batch, no_index(str(group.index)))
+                    batch.fail(no_index(str(group.index)))
         elif self._placed_groups is not None:
             await self._placed_groups.apply(step.seq, id, group, parts, own)
             self._finish(step)
             return
         else:
             outcomes, text_ids = await self._applier.apply(step.seq, group, parts)
-            self._cluster.advance(group.index, step.seq)
+            self._cluster.horizons.advance(group.index, step.seq)
             if own is not None:
                 own.settle(step.seq, outcomes, text_ids)
         self._own.pop(id, None)

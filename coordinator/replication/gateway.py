@@ -168,7 +168,7 @@ class Gateway:
         """Return a shard of this host.
 
         Raises:
-            Unavailable: it is none.
+            Unavailable: it is not one.
         """
         client = self._cluster.here.get(shard)
         if client is None:

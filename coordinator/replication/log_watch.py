@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 ASK_SECONDS: Final = 0.5
 """Interval between two polls of the log's leader; the lag is known as exactly as this."""
 ANSWER_SECONDS: Final = 0.4
-"""A leader that has not answered for so long is suspected; a new leader was not asked yet."""
+"""A leader that has not answered for this long is suspected; a new leader was not asked yet."""
 PAUSE_SECONDS: Final = 0.1
 """Interval between two polls while the leader does not answer."""
 AWAY_SECONDS: Final = 2.5
-"""A log that has not answered for so long is away: nothing is accepted until it answers. Before,
+"""A log that has not answered for this long is away: nothing is accepted until it answers. Before,
 changes wait: a new leader may be elected meanwhile."""
 
 _log = Log("log")

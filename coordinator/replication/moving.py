@@ -8,8 +8,8 @@
     held      between two entries it joins             its process ends, its folder stays
               our shards; others read it
 
-Each step is on disk (the table, replica.json) before the next begins, so a host that ends goes on
-from there, and an order that is withdrawn is undone from there. A shard that is being taken does
+Each step is on disk (the table, replica.json) before the next begins, so a restarted host resumes
+there, and an order that is withdrawn is undone from there. A shard that is being taken does
 not count as a copy yet: another host has what it lacks.
 """
 
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from coordinator.replication.placement import Placement
     from coordinator.replication.shared_log import SharedLog
 
-LOOK_SECONDS: Final = 0.5
-"""Between two looks at what is to be moved."""
+POLL_SECONDS: Final = 0.5
+"""Interval between two checks for shards to move."""
 PAUSE_SECONDS: Final = 0.05
 NEAR_ENTRIES: Final = 20
-"""A shard that lacks no more joins: new entries wait until it has these."""
+"""A shard that lacks no more than this joins: new entries wait until it has caught up."""
 JOIN_SECONDS: Final = 2.0
-"""For which new entries wait for it at most."""
+"""How long new entries wait for it, at most."""
 DRAIN_SECONDS: Final = 3.0
 """By then every other host has learnt that a shard is released, or has lost its connection."""
 DRAIN_SECONDS_MAX: Final = 60.0
@@ -61,8 +61,8 @@ _log = Log("placement")
 class ShardProcesses(NamedTuple):
     """What starts and ends the processes of shards of this host."""
 
-    look: Callable[[], None] | None
-    """Makes the supervisor compare the processes with replica.json; None: there is no
+    reconcile: Callable[[], None] | None
+    """Makes the supervisor start and end processes as replica.json says; None: there is no
     supervisor."""
     restore: Callable[[Path, Path], Any]
     """Makes a data directory of a snapshot."""
@@ -99,9 +99,9 @@ class Mover:
     async def run(self) -> None:
         """Move what is to be moved, for as long as this host runs."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             if not self._log.can_give_data:
-                continue  # it is busy enough with the shards that it holds
+                continue  # the shards that it holds come first
             reason = ""
             try:
                 await self._move()
@@ -138,13 +138,13 @@ class Mover:
 
     async def _take(self, shard: int) -> None:
         """Take a shard, and follow the log with it until it is one of this host's."""
-        look = self._processes.look
-        if look is None:
+        reconcile = self._processes.reconcile
+        if reconcile is None:
             raise LogAway("a shard can only be taken by facetd serve, which starts its process")
         if shard not in self._log.arriving:
             seq = await self._fetch(shard)
             await self._log.note(arriving={**self._log.arriving, shard: seq})
-        look()
+        reconcile()
         client = self._cluster.begin_arriving(shard, locate_in(self._settings.data_dir, shard))
         self._reached = first = self._log.arriving[shard]
         following = asyncio.create_task(self._follow(shard, client, first))
@@ -232,7 +232,7 @@ class Mover:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _join(self, shard: int, client: ShardClient) -> None:
-        """Make a shard one of this host's if it gets all that the host has applied, and soon."""
+        """Make a shard one of this host's if it soon has all that the host has applied."""
         async with self._log.paused():
             position = self._log.position.seq
             give_up_at = time.monotonic() + JOIN_SECONDS
@@ -256,8 +256,8 @@ class Mover:
         kept = {one: seq for one, seq in self._log.arriving.items() if one != shard}
         left = {one: seq for one, seq in self._log.left.items() if one != shard}
         await self._log.note(arriving=kept, left=left)
-        if self._processes.look is not None:
-            self._processes.look()
+        if self._processes.reconcile is not None:
+            self._processes.reconcile()
 
     # --- give up
 
@@ -285,8 +285,8 @@ class Mover:
             client = self._cluster.dismiss(shard)
         own.leaving.discard(shard)
         await client.stop()
-        if self._processes.look is not None:
-            self._processes.look()
+        if self._processes.reconcile is not None:
+            self._processes.reconcile()
         _log.info("a shard is no longer of this host; its folder stays", shard=shard, seq=seq)
         self._placement.update()
 

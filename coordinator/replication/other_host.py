@@ -35,7 +35,7 @@ from coordinator.replication.placement_table import PlacedHost
 
 CONNECT_MS: Final = 3_000
 SILENT_MS: Final = 2_500
-"""A host that has not reported its progress for so long counts as gone."""
+"""A host that has not reported its progress for this long counts as gone."""
 RETRY_SECONDS: Final = 0.2
 
 P = TypeVar("P")

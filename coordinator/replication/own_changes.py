@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.write.write_queue import Applied, WriteBatch, fail, unconfirmed
+from coordinator.write.write_batch import AppliedBatch, WriteBatch, unconfirmed
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class OwnChange:
             last = first + batch.num_operations
             if not batch.future.done():
                 own = frozenset(one - first for one in text_ids if first <= one < last)
-                batch.future.set_result(Applied(outcomes[first:last].copy(), seq, own))
+                batch.future.set_result(AppliedBatch(outcomes[first:last].copy(), seq, own))
             first = last
 
     def conclude(self, is_in_force: bool = True) -> None:
@@ -54,6 +54,6 @@ class OwnChanges(dict[str, OwnChange]):
         """Answer all requests: the outcome is unknown."""
         for own in self.values():
             for batch in own.batches:
-                fail(batch, unconfirmed(batch, message))
+                batch.fail(unconfirmed(batch, message))
             own.applied.cancel()
         self.clear()

@@ -1,7 +1,7 @@
 """Shards placed over hosts: this host's row in the table, its gateway, and its connections.
 
-TableStore ──rows──▶ Placement ──▶ OtherHost b, OtherHost c …  ──▶ PlacedShards
-└───────▶ Gateway: other hosts read here
+TableStore ──rows──▶ Placement ─┬─▶ OtherHost b, OtherHost c …  ──▶ PlacedShards
+                                └─▶ Gateway: other hosts read here
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Placement:
                 _log.error("reading the table of shards failed", cause=error)
             await self._take(table)
             self._warn_of_namesakes()
-            self._placed.update()  # a copy may have come no further for too long
+            self._placed.update()  # a copy may not have advanced for too long
             await asyncio.sleep(READ_SECONDS)
 
     async def _first_table(self) -> PlacementTable:
@@ -312,7 +312,7 @@ class Placement:
             raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
 
     def update(self) -> None:
-        """Have everybody look at what this host serves."""
+        """Choose copies again: what this host serves has changed."""
         self._placed.update()
 
     # --- what the log asks

@@ -9,11 +9,10 @@ Replica ─┬─ LogStream    the connection to JetStream
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.snapshots import make_snapshot
+from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.replication.moving import ShardProcesses
 from coordinator.replication.placement import Placement
 from coordinator.replication.shared_log import SharedLog
@@ -56,10 +55,8 @@ class Replica:
     def start(self, administration: IndexAdministration) -> None:
         """Begin to follow the log, and to answer other hosts."""
         self.log.start()
-        make_here = partial(
-            make_snapshot, cluster=self._cluster, catalog=self._catalog, settings=self._settings
-        )
-        make = maker(administration.while_unchanged, make_here)
+        here = SnapshotMaker(self._settings, self._cluster, self._catalog)
+        make = maker(administration.while_unchanged, here)
         if self._placement is not None:
             self._placement.start(make)
         donor = Donor(self.log, self._stream, self._settings, make)

@@ -20,19 +20,19 @@ A change that was given up may still be carried out: its outcome is unknown, and
 so. The next group of an index is published only when the one before is confirmed or given up, so
 the log has them in the order in which they were accepted.
 
-    shared_queue.py      when the next group of an index is published
-    publishing.py        publishes an entry until the log has it
-    following.py         reads the log, and applies its entries in order
-    own_changes.py       our changes that are under way, and their answers
-    pieces.py            entries longer than a message
-    applying.py          applies groups on the shards, however often that fails
-    placed_groups.py     the same where each host holds some of the shards
-    catalog_changes.py   changes of the catalog: proposed, and put in force
-    progress.py          how far this host is, in memory and on disk
-    seq_waiters.py       requests that wait for an entry
-    log_watch.py         whether the log is up
-    comparing.py         when hosts compare their data
-    trimming.py          removes old entries
+    shared_queue.py          when the next group of an index is published
+    publishing.py            publishes an entry until the log has it
+    following.py             reads the log, and applies its entries in order
+    own_changes.py           our changes that are under way, and their answers
+    pieces.py                entries longer than a message
+    applying.py              applies groups on the shards, however often that fails
+    placed_groups.py         the same where each host holds some of the shards
+    catalog_changes.py       changes of the catalog: proposed, and put in force
+    progress.py              how far this host is, in memory and on disk
+    seq_waiters.py           requests that wait for an entry
+    log_watch.py             whether the log is up
+    comparison_schedule.py   when hosts compare their data
+    trimming.py              removes old entries
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.applying import Applier, ReplicaStopped
 from coordinator.replication.catalog_changes import CatalogChanges
-from coordinator.replication.comparing import Comparing
+from coordinator.replication.comparison_schedule import ComparisonScheduler
 from coordinator.replication.elections import elections_of
 from coordinator.replication.entries import (
     EntryError,
@@ -98,13 +98,8 @@ from coordinator.write.log import (
     no_index,
     prepare_on_shards,
 )
-from coordinator.write.partitioning import Parts, Selected
-from coordinator.write.write_queue import (
-    Items,
-    WriteBatch,
-    fail,
-    unconfirmed,
-)
+from coordinator.write.partitioning import Parts, SelectedChange
+from coordinator.write.write_batch import Items, WriteBatch, unconfirmed
 
 if TYPE_CHECKING:
     from coordinator.replication.placement import Placement
@@ -143,7 +138,7 @@ class SharedLog(WriteLog):
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = ""
         self._changes = CatalogChanges(self, host, self._publisher, self._applier, self._own)
-        self._comparing = Comparing(self, host, self._publisher, self._stop_for_good)
+        self._comparisons = ComparisonScheduler(self, host, self._publisher, self._stop_for_good)
         self.peers = Peers(self, stream, settings)
         self._target = 0
         catalog.propose = self._changes.change
@@ -159,7 +154,7 @@ class SharedLog(WriteLog):
             self._applier,
             self._own,
             self._changes,
-            self._comparing,
+            self._comparisons,
             self._placed_groups,
         )
         self.paused = self._follower.paused
@@ -176,7 +171,7 @@ class SharedLog(WriteLog):
             asyncio.create_task(self._watch.run(), name="watch the log"),
             asyncio.create_task(self._progress.run(), name="save the position"),
             asyncio.create_task(self._trimmer.run(), name="trim the log"),
-            asyncio.create_task(self._comparing.run(), name="compare hosts"),
+            asyncio.create_task(self._comparisons.run(), name="compare hosts"),
             asyncio.create_task(self.peers.run(), name="ask other hosts"),
         ]
 
@@ -186,7 +181,7 @@ class SharedLog(WriteLog):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._comparing.comparer.close()
+        await self._comparisons.comparer.close()
         await self._stream.close()
         await self._progress.save()
 
@@ -377,7 +372,7 @@ class SharedLog(WriteLog):
         trouble = self._stopped or (
             self._applier.blocked.message if self._applier.blocked is not None else ""
         )
-        compared = self._comparing.comparer.state
+        compared = self._comparisons.comparer.state
         return LogState(
             cluster=self.cluster_name,
             host=self.host,
@@ -484,12 +479,12 @@ class SharedLog(WriteLog):
             self._own.pop(id, None)
             applied.cancel()
             for batch in batches:
-                fail(batch, unconfirmed(batch, not_confirmed(error)))
+                batch.fail(unconfirmed(batch, not_confirmed(error)))
         except BaseException:
             self._own.pop(id, None)
             applied.cancel()
             for batch in batches:
-                fail(batch, InternalError("internal error"))
+                batch.fail(InternalError("internal error"))
             raise
 
     # --- how far this host is
@@ -513,7 +508,7 @@ class SharedLog(WriteLog):
 
     def _show(self, seq: int) -> None:
         """Let searches see everything up to an entry; serve once that is enough."""
-        self._cluster.floor = seq
+        self._cluster.horizons.floor = seq
         withheld = self._cluster.withheld
         if withheld is not None and seq >= self._target and not self._stopped:
             self._cluster.withheld = None
@@ -629,7 +624,7 @@ class SharedLog(WriteLog):
         items = operations_of(operations, versions)
         return WriteBatch(len(operations), num_bytes, items=items, positions=positions)
 
-    def batch_of_selected(self, changes: Sequence[Selected]) -> WriteBatch:
+    def batch_of_selected(self, changes: Sequence[SelectedChange]) -> WriteBatch:
         """Return the batch of changes, each with the version that the item must still have.
 
         Each host numbers records for itself, so they mean nothing to the others.
@@ -657,4 +652,4 @@ class SharedLog(WriteLog):
         Raises:
             Unavailable: the log is away.
         """
-        return await self._comparing.request()
+        return await self._comparisons.request()

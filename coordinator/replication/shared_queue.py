@@ -14,13 +14,9 @@ from common.deadline import Deadline
 from common.errors import ServiceError
 from common.process.logs import Log
 from coordinator.settings import Settings
-from coordinator.write.write_queue import (
-    LARGE_BYTES,
-    LARGE_OPERATIONS,
-    Applied,
-    BatchQueue,
-    WriteBatch,
-)
+from coordinator.write.batch_queue import BatchQueue
+from coordinator.write.write_batch import AppliedBatch, WriteBatch
+from coordinator.write.write_queue import LARGE_BYTES, LARGE_OPERATIONS
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
@@ -48,7 +44,7 @@ class SharedQueue(BatchQueue):
         self._publishing: asyncio.Task[None] | None = None
         self._num_under_way = 0  # groups that are not applied yet
 
-    async def write(self, batch: WriteBatch, deadline: Deadline) -> Applied:
+    async def write(self, batch: WriteBatch, deadline: Deadline) -> AppliedBatch:
         """Write a batch; see `BatchQueue.write`.
 
         Raises:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS: Final = 0.25
 SILENT_SECONDS: Final = 1.0
-"""A consumer that has not sent even a heartbeat for so long is replaced."""
+"""A consumer that has not sent even a heartbeat for this long is replaced."""
 QUIET_SECONDS: Final = 0.35
 """Silence after which entries are fetched one by one, until this consumer or another one sends
 again."""

@@ -27,6 +27,7 @@ from common.deadline import Deadline
 from common.errors import ServiceError
 from common.process.logs import Log
 from coordinator.cluster import snapshots
+from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.position import Position, new_host
@@ -44,7 +45,7 @@ COPY_SECONDS: Final = 3_600.0
 WAIT_MS: Final = 5_000
 """Time for a host to apply an entry that is to be in its copy."""
 IDLE_SECONDS: Final = 900.0
-"""A snapshot that has not been read for so long is removed."""
+"""A snapshot that has not been read for this long is removed."""
 OFFER_SECONDS: Final = 1.0
 PREFIX: Final = "replica-"
 """Of the names of snapshots for other hosts; a start removes these."""
@@ -76,7 +77,7 @@ class CopiedFile(Struct, frozen=True):
     bytes: int
 
 
-class Copied(Struct, frozen=True):
+class CopyResult(Struct, frozen=True):
     """A snapshot that was made for another host; or why not."""
 
     name: str = ""
@@ -101,7 +102,7 @@ MakeSnapshot = Callable[
 
 _encode = msgspec.json.Encoder().encode
 _decode_offer = msgspec.json.Decoder(Offer).decode
-_decode_copied = msgspec.json.Decoder(Copied).decode
+_decode_copied = msgspec.json.Decoder(CopyResult).decode
 _decode_wanted = msgspec.json.Decoder(tuple[int, ...] | CopyRequest).decode
 _decode_read = msgspec.json.Decoder(ReadRequest).decode
 
@@ -173,14 +174,16 @@ class Donor:
                 position = self._log.position
                 snapshot = await self._make(name, wanted, None)
         except (ServiceError, msgspec.MsgspecError, KeyError) as error:
-            await message.respond(_encode(Copied(error=str(error))))
+            await message.respond(_encode(CopyResult(error=str(error))))
             return
         self._used_at[name] = time.monotonic()
         last = self._folder / name / SNAPSHOT_FILE
         files = [CopiedFile(one.path, one.bytes) for one in snapshot.files]
         files.append(CopiedFile(SNAPSHOT_FILE, last.stat().st_size))
         _log.info("snapshot for another host", name=name, bytes=snapshot.num_bytes)
-        await message.respond(_encode(Copied(name, position.seq, position.stored_at, tuple(files))))
+        await message.respond(
+            _encode(CopyResult(name, position.seq, position.stored_at, tuple(files)))
+        )
 
     async def _read(self, message: Msg) -> None:
         try:
@@ -275,13 +278,13 @@ async def take_snapshot(
         with path.open("wb") as target:
             offsets = range(0, file.bytes, READ_BYTES)
             for first in range(0, len(offsets), READS_UNDER_WAY):
-                asked = [
+                reading = [
                     stream.ask(
                         f"{peer}.read", _encode(ReadRequest(copied.name, file.path, offset)), 30.0
                     )
                     for offset in offsets[first : first + READS_UNDER_WAY]
                 ]
-                for part in await asyncio.gather(*asked):
+                for part in await asyncio.gather(*reading):
                     await asyncio.to_thread(target.write, part.data)
     await stream.client().publish(f"{peer}.done", copied.name.encode())
     return Position(copied.seq, copied.stored_at)
@@ -289,7 +292,7 @@ async def take_snapshot(
 
 def maker(
     while_unchanged: Callable[[Callable[[], Any], Deadline], Awaitable[Any]],
-    make_snapshot: Callable[..., Any],
+    here: SnapshotMaker,
 ) -> MakeSnapshot:
     """Return a function that makes a snapshot under a name while no index changes."""
 
@@ -297,7 +300,7 @@ def maker(
         name: str, shards: tuple[int, ...] | None, horizons: Mapping[int, int] | None
     ) -> ServiceSnapshot:
         deadline = Deadline.after_ms(int(COPY_SECONDS * 1000))
-        work = partial(make_snapshot, name, shards=shards, horizons=horizons)
+        work = partial(here.make, name, shards, horizons)
         made: ServiceSnapshot = await while_unchanged(work, deadline)
         return made
 

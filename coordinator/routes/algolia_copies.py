@@ -12,11 +12,10 @@ from coordinator.algolia import stored
 from coordinator.algolia.rules import RULES
 from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.cluster.catalog import Index
-from coordinator.cluster.snapshots import copied_index
+from coordinator.http.api_keys import Action
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.http.security import Action
 from coordinator.routes.algolia_requests import (
     CHANGE,
     algolia_route,
@@ -140,11 +139,5 @@ async def _transfer(
     if is_move:
         await administration.move(source.name, destination, deadline)
         return
-    make_source = partial(
-        copied_index,
-        new_name=destination,
-        cluster=services.cluster,
-        catalog=services.catalog,
-        settings=services.settings,
-    )
+    make_source = partial(services.snapshot_maker.copied_index, new_name=destination)
     await administration.copy(source.name, destination, make_source, deadline, replaces=True)

@@ -8,10 +8,10 @@ import orjson
 
 from common.errors import NotFound
 from coordinator.algolia.keys import new_key, shown_key
+from coordinator.http.api_keys import Action, visible_keys
+from coordinator.http.api_keys import shown_key as shown_own_key
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.http.security import Action, visible_keys
-from coordinator.http.security import shown_key as shown_own_key
 from coordinator.routes import operations
 from coordinator.routes.algolia_requests import CHANGE, algolia_route, now, object_body
 

@@ -18,9 +18,9 @@ from coordinator.algolia.objects import ObjectChange, read_change
 from coordinator.algolia.responses import object_of
 from coordinator.algolia.search import flattened, query_string_parameters
 from coordinator.cluster.catalog import Index
+from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_stored
 from coordinator.routes.algolia_indexes import drop_index
 from coordinator.routes.algolia_requests import (
@@ -119,10 +119,10 @@ async def get_objects(services: Services, request: Request) -> Response:
         )
     results: list[Any] = []
     for one in listed:
-        asked = one if isinstance(one, dict) else {}
-        index, _ = find_index(services, request, asked.get("indexName"))
-        document = await _document(services, index, asked.get("objectID"))
-        names = _retrieved(asked.get("attributesToRetrieve"))
+        wanted = one if isinstance(one, dict) else {}
+        index, _ = find_index(services, request, wanted.get("indexName"))
+        document = await _document(services, index, wanted.get("objectID"))
+        names = _retrieved(wanted.get("attributesToRetrieve"))
         results.append(None if document is None else object_of(document, names))
     return json_response({"results": results})
 

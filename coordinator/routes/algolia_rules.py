@@ -12,9 +12,9 @@ from coordinator.algolia.rules import RULES
 from coordinator.algolia.search import query_string_parameters
 from coordinator.algolia.stored import ObjectKind
 from coordinator.algolia.synonyms import SYNONYMS
+from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.http.security import Action
 from coordinator.parameters.kinds import Mistake, integer
 from coordinator.parameters.raw import decode_json, decode_object
 from coordinator.routes.algolia_requests import (

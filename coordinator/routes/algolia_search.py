@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,11 +11,13 @@ import msgspec
 
 from common.deadline import Deadline
 from common.errors import InvalidRequest, ServiceError
+from common.limits import Limits
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.folding import RequestedQuery, fold
 from coordinator.algolia.responses import facet_response, folded_response, search_answer
 from coordinator.algolia.search import (
     AlgoliaSearch,
+    SearchedIndex,
     Style,
     flattened,
     query_string_parameters,
@@ -22,13 +25,13 @@ from coordinator.algolia.search import (
     read_search,
 )
 from coordinator.cluster.catalog import Index
+from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_search
 from coordinator.parameters.typed import FacetParameters
 from coordinator.read.cursor import START
-from coordinator.read.multi_search import CostSum, in_turn
+from coordinator.read.multi_search import CostSum, run_fairly
 from coordinator.read.results import SearchResult
 from coordinator.routes.algolia_requests import algolia_route, find_index
 from coordinator.routes.search import narrowed, note_search
@@ -49,7 +52,7 @@ _SEARCH: Final[dict[str, Any]] = {
 ROUTES: Final = RouteTable()
 
 
-def _asked_parameters(services: Services, request: Request) -> dict[str, Any]:
+def _request_parameters(services: Services, request: Request) -> dict[str, Any]:
     """Merge query string and body; the body wins."""
     params = query_string_parameters(request.query_string)
     if request.body:
@@ -64,32 +67,30 @@ def _search_body(services: Services, request: Request) -> dict[str, Any]:
 def _read(
     services: Services,
     request: Request,
-    asked: RequestedQuery,
+    requested: RequestedQuery,
     choices: frozenset[str] = frozenset(),
     *,
     is_browsing: bool = False,
 ) -> tuple[Index, AlgoliaSearch]:
     """Read one search, narrowed by the caller's key."""
-    index, read = parse_query(services, request, asked, choices, is_browsing=is_browsing)
+    index, read = parse_query(services, request, requested, choices, is_browsing=is_browsing)
     return index, msgspec.structs.replace(read, search=narrowed(read.search, request))
 
 
 def parse_query(
     services: Services,
     request: Request,
-    asked: RequestedQuery,
+    requested: RequestedQuery,
     choices: frozenset[str] = frozenset(),
     *,
     is_browsing: bool = False,
 ) -> tuple[Index, AlgoliaSearch]:
-    """Read one search as it was asked, not narrowed yet."""
-    index, sort = find_index(services, request, asked.name)
+    """Read one search as requested, not narrowed yet."""
+    index, sort = find_index(services, request, requested.name)
+    settings = index_settings.stored(index.document)
     return index, read_search(
-        asked.name,
-        asked.params,
-        index_settings.stored(index.document),
-        sort,
-        index.configuration,
+        SearchedIndex(requested.name, index.configuration, settings, sort),
+        requested.params,
         services.settings.limits,
         choices=choices,
         allows_cursor=is_browsing,
@@ -97,19 +98,19 @@ def parse_query(
 
 
 async def _answer(
-    services: Services, request: Request, index: Index, asked: AlgoliaSearch
+    services: Services, request: Request, index: Index, search: AlgoliaSearch
 ) -> tuple[dict[str, Any], SearchResult]:
     """Run a search; return its response and result."""
-    result = await services.search.search(index, asked.search)
+    result = await services.search.search(index, search.search)
     total_us = result.timings.total_us
     services.metrics.observe_search(result, total_us)
-    note_search(services, request, index.name, asked.search, result.total, total_us)
+    note_search(services, request, index.name, search.search, result.total, total_us)
     if services.slow_queries.is_slow(total_us):
         services.metrics.num_slow += 1
-        raw = {"params": asked.params}
+        raw = {"params": search.params}
         services.slow_queries.note(index.name, raw, request.request_id, total_us, result)
     user_data = index_settings.stored(index.document).get("userData")
-    return search_answer(asked, result, total_us, user_data), result
+    return search_answer(search, result, total_us, user_data), result
 
 
 @ROUTES.add(
@@ -128,9 +129,9 @@ async def _answer(
 )
 async def query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/query`, and `GET /1/indexes/{index}`."""
-    params = _asked_parameters(services, request)
-    index, asked = _read(services, request, RequestedQuery(request.arguments[0], params))
-    answer, _ = await _answer(services, request, index, asked)
+    params = _request_parameters(services, request)
+    index, search = _read(services, request, RequestedQuery(request.arguments[0], params))
+    answer, _ = await _answer(services, request, index, search)
     return json_response(answer)
 
 
@@ -149,11 +150,11 @@ async def query(services: Services, request: Request) -> Response:
 )
 async def browse(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/browse`: all hits, page by page, on one state of the index."""
-    params = _asked_parameters(services, request)
+    params = _request_parameters(services, request)
     page = {"cursor": START, "hitsPerPage": BROWSED, **params}
-    asked_for = RequestedQuery(request.arguments[0], page)
-    index, asked = _read(services, request, asked_for, is_browsing=True)
-    answer, _ = await _answer(services, request, index, asked)
+    requested = RequestedQuery(request.arguments[0], page)
+    index, search = _read(services, request, requested, is_browsing=True)
+    answer, _ = await _answer(services, request, index, search)
     return json_response(answer)
 
 
@@ -171,29 +172,40 @@ async def facet_query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/facets/{facet}/query`: values that start with the typed text."""
     name, facet = request.arguments
     params = flattened(_search_body(services, request))
-    asked = _read_facet(services, request, name, facet, params)
-    return json_response(await _facet_response(services, asked))
+    search = _read_facet(services, request, RequestedQuery(name, params), facet)
+    return json_response(await _facet_response(services, search))
+
+
+class _FacetSearch(msgspec.Struct, frozen=True):
+    """A search in the values of a facet."""
+
+    index: Index
+    parameters: FacetParameters
+    style: Style
 
 
 def _read_facet(
-    services: Services, request: Request, name: Any, facet: Any, params: Mapping[str, Any]
-) -> tuple[Index, FacetParameters, Style]:
-    index, _ = find_index(services, request, name)
+    services: Services, request: Request, requested: RequestedQuery, facet: Any
+) -> _FacetSearch:
+    """Read one search in the values of a facet, narrowed by the caller's key."""
+    index, _ = find_index(services, request, requested.name)
     if not isinstance(facet, str):
         raise InvalidRequest("facetName must name a facet", code="missing_name", param="facetName")
-    kept = index_settings.stored(index.document)
-    limits = services.settings.limits
-    parameters, style = read_facet_search(facet, params, kept, index.configuration, limits)
+    settings = index_settings.stored(index.document)
+    parameters, style = read_facet_search(
+        SearchedIndex(requested.name, index.configuration, settings),
+        facet,
+        requested.params,
+        services.settings.limits,
+    )
     search = narrowed(parameters.search, request)
-    return index, msgspec.structs.replace(parameters, search=search), style
+    return _FacetSearch(index, msgspec.structs.replace(parameters, search=search), style)
 
 
-async def _facet_response(
-    services: Services, asked: tuple[Index, FacetParameters, Style]
-) -> dict[str, Any]:
-    index, parameters, style = asked
-    page = await services.search.facet(index, parameters)
-    return facet_response(page, parameters.key_query or "", style, page.timings.total_us)
+async def _facet_response(services: Services, search: _FacetSearch) -> dict[str, Any]:
+    page = await services.search.facet(search.index, search.parameters)
+    key_query = search.parameters.key_query or ""
+    return facet_response(page, key_query, search.style, page.timings.total_us)
 
 
 @ROUTES.add(
@@ -212,7 +224,44 @@ async def queries(services: Services, request: Request) -> Response:
     Queries that ask only for the counts of a disjunctive facet are folded into the main search.
     """
     limits = services.settings.limits
-    body = _search_body(services, request)
+    listed = _listed_queries(_search_body(services, request), limits)
+    batch = _Batch(services, request, len(listed))
+    searches: list[tuple[int, RequestedQuery]] = []
+    facet_searches: list[tuple[int, RequestedQuery, Any]] = []
+    for position, one in enumerate(listed):
+        if not isinstance(one, dict):
+            raise InvalidRequest(
+                f"requests[{position}] must be an object with an indexName",
+                code="invalid_searches",
+                param=f"requests[{position}]",
+            )
+        params = flattened(one)
+        name, kind = params.pop("indexName", None), params.pop("type", "default")
+        facet = params.pop("facet", params.pop("facetName", None))
+        if kind == "facet":
+            facet_searches.append((position, RequestedQuery(name, params), facet))
+        elif kind == "default":
+            searches.append((position, RequestedQuery(name, params)))
+        else:
+            raise InvalidRequest(
+                f"requests[{position}].type must be default or facet",
+                code="unsupported_parameter",
+                param=f"requests[{position}].type",
+            )
+    for group in fold([requested for _, requested in searches]):
+        folded = [(searches[position][0], facet) for position, facet in group.folded]
+        batch.add_search(searches[group.position][0], group.main, folded)
+    for position, requested, facet in facet_searches:
+        batch.add_facet_search(position, requested, facet)
+    return json_response({"results": await batch.run()})
+
+
+def _listed_queries(body: Mapping[str, Any], limits: Limits) -> list[Any]:
+    """Return the queries of a request.
+
+    Raises:
+        InvalidRequest: it has none or too many.
+    """
     listed = body.get("requests")
     if not isinstance(listed, list) or not 1 <= len(listed) <= limits.searches_max:
         raise InvalidRequest(
@@ -227,85 +276,71 @@ async def queries(services: Services, request: Request) -> Response:
             code="unsupported_parameter",
             param="strategy",
         )
-    results: list[Any] = [None] * len(listed)
-    searches: list[tuple[int, RequestedQuery]] = []
-    facet_searches: list[tuple[int, Any, Any, dict[str, Any]]] = []
-    running: list[Callable[[], Awaitable[None]]] = []
-    costs = CostSum(limits)
-    for i, one in enumerate(listed):
-        if not isinstance(one, dict):
-            raise InvalidRequest(
-                f"requests[{i}] must be an object with an indexName",
-                code="invalid_searches",
-                param=f"requests[{i}]",
-            )
-        params = flattened(one)
-        name, kind = params.pop("indexName", None), params.pop("type", "default")
-        facet = params.pop("facet", params.pop("facetName", None))
-        if kind == "facet":
-            facet_searches.append((i, name, facet, params))
-        elif kind == "default":
-            searches.append((i, RequestedQuery(name, params)))
-        else:
-            raise InvalidRequest(
-                f"requests[{i}].type must be default or facet",
-                code="unsupported_parameter",
-                param=f"requests[{i}].type",
-            )
-    for group in fold([asked for _, asked in searches]):
-        folded = [(searches[position][0], facet) for position, facet in group.folded]
-        i = searches[group.position][0]
-        try:
+    return listed
+
+
+class _Batch:
+    """The queries of one request, and their responses, by position in the request.
+
+    All are read before the first one runs. Errors name the position of their query.
+
+    Args:
+        services: of the coordinator.
+        request: that the queries are from.
+        num_queries: of the request.
+    """
+
+    def __init__(self, services: Services, request: Request, num_queries: int) -> None:
+        self._services = services
+        self._request = request
+        self._responses: list[Any] = [None] * num_queries
+        self._searches: list[Callable[[], Awaitable[None]]] = []
+        self._costs = CostSum(services.settings.limits)
+
+    def add_search(
+        self, position: int, requested: RequestedQuery, folded: Sequence[tuple[int, str]]
+    ) -> None:
+        """Read a search, which also answers the queries folded into it: position and facet."""
+        with _located(position):
             choices = frozenset(facet for _, facet in folded)
-            index, read = _read(services, request, group.main, choices)
-            costs.add(read.search)
-        except ServiceError as error:
-            raise _placed(error, i) from None
-        running.append(partial(_search_into, services, request, results, i, folded, index, read))
-    for i, name, facet, params in facet_searches:
-        try:
-            found = _read_facet(services, request, name, facet, params)
-            costs.add(found[1].search)
-        except ServiceError as error:
-            raise _placed(error, i) from None
-        running.append(partial(_facet_into, services, results, i, found))
-    await in_turn(running, Deadline.after_ms(limits.request_timeout_ms))
-    return json_response({"results": results})
+            index, search = _read(self._services, self._request, requested, choices)
+            self._costs.add(search.search)
+        self._searches.append(partial(self._search, position, folded, index, search))
+
+    def add_facet_search(self, position: int, requested: RequestedQuery, facet: Any) -> None:
+        """Read a search in the values of a facet."""
+        with _located(position):
+            search = _read_facet(self._services, self._request, requested, facet)
+            self._costs.add(search.parameters.search)
+        self._searches.append(partial(self._search_facet, position, search))
+
+    async def run(self) -> list[Any]:
+        """Run all searches; return the responses."""
+        timeout_ms = self._services.settings.limits.request_timeout_ms
+        await run_fairly(self._searches, Deadline.after_ms(timeout_ms))
+        return self._responses
+
+    async def _search(
+        self, position: int, folded: Sequence[tuple[int, str]], index: Index, search: AlgoliaSearch
+    ) -> None:
+        with _located(position):
+            answer, _ = await _answer(self._services, self._request, index, search)
+        self._responses[position] = answer
+        for i, facet in folded:
+            self._responses[i] = folded_response(answer, facet)
+
+    async def _search_facet(self, position: int, search: _FacetSearch) -> None:
+        with _located(position):
+            self._responses[position] = await _facet_response(self._services, search)
 
 
-async def _search_into(
-    services: Services,
-    request: Request,
-    results: list[Any],
-    position: int,
-    folded: Sequence[tuple[int, str]],
-    index: Index,
-    read: AlgoliaSearch,
-) -> None:
-    """Store the response of a search at its position, and those of the queries folded into it."""
+@contextmanager
+def _located(position: int) -> Iterator[None]:
+    """Make errors name the position of the query they concern."""
     try:
-        answer, _ = await _answer(services, request, index, read)
+        yield
     except ServiceError as error:
-        raise _placed(error, position) from None
-    results[position] = answer
-    for i, facet in folded:
-        results[i] = folded_response(answer, facet)
-
-
-async def _facet_into(
-    services: Services,
-    results: list[Any],
-    position: int,
-    asked: tuple[Index, FacetParameters, Style],
-) -> None:
-    """Store the response of a facet search at its position."""
-    try:
-        results[position] = await _facet_response(services, asked)
-    except ServiceError as error:
-        raise _placed(error, position) from None
-
-
-def _placed(error: ServiceError, position: int) -> ServiceError:
-    """Return an error that names the position of the query it concerns."""
-    param = f"requests[{position}]" + (f".{error.param}" if error.param else "")
-    return type(error)(error.message, code=error.code, param=param, details=error.details)
+        param = f"requests[{position}]" + (f".{error.param}" if error.param else "")
+        raise type(error)(
+            error.message, code=error.code, param=param, details=error.details
+        ) from None

@@ -24,8 +24,8 @@ from common.errors import Forbidden, InvalidRequest, ServiceError
 from common.json.scan import ItemError, scan_item
 from common.placement import canonical_id, shown_id
 from common.protocol.operations import Operation, Outcome
+from coordinator.http.api_keys import Action
 from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_object, decode_stored
 from coordinator.routes.items import (
     PAGE_ITEMS,
@@ -37,7 +37,7 @@ from coordinator.routes.items import (
     write_response,
 )
 from coordinator.write.ingest import with_id
-from coordinator.write.partitioning import Selected
+from coordinator.write.partitioning import SelectedChange
 from coordinator.write.write_result import WriteResult
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class _Changes:
                 damaged.
             found: receives their ids.
         """
-        changes: list[Selected] = []
+        changes: list[SelectedChange] = []
         ids: list[int | str | None] = []
         conflicts: list[bytes] = []
         num_bytes = 0
@@ -290,7 +290,9 @@ class _Changes:
                 continue
             payload = self._change.make(canonical)
             changes.append(
-                Selected(self._change.operation, payload, hit.shard, hit.record, canonical, version)
+                SelectedChange(
+                    self._change.operation, payload, hit.shard, hit.record, canonical, version
+                )
             )
             ids.append(id)
             found.add(canonical)
@@ -303,7 +305,7 @@ class _Changes:
         return conflicts
 
     async def _write(
-        self, changes: Sequence[Selected], ids: Sequence[int | str | None]
+        self, changes: Sequence[SelectedChange], ids: Sequence[int | str | None]
     ) -> list[bytes]:
         """Write one group; return the ids of the items that have changed since their selection."""
         self._services.loads.check_not_ending()

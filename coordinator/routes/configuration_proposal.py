@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from common.page_size import FEW_ITEMS
+from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Route, RouteTable
-from coordinator.http.security import Action
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.raw import query_parameters
 from coordinator.read.configuration_proposal import propose, spread_pages

@@ -24,9 +24,9 @@ from common.protocol.messages import PositionsRequest
 from common.protocol.methods import POSITIONS
 from common.protocol.operations import Operation
 from coordinator.cluster.fan_out import gather
+from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import Action
 from coordinator.parameters.raw import query_parameters
 from coordinator.routes.items import refuse_conditions, refuse_query, refuse_unknown, write_response
 

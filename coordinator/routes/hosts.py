@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
+from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_object
 from coordinator.replication.log_errors import LogAway
 from coordinator.routes.items import refuse_unknown

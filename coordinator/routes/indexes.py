@@ -18,11 +18,10 @@ from common.protocol.methods import INDEX_STATISTICS, PROCESS_STATISTICS
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.cluster.placed_shards import PlacedShard
 from coordinator.cluster.shard_client import ShardClient
-from coordinator.cluster.snapshots import copied_index
+from coordinator.http.api_keys import Action
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_json, decode_object, query_parameters
 from coordinator.routes.items import refuse_unknown
 
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
     from coordinator.cluster.catalog import Index
     from coordinator.cluster.catalog_state import CatalogState
+    from coordinator.http.api_keys import Caller
     from coordinator.http.request import Request
-    from coordinator.http.security import Caller
     from coordinator.http.services import Services
 
 
@@ -239,13 +238,7 @@ async def rename_index(services: Services, request: Request) -> Response:
 async def copy_index(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/copy`: {"to": "films-test"}."""
     name, new_name, _ = _names_of_change(services, request, ("to",))
-    make_source = partial(
-        copied_index,
-        new_name=new_name,
-        cluster=services.cluster,
-        catalog=services.catalog,
-        settings=services.settings,
-    )
+    make_source = partial(services.snapshot_maker.copied_index, new_name=new_name)
     # Large data takes long to copy, so the deadline is that of configuring.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
     await services.administration.copy(name, new_name, make_source, deadline)

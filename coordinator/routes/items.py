@@ -15,9 +15,9 @@ from common.placement import canonical_id, shard_of_id, shown_id
 from common.process.logs import Log
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
+from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, Stream, header, json_response
 from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import Action
 from coordinator.parameters.parse import SearchParameters, parse_search
 from coordinator.parameters.raw import query_parameters
 from coordinator.parameters.table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS

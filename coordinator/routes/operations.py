@@ -11,12 +11,9 @@ from common.errors import Conflict, Forbidden, InvalidRequest, Unavailable
 from common.process.memory import resident_bytes
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
+from coordinator.cluster.restore_plan import plan_restore
 from coordinator.http import docs_page
-from coordinator.http.exposition import Waiting, exposition
-from coordinator.http.middleware import check_index_name
-from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import (
+from coordinator.http.api_keys import (
     Action,
     add_key,
     remove_key,
@@ -24,6 +21,10 @@ from coordinator.http.security import (
     stored_keys,
     visible_keys,
 )
+from coordinator.http.exposition import WorkInProgress, exposition
+from coordinator.http.middleware import check_index_name
+from coordinator.http.responses import Response, json_response
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.parameters.raw import decode_object
 from coordinator.routes.indexes import process_statistics
 from coordinator.routes.items import refuse_unknown
@@ -140,10 +141,10 @@ async def metrics(services: Services, request: Request) -> Response:
     names = {index.number: index.name for index in services.catalog.indexes.values()}
     cluster = services.cluster
     shards = await process_statistics(services)
-    waiting = Waiting(
+    waiting = WorkInProgress(
         calls=[shard.num_in_flight for shard in cluster.shards],
         writes=services.ingest.num_waiting(),
-        states=cluster.num_states_in_use,
+        states=cluster.horizons.num_states_in_use,
     )
     log = services.shared_log
     replica, num_away = (None, 0) if log is None else (log.state, log.peers.num_away)
@@ -233,13 +234,7 @@ async def create_snapshot(services: Services, request: Request) -> Response:
     if log is not None and log.placement is not None:
         snapshot = await log.placement.collector.make_snapshot(name, deadline)
     else:
-        make = partial(
-            snapshots.make_snapshot,
-            name,
-            cluster=services.cluster,
-            catalog=services.catalog,
-            settings=settings,
-        )
+        make = partial(services.snapshot_maker.make, name)
         snapshot = await services.administration.while_unchanged(make, deadline)
     folder = settings.snapshot_folder / name
     return json_response({**_shown_snapshot(snapshot), "directory": str(folder)})
@@ -310,7 +305,7 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
     folder = services.settings.snapshot_folder / name
     num_shards = services.cluster.num_shards
     plan = await asyncio.to_thread(
-        snapshots.plan_restore, folder, renamed, wanted, num_shards, caller.may_use
+        plan_restore, folder, renamed, wanted, num_shards, caller.may_use
     )
     for one in plan:
         check_index_name(one.name, limits)

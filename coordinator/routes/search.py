@@ -13,6 +13,7 @@ from aiohttp import hdrs
 from common.deadline import Deadline
 from common.errors import ConfigurationSwitched, DeadlineExceeded, ServiceError
 from common.protocol.messages import FilterClause
+from coordinator.http.api_keys import Action
 from coordinator.http.responses import (
     BUCKETS_FAST_MAX,
     Response,
@@ -25,7 +26,6 @@ from coordinator.http.responses import (
     server_timing,
 )
 from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import Action
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.parse import (
     FacetParameters,
@@ -40,11 +40,11 @@ from coordinator.parameters.typed import MergedPage, NamedSearch, without_zeros
 from coordinator.read.federated import (
     Member,
     check_orders,
+    mergeable,
     merged_hits,
     merged_result,
-    whole,
 )
-from coordinator.read.multi_search import CostSum, in_turn
+from coordinator.read.multi_search import CostSum, run_fairly
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
 from coordinator.read.searched_state import now
@@ -69,13 +69,13 @@ def search_parameters(services: Services, request: Request) -> SearchParameters:
     Raises:
         InvalidRequest: as `parse_search`.
     """
-    asked = (request.index, request.query_string, request.body)
-    parameters = services.parsed.search(*asked)
+    identity = (request.index, request.query_string, request.body)
+    parameters = services.parsed.search(*identity)
     if parameters is None:
         limits = services.settings.limits
         raw = raw_parameters(request, limits)
         parameters = parse_search(raw, request.index.configuration, limits)
-        services.parsed.remember(*asked, parameters)
+        services.parsed.remember(*identity, parameters)
     return parameters
 
 
@@ -129,7 +129,7 @@ def note_search(
             request.caller.key_id,
             request.headers.get(hdrs.X_FORWARDED_FOR) or request.peer_address,
         )
-        services.analytics.note(client, index, parameters.query, total, took_us)
+        services.analytics.record(client, index, parameters.query, total, took_us)
 
 
 def search_routes(
@@ -201,9 +201,9 @@ async def _remembered(
     timestamp = 0
     if parameters.depends_on_time or index.configuration.rules:
         timestamp = now()
-    asked = (request.query_string, request.body, request.caller.filter, timestamp)
+    identity = (request.query_string, request.body, request.caller.filter, timestamp)
     with services.cluster.reading(index.number) as horizon:
-        key = ResultKey(index.number, index.revision, horizon, asked)
+        key = ResultKey(index.number, index.revision, horizon, identity)
         known = services.results.get(key) if parameters.cursor is None else None
         if known is not None:
             return msgspec.structs.replace(known, timings=Timings(request.micros, 0, 0, 0))
@@ -278,7 +278,7 @@ async def searches(services: Services, request: Request) -> Response:
     if merge is not None:
         return await _merged(services, request, named, prepared, merge)
     timeouts = [one[1].timeout_ms for one in prepared if isinstance(one, tuple)]
-    results = await in_turn(
+    results = await run_fairly(
         [partial(_one_of_several, services, request, one) for one in prepared],
         Deadline.after_ms(max(timeouts, default=limits.request_timeout_ms)),
     )
@@ -314,11 +314,11 @@ async def _merged(
             raise _placed(ready, i)
         index, parameters = ready
         try:
-            asked = whole(parameters, merge.num_hits)
+            search = mergeable(parameters, merge.num_hits)
         except ServiceError as error:
             raise _placed(error, i) from None
         members.append(Member(one.index, one.weight, parameters))
-        calls_of.append((index, asked))
+        calls_of.append((index, search))
     check_orders(members)
     deadline = Deadline.after_ms(max([one.parameters.timeout_ms for one in members]))
     with ExitStack() as reading:
@@ -327,10 +327,10 @@ async def _merged(
             if index.number not in horizons:
                 held = services.cluster.reading(index.number)
                 horizons[index.number] = reading.enter_context(held)
-        found = await in_turn(
+        found = await run_fairly(
             [
-                partial(_result_or_error, services, index, asked, horizons[index.number])
-                for index, asked in calls_of
+                partial(_result_or_error, services, index, search, horizons[index.number])
+                for index, search in calls_of
             ],
             deadline,
         )
@@ -342,8 +342,8 @@ async def _merged(
             services.metrics.observe_search(result, took_us)
             if merge.page == 1:
                 index, _ = calls_of[i]
-                asked = members[i].parameters
-                note_search(services, request, index.name, asked, result.total, took_us)
+                search = members[i].parameters
+                note_search(services, request, index.name, search, result.total, took_us)
             results.append(result)
         hits = await asyncio.to_thread(merged_hits, members, results, merge.page, merge.per_page)
         items = await _items_of_page(results, hits, deadline)
@@ -372,7 +372,7 @@ async def _items_of_page(
         items_of = results[member].items_of
         assert items_of is not None, "a merged search keeps its order"
         reads.append(partial(items_of, ones))
-    items = dict(zip(ranks, map(iter, await in_turn(reads, deadline)), strict=True))
+    items = dict(zip(ranks, map(iter, await run_fairly(reads, deadline)), strict=True))
     return [(member, next(items[member])) for member, _ in hits]
 
 

@@ -31,14 +31,8 @@ from coordinator.write.known_fields import KnownFields
 from coordinator.write.load_progress import LoadProgress
 from coordinator.write.log import WriteLog, present_queue
 from coordinator.write.spool import Spool
-from coordinator.write.write_queue import (
-    LARGE_GROUPS_UNDER_WAY_MAX,
-    Applied,
-    Items,
-    Ranges,
-    WriteBatch,
-    partly_stored,
-)
+from coordinator.write.write_batch import AppliedBatch, Items, Ranges, WriteBatch, partly_stored
+from coordinator.write.write_queue import LARGE_GROUPS_UNDER_WAY_MAX
 from coordinator.write.write_result import RejectedItems, WriteResult
 
 SCAN_BYTES: Final = 1024 * 1024
@@ -221,7 +215,7 @@ class BulkLoads:
         # A configuration change may hold writes for long; a bulk load waits for it.
         patience_ms = settings.configure_timeout_ms
         result = WriteResult(seq=self._cluster.horizon(index.number))
-        under_way: deque[asyncio.Task[Applied]] = deque()
+        under_way: deque[asyncio.Task[AppliedBatch]] = deque()
         report = _BulkReport()
         stretches = spool.stretches(settings.group_bytes * num_shards, settings.group_operations)
 
@@ -265,7 +259,7 @@ class BulkLoads:
         return result
 
 
-async def _finished(task: asyncio.Task[Applied]) -> Applied | ServiceError:
+async def _finished(task: asyncio.Task[AppliedBatch]) -> AppliedBatch | ServiceError:
     """Return the outcome of a write: its result or its error."""
     try:
         return await task
@@ -290,10 +284,10 @@ class _BulkReport:
         self._num_begun += num_items
         self._has_anonymous |= has_anonymous
 
-    def end(self, outcome: Applied | ServiceError) -> Applied:
+    def end(self, outcome: AppliedBatch | ServiceError) -> AppliedBatch:
         """Record the outcome of the oldest items in flight; raise their error if they failed."""
         first, num_items = self._begun.popleft()
-        if isinstance(outcome, Applied):
+        if isinstance(outcome, AppliedBatch):
             self._num_stored += num_items
             return outcome
         if isinstance(outcome, PartlyStored):

@@ -2,7 +2,7 @@ r"""The number of fields of an index, and whether the items of a batch may add n
 
 Question it answers, before a write is sent: which items would take the index past
 `index_fields_max`? Every field of an index costs each search of all fields some microseconds, and
-items whose keys are data (a map by user name) would bring new ones for ever.
+items whose keys are data (a map by user name) would keep adding new ones.
 
 A field is a path, as the shards count it (`shard.segment.field_registry`): the keys from the item's
 top joined by ".", array indices left out, objects included. So {"a": 1, "b": [{"c": 2}]} has a, b
@@ -201,7 +201,7 @@ def _hash_name(name: str) -> int:
 
 
 class FieldNames:
-    """The fields of one index, as far as writes have to know; safe to use from any thread.
+    """The fields of one index, as far as writes need to know them; safe to use from any thread.
 
     Args:
         names: paths that the index has.

@@ -22,7 +22,7 @@ from common.limits import Limits
 from common.process.faults import fault
 from common.process.logs import Log
 from coordinator.cluster.catalog import Catalog, Index
-from coordinator.cluster.catalog_state import CatalogState, Restored, StoredIndex
+from coordinator.cluster.catalog_state import CatalogState, RestoredIndex, StoredIndex
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.curation import compile_rules
 from coordinator.write.configuration_change import changes, merged, removals
@@ -220,7 +220,7 @@ class IndexAdministration:
         self,
         name: str,
         new_name: str,
-        make_source: Callable[[Index], AbstractAsyncContextManager[Restored]],
+        make_source: Callable[[Index], AbstractAsyncContextManager[RestoredIndex]],
         deadline: Deadline,
         *,
         replaces: bool = False,
@@ -304,7 +304,7 @@ class IndexAdministration:
                 code="index_exists",
             )
 
-    async def restore(self, wanted: Sequence[Restored], deadline: Deadline) -> None:
+    async def restore(self, wanted: Sequence[RestoredIndex], deadline: Deadline) -> None:
         """Create indexes from a snapshot: all of them on all shards, or none.
 
         The catalog adds them together, once every shard has built them, and keeps their source
@@ -326,12 +326,12 @@ class IndexAdministration:
         self._log.check_can_restore()
         await self._tasks.wait_for(self._restore(wanted), deadline)
 
-    async def _restore(self, wanted: Sequence[Restored]) -> None:
+    async def _restore(self, wanted: Sequence[RestoredIndex]) -> None:
         """Prepare, commit, activate, release the source."""
         async with self._configuring:
             await self._restore_now(wanted)
 
-    async def _restore_now(self, wanted: Sequence[Restored]) -> None:
+    async def _restore_now(self, wanted: Sequence[RestoredIndex]) -> None:
         """Restore while nothing else changes indexes."""
         catalog = self._catalog
         for one in wanted:
@@ -366,7 +366,7 @@ class IndexAdministration:
             _log.info("restored", index=index.name, number=index.number)
         await self._let_sources_go()
 
-    async def _restore_over(self, former: Index, wanted: Restored) -> None:
+    async def _restore_over(self, former: Index, wanted: RestoredIndex) -> None:
         """Restore an index in the place of another one, which is deleted at the same moment.
 
         A crash leaves one of the two under the name, and nothing of the other.
@@ -394,7 +394,7 @@ class IndexAdministration:
                 )
             await self._log.drop_index(former, with_new)
         except ServiceError:
-            self._cluster.forget(stored.number)
+            self._cluster.horizons.forget(stored.number)
             await self._cluster.push_catalog()  # does not name it, so shards discard it
             raise
         fault("restore.named")

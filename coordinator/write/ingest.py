@@ -31,8 +31,8 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.write.bulk_loads import SCAN_BYTES
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.log import WriteLog, present_queue
-from coordinator.write.partitioning import Selected
-from coordinator.write.write_queue import Applied, Items, WriteBatch
+from coordinator.write.partitioning import SelectedChange
+from coordinator.write.write_batch import AppliedBatch, Items, WriteBatch
 from coordinator.write.write_result import RejectedItems, WriteResult
 
 _CHANGING: Final = (Operation.MERGE_CHANGES, Operation.UPSERT_CHANGES)
@@ -220,8 +220,8 @@ class Ingest:
         return result
 
     async def change_selected(
-        self, index: Index, changes: Sequence[Selected], deadline: Deadline
-    ) -> Applied:
+        self, index: Index, changes: Sequence[SelectedChange], deadline: Deadline
+    ) -> AppliedBatch:
         """Change selected items in one group; skip those that changed since they were selected."""
         items = {one.payload for one in changes if one.operation != Operation.DELETE}
         await self._fields.check(index, sorted(items), deadline)
@@ -298,7 +298,7 @@ class Ingest:
         result.add(applied)
         return result
 
-    async def _write_items(self, index: Index, items: Items, deadline: Deadline) -> Applied:
+    async def _write_items(self, index: Index, items: Items, deadline: Deadline) -> AppliedBatch:
         """Write items as one batch."""
         return await present_queue(self._log, self._catalog, index).write(
             WriteBatch.of_items(items, self._log.divide(items)), deadline

@@ -19,11 +19,11 @@ from coordinator.cluster.fan_out import gather_partial
 from coordinator.write.field_names import FieldNames
 
 FIELD_NAMES_KEPT: Final = 64
-"""Indexes whose field names are remembered between writes; 16 to 64 KB each."""
+"""Indexes whose field names are cached between writes; 16 to 64 KB each."""
 
 
 class KnownFields:
-    """Remembers the fields of indexes (LRU).
+    """Caches the fields of indexes (LRU).
 
     Args:
         cluster: the shards, which know the fields of what they store.
@@ -36,15 +36,15 @@ class KnownFields:
         self._names: OrderedDict[tuple[int, int], FieldNames] = OrderedDict()
 
     async def of(self, index: Index, deadline: Deadline, *, is_new: bool = False) -> FieldNames:
-        """Return the fields of an index; asks the shards unless they are remembered.
+        """Return the fields of an index; ask the shards unless they are cached.
 
-        More may be remembered than there are: those of writes that failed. While a shard is down,
-        its fields are not known, and nothing is remembered.
+        The cache may have fields of writes that failed. While a shard is down, its fields are not
+        known, and nothing is cached.
 
         Args:
             index: whose fields.
             deadline: of the shards' answers.
-            is_new: believe nothing that is remembered.
+            is_new: ask the shards in any case.
         """
         key = index.number, index.revision
         names = None if is_new else self._names.get(key)

@@ -1,4 +1,4 @@
-"""The log: decides the order of all changes, and when each is done.
+"""The write log: decides the order of all changes, and when each is done.
 
     Ingest ──▶ WriteLog ─┬─ EmbeddedLog     this service alone numbers its groups and sends them
                          └─ (a log that several hosts share)                    to its shards
@@ -27,14 +27,16 @@ from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
+from coordinator.write.batch_queue import BatchQueue
 from coordinator.write.partitioning import (
     Parts,
-    Selected,
+    SelectedChange,
     divide_operations,
     divide_selected,
     on_all_shards,
 )
-from coordinator.write.write_queue import BatchQueue, Items, WriteBatch, WriteQueue
+from coordinator.write.write_batch import Items, WriteBatch
+from coordinator.write.write_queue import WriteQueue
 
 ChangeOfCatalog = Callable[[CatalogState], CatalogState]
 
@@ -83,7 +85,7 @@ class WriteLog(ABC):
         """
 
     @abstractmethod
-    def batch_of_selected(self, changes: Sequence[Selected]) -> WriteBatch:
+    def batch_of_selected(self, changes: Sequence[SelectedChange]) -> WriteBatch:
         """Return the batch of changes to selected items."""
 
     # --- indexes
@@ -164,7 +166,7 @@ class EmbeddedLog(WriteLog):
         num_bytes = sum(len(payload) for _, _, payload in operations)
         return WriteBatch(len(operations), num_bytes, parts=parts, positions=positions)
 
-    def batch_of_selected(self, changes: Sequence[Selected]) -> WriteBatch:
+    def batch_of_selected(self, changes: Sequence[SelectedChange]) -> WriteBatch:
         """Return the batch of changes, each with the record that the item must still have."""
         num_bytes = sum(len(change.payload) for change in changes)
         return WriteBatch(len(changes), num_bytes, parts=divide_selected(changes))
@@ -196,7 +198,7 @@ class EmbeddedLog(WriteLog):
             queue.fail_waiting(no_index(index.name))
             del self._queues[index.number]
             await self._cluster.push_catalog()
-            self._cluster.forget(index.number)
+            self._cluster.horizons.forget(index.number)
         finally:
             queue.release()
 

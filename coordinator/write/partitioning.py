@@ -219,7 +219,7 @@ def on_all_shards(parts: Parts, num_shards: int) -> Parts:
     }
 
 
-class Selected(NamedTuple):
+class SelectedChange(NamedTuple):
     """A change to a selected item, applied only if the item is still the one selected.
 
     Attributes:
@@ -239,7 +239,7 @@ class Selected(NamedTuple):
     version: bytes | None = None
 
 
-def divide_selected(changes: Sequence[Selected]) -> Parts:
+def divide_selected(changes: Sequence[SelectedChange]) -> Parts:
     """Split changes to selected items by shard.
 
     Returns:

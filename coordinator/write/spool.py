@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from common.data_directory import explaining_full_disk
 from common.file_io import read_all, write_all
 from common.json.scan import ScannedItems
-from coordinator.write.write_queue import Items
+from coordinator.write.write_batch import Items
 
 _ROW_INTEGERS: Final = 4
 _ROW_BYTES: Final = 8 * _ROW_INTEGERS

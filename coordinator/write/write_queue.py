@@ -24,25 +24,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from common.deadline import Deadline
 from common.errors import (
-    DeadlineExceeded,
     InternalError,
-    PartlyStored,
     ServiceError,
     Unavailable,
 )
-from common.placement import shards_of
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS, REQUEST_IDS_MAX
 from common.protocol.framing import JOIN_MAX_BYTES
@@ -54,10 +48,9 @@ from common.protocol.messages import (
 )
 from common.protocol.methods import APPLY, OUTCOMES
 from coordinator.cluster.cluster import Cluster
-from coordinator.write.partitioning import Part, Parts, divide, places_of
-
-Ranges = list[list[int]]
-"""First and last position of each range."""
+from coordinator.write.batch_queue import BatchQueue
+from coordinator.write.partitioning import Part
+from coordinator.write.write_batch import AppliedBatch, WriteBatch, batch_partly_stored
 
 ASK_AGAIN_SECONDS: Final = 0.05
 """Delay before asking an unavailable shard again for the outcome of a write."""
@@ -68,94 +61,6 @@ LARGE_OPERATIONS: Final = 256
 """From this size on, the waiting batches stop gathering."""
 
 _log = Log("ingest")
-
-
-class Applied(NamedTuple):
-    """The outcome of a batch."""
-
-    outcomes: NDArray[np.uint8]
-    """`Outcome` per operation."""
-    seq: int
-    text_ids: frozenset[int] = frozenset()
-    """Operations that deleted an item whose all-digit id was stored as text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """Items not yet partitioned among the shards."""
-
-    payload: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    id_hashes: NDArray[np.uint64]
-    has_id: NDArray[np.bool_]
-
-    def divide(self, num_shards: int, seq: int = 0, first_position: int = 0) -> Parts:
-        """Partition the items; seq and position matter only for items without an id."""
-        places = places_of(seq, first_position, len(self.starts))
-        shards = shards_of(self.id_hashes, self.has_id, places, num_shards)
-        return divide(self.payload, self.starts, self.ends, shards, num_shards)
-
-
-class WriteBatch:
-    """The operations of one request (or of a chunk of a bulk load), to be written in one group.
-
-    Args:
-        num_operations: number of operations.
-        num_bytes: of all payloads.
-        parts: by shard.
-        items: instead of parts, if some items have no id. Their shard depends on their insertion
-            number, so they are partitioned when their group is made.
-        positions: of sources of changes, by name; every shard must then have a part.
-
-    Attributes:
-        future: the outcome.
-        request_ids: of the request.
-        is_anonymous: by operation: whether its item has no id and so must not be sent twice; None
-            if all items have ids.
-    """
-
-    __slots__ = (
-        "future",
-        "is_anonymous",
-        "items",
-        "num_bytes",
-        "num_operations",
-        "outcomes",
-        "parts",
-        "positions",
-        "request_ids",
-        "text_ids",
-    )
-
-    def __init__(
-        self,
-        num_operations: int,
-        num_bytes: int,
-        parts: Parts | None = None,
-        items: Items | None = None,
-        positions: Mapping[str, str] | None = None,
-    ) -> None:
-        assert (parts is None) != (items is None)
-        self.num_operations = num_operations
-        self.num_bytes = num_bytes
-        self.parts = parts or {}
-        self.items = items
-        self.positions = positions or {}
-        has_ids = items is None or items.has_id.all()
-        self.is_anonymous = None if has_ids or items is None else ~items.has_id
-        self.outcomes = np.zeros(num_operations, np.uint8)
-        self.text_ids: frozenset[int] = frozenset()
-        self.future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
-        self.request_ids = REQUEST_IDS.get()
-
-    @classmethod
-    def of_items(cls, items: Items, parts: Parts | None) -> WriteBatch:
-        """Return the batch of items that may be divided over the shards already."""
-        num_bytes = int((items.ends - items.starts).sum())
-        if parts is None:
-            return cls(len(items.starts), num_bytes, items=items)
-        return cls(len(items.starts), num_bytes, parts=parts)
 
 
 class _WriteGroup:
@@ -169,118 +74,6 @@ class _WriteGroup:
         self.num_shards = 0
         self.unanswered: set[int] = set()  # shards
         self.errors: dict[int, ServiceError] = {}  # by shard
-
-
-class BatchQueue(ABC):
-    """Batches of one index that wait to be written, in the order in which they arrived.
-
-    Args:
-        group_bytes: approximate payload of a group.
-        group_operations: most operations in a group.
-        waiting_max: most waiting batches.
-    """
-
-    def __init__(self, *, group_bytes: int, group_operations: int, waiting_max: int) -> None:
-        self._group_bytes = group_bytes
-        self._group_operations = group_operations
-        self._waiting_max = waiting_max
-        self._waiting: deque[WriteBatch] = deque()
-        self._loop = asyncio.get_running_loop()
-        self._is_pump_scheduled = False
-
-    @property
-    def num_waiting(self) -> int:
-        """Batches not yet in a group."""
-        return len(self._waiting)
-
-    async def write(self, batch: WriteBatch, deadline: Deadline) -> Applied:
-        """Write a batch.
-
-        Returns:
-            Its outcome, once it is durable on every shard involved, and visible.
-
-        Raises:
-            Unavailable: `overloaded` or `starting`: nothing was written; `shard_unavailable`: the
-                outcome is unknown unless the message says otherwise.
-            DeadlineExceeded: if nothing has been written so far, nothing will be.
-            PartlyStored: items without ids were stored, or may be; they must not be sent again.
-        """
-        if len(self._waiting) >= self._waiting_max:
-            raise Unavailable(
-                f"{len(self._waiting)} writes to this index are waiting already; try again in a "
-                "second",
-                code="overloaded",
-            )
-        self._waiting.append(batch)
-        self._schedule_pump()
-        timer = self._loop.call_later(deadline.remaining_seconds, self._expire, batch)
-        try:
-            return await batch.future
-        except asyncio.CancelledError:
-            # The client is gone. If the batch is in a group, that group still completes.
-            self._withdraw(batch)
-            raise
-        finally:
-            timer.cancel()
-
-    def _expire(self, batch: WriteBatch) -> None:
-        """Fail a batch whose deadline has passed; a group that contains it still completes."""
-        if self._withdraw(batch):
-            fail(
-                batch, DeadlineExceeded("the write waited until its deadline; nothing was written")
-            )
-        elif batch.is_anonymous is not None:
-            positions = np.arange(batch.num_operations)
-            fail(batch, _partly_stored(np.zeros(batch.num_operations, np.bool_), positions))
-        else:
-            fail(
-                batch,
-                DeadlineExceeded(
-                    "the write was not confirmed within its deadline; it may still be carried out"
-                ),
-            )
-
-    def fail_waiting(self, error: ServiceError) -> None:
-        """Fail all waiting batches (the index was deleted)."""
-        while self._waiting:
-            fail(self._waiting.popleft(), error)
-
-    def _withdraw(self, batch: WriteBatch) -> bool:
-        """Remove a batch from the queue; False if it is in a group already."""
-        try:
-            self._waiting.remove(batch)
-        except ValueError:
-            return False
-        return True
-
-    def _schedule_pump(self) -> None:
-        """Form groups after this loop iteration, to join all batches that arrive in it."""
-        if not self._is_pump_scheduled:
-            self._is_pump_scheduled = True
-            self._loop.call_soon(self._run_pump)
-
-    def _run_pump(self) -> None:
-        self._is_pump_scheduled = False
-        self._pump()
-
-    @abstractmethod
-    def _pump(self) -> None:
-        """Form the groups that may begin now."""
-
-    def _take_batches(self) -> list[WriteBatch]:
-        """Take as many waiting batches as fit into one group, at least one."""
-        batches: list[WriteBatch] = []
-        num_bytes = num_operations = 0
-        while self._waiting:
-            batch = self._waiting[0]
-            num_bytes += batch.num_bytes
-            num_operations += batch.num_operations
-            if batches and (
-                num_bytes > self._group_bytes or num_operations > self._group_operations
-            ):
-                break
-            batches.append(self._waiting.popleft())
-        return batches
 
 
 class WriteQueue(BatchQueue):
@@ -383,8 +176,7 @@ class WriteQueue(BatchQueue):
             needed = self._needed_shards(batch)
             away = [shard for shard in failed if shard in needed]
             if away:
-                fail(
-                    batch,
+                batch.fail(
                     Unavailable(f"shard {away[0]} is away; nothing was written; try again shortly"),
                 )
             else:
@@ -413,7 +205,7 @@ class WriteQueue(BatchQueue):
         if error is not None:
             _log.error("dividing failed", cause=error)
             for batch in group.batches:
-                fail(batch, InternalError("internal error"))
+                batch.fail(InternalError("internal error"))
             self._idle.set()
         else:
             self._send(group)
@@ -437,9 +229,9 @@ class WriteQueue(BatchQueue):
                     attachment=attachment,
                 )
             except ServiceError as error:
-                self._take_answer(group, shard, None, error)
+                self._record_response(group, shard, None, error)
             else:
-                call.add_done_callback(partial(self._take_future, group, shard))
+                call.add_done_callback(partial(self._on_response, group, shard))
         if not touched:  # all batches are empty
             self._settle()
 
@@ -487,23 +279,23 @@ class WriteQueue(BatchQueue):
 
     # --- responses
 
-    def _take_future(
+    def _on_response(
         self, group: _WriteGroup, shard: int, future: asyncio.Future[ApplyResponse]
     ) -> None:
         """Handle a shard's response."""
         if future.cancelled():
-            self._take_answer(group, shard, None, Unavailable("the service stops"))
+            self._record_response(group, shard, None, Unavailable("the service stops"))
             return
         error = future.exception()
         if error is None:
-            self._take_answer(group, shard, future.result(), None)
+            self._record_response(group, shard, future.result(), None)
         elif isinstance(error, ServiceError):
-            self._take_answer(group, shard, None, error)
+            self._record_response(group, shard, None, error)
         else:
             _log.error("apply failed", shard=shard, cause=error)
-            self._take_answer(group, shard, None, InternalError("internal error"))
+            self._record_response(group, shard, None, InternalError("internal error"))
 
-    def _take_answer(
+    def _record_response(
         self,
         group: _WriteGroup,
         shard: int,
@@ -542,21 +334,23 @@ class WriteQueue(BatchQueue):
         while self._under_way and not self._under_way[0].unanswered:
             group = self._under_way.popleft()
             if group.errors and len(group.errors) == group.num_shards:
-                self._cluster.doubt(self._index, group.seq, group.errors)
+                self._cluster.horizons.doubt(self._index, group.seq, group.errors)
             else:
-                self._cluster.advance(self._index, group.seq)
+                self._cluster.horizons.advance(self._index, group.seq)
             for batch in group.batches:
                 error = next(
                     (group.errors[shard] for shard in batch.parts if shard in group.errors), None
                 )
                 if error is None:
                     if not batch.future.done():
-                        batch.future.set_result(Applied(batch.outcomes, group.seq, batch.text_ids))
+                        batch.future.set_result(
+                            AppliedBatch(batch.outcomes, group.seq, batch.text_ids)
+                        )
                 elif batch.is_anonymous is None:
-                    fail(batch, error)
+                    batch.fail(error)
                 else:
                     doubtful = _doubtful_parts(group, batch)
-                    task = self._loop.create_task(self._find_out(batch, group.seq, doubtful, error))
+                    task = self._loop.create_task(self._resolve(batch, group.seq, doubtful, error))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
             for batch in group.batches:
@@ -565,7 +359,7 @@ class WriteQueue(BatchQueue):
             self._idle.set()
         self._schedule_pump()
 
-    async def _find_out(
+    async def _resolve(
         self, batch: WriteBatch, seq: int, doubtful: Mapping[int, _Unconfirmed], error: ServiceError
     ) -> None:
         """Resolve a failed batch of items without ids: find out which part was stored.
@@ -584,7 +378,7 @@ class WriteQueue(BatchQueue):
                 return  # past the deadline: the batch has failed already
             if not answer.is_known:
                 is_stored[part.positions] = False
-                fail(batch, _partly_stored(is_stored, part.positions))
+                batch.fail(batch_partly_stored(is_stored, part.positions))
                 return
             if answer.outcomes:
                 outcomes = np.frombuffer(answer.outcomes, np.uint8)
@@ -594,11 +388,11 @@ class WriteQueue(BatchQueue):
         if batch.future.done():
             return
         if is_stored.all():
-            batch.future.set_result(Applied(batch.outcomes, seq, batch.text_ids))
+            batch.future.set_result(AppliedBatch(batch.outcomes, seq, batch.text_ids))
         elif (is_stored & batch.is_anonymous).any():
-            fail(batch, _partly_stored(is_stored, np.zeros(0, np.int64)))
+            batch.fail(batch_partly_stored(is_stored, np.zeros(0, np.int64)))
         else:
-            fail(batch, error)
+            batch.fail(error)
 
     async def _outcomes(self, batch: WriteBatch, shard: int, seq: int) -> OutcomesResponse | None:
         """Ask a shard for a group's outcomes until it responds; None past the batch's deadline."""
@@ -631,44 +425,6 @@ def _doubtful_parts(group: _WriteGroup, batch: WriteBatch) -> dict[int, _Unconfi
     return found
 
 
-def _partly_stored(is_stored: NDArray[np.bool_], unknown: NDArray[np.int64]) -> PartlyStored:
-    """Return the error that says which items of a batch were stored.
-
-    Args:
-        is_stored: by position.
-        unknown: positions whose outcome is unknown.
-    """
-    is_unknown = np.zeros_like(is_stored)
-    is_unknown[unknown] = True
-    return partly_stored(
-        int(np.count_nonzero(is_stored)), ranges(~is_stored & ~is_unknown), ranges(is_unknown)
-    )
-
-
-def unconfirmed(batch: WriteBatch, message: str) -> ServiceError:
-    """Return the error of a batch that may have been stored, or may still be, as a whole."""
-    if batch.is_anonymous is None:
-        return Unavailable(message, code="log_unavailable")
-    return _partly_stored(np.zeros(batch.num_operations, np.bool_), np.arange(batch.num_operations))
-
-
-def partly_stored(num_stored: int, not_stored: Ranges, unknown: Ranges) -> PartlyStored:
-    """Return the error that says which items of a request were stored."""
-    return PartlyStored(
-        f"{num_stored} items were stored, those at the positions in not_stored were not, and of "
-        "those in unknown it is not known: there are items without ids among them, so send only "
-        "the missing ones again, or all of them would be stored twice",
-        details={"stored": num_stored, "not_stored": not_stored, "unknown": unknown},
-    )
-
-
-def ranges(mask: NDArray[np.bool_], offset: int = 0) -> Ranges:
-    """Return the runs of a mask as (first, last) positions, plus an offset."""
-    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
-    firsts, ends = edges[::2] + offset, edges[1::2] + offset
-    return [[int(first), int(end) - 1] for first, end in zip(firsts, ends, strict=True)]
-
-
 def _request_ids(batches: list[WriteBatch]) -> tuple[str, ...]:
     """Return the ids of a group's first requests, deduplicated (a load has many batches)."""
     if len(batches) == 1:
@@ -686,11 +442,3 @@ def _places(seq: int, first_position: int, part: Part) -> NDArray[np.uint64]:
     first = np.uint64((seq << 32) + first_position)
     places: NDArray[np.uint64] = part.positions.astype(np.uint64) + first
     return places
-
-
-def fail(batch: WriteBatch, error: ServiceError) -> None:
-    """Fail a batch with a copy of an error (each waiter adds its own traceback)."""
-    if not batch.future.done():
-        batch.future.set_exception(
-            type(error)(error.message, code=error.code, param=error.param, details=error.details)
-        )

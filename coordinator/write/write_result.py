@@ -10,7 +10,7 @@ import numpy as np
 from common.errors import InvalidRequest
 from common.json.scan import ScannedItems
 from common.protocol.operations import Outcome
-from coordinator.write.write_queue import Applied
+from coordinator.write.write_batch import AppliedBatch
 
 _ITEMS_FORM: Final = (
     '; the body must be items as JSON objects, one a line or in one array, such as {"id": 1, '
@@ -42,7 +42,7 @@ class WriteResult:
     refused: list[tuple[int, Outcome]] = field(default_factory=list)
     has_text_id: bool = False
 
-    def add(self, applied: Applied) -> None:
+    def add(self, applied: AppliedBatch) -> None:
         """Count the outcomes of a batch."""
         counts = np.bincount(applied.outcomes, minlength=len(Outcome))
         self.created += int(counts[Outcome.CREATED])

@@ -25,7 +25,7 @@ from common import data_directory
 from common.data_directory import DataDirectoryError, Endpoint
 from common.process.logs import Log
 from common.process.loop_scheduler import LoopScheduler
-from common.process.memory import available_bytes, configure_allocator, keep_small
+from common.process.memory import available_bytes, configure_allocator, trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.protocol.handshake import Authenticator
 from common.protocol.messages import Welcome
@@ -121,7 +121,7 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     gc.collect()
     gc.freeze()
     keeping = [
-        asyncio.create_task(keep_small()),
+        asyncio.create_task(trim_periodically()),
         asyncio.create_task(indexes.page_budget.keep_always()),
     ]
     await stop.wait()

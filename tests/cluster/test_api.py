@@ -401,7 +401,7 @@ def test_facet_stats_are_those_of_the_hits(index: Index) -> None:
 def test_facet_stats_of_the_greatest_numbers(
     index: Index, prices: list[float], average: float, total: float
 ) -> None:
-    """Their sum may lie behind all numbers that JSON has; one such item breaks no search."""
+    """Their sum may exceed all numbers that JSON has; one such item breaks no search."""
     index.configure({"aggregations": {"price": {"show_facet_stats": True}}})
     index.put([{"id": i, "price": price} for i, price in enumerate(prices)])
 

@@ -1,6 +1,6 @@
 """A key with a filter learns nothing of the items that the filter hides.
 
-Two indexes hold the same visible items; one also holds hidden ones. RequestedQuery with a key that
+Two indexes hold the same visible items; one also holds hidden ones. Queries with a key that
 has the filter, both must answer every question with the same bytes: hits, order, scores, totals,
 ignored words, facet values, statistics, histograms, errors.
 """

@@ -18,8 +18,8 @@ from urllib.parse import quote
 import pytest
 
 from common.errors import NotFound
-from coordinator.cluster import snapshots
 from coordinator.cluster.catalog_file import read_state
+from coordinator.cluster.restore_plan import plan_restore
 from tests.service import Client, Reply, Service
 from tests.waiting import wait_until
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_restored_is_refused_and_changes_nothing(tmp_path: Path) 
             assert code(restore(client, snapshot, **document)) == (status, error), document
         for pattern, seen in (("film*", "films"), ("song*", "no index that you may use")):
             with pytest.raises(NotFound) as caught:
-                snapshots.plan_restore(
+                plan_restore(
                     service.data / "snapshots" / "monday",
                     {},
                     ["songs"],
@@ -403,7 +403,7 @@ def test_index_is_copied_while_it_is_written(tmp_path: Path) -> None:
 def test_kill_while_an_index_is_copied_over_another_leaves_either(
     tmp_path: Path, faults: str, is_there: bool
 ) -> None:
-    """And no third index, nor a snapshot that nobody sees."""
+    """And no third index, nor a snapshot that no list shows."""
     with serving(tmp_path / "data", FACETD_FAULTS=faults) as (service, client):
         expected = fill(client, "films")
         assert client.post("/other/configuration", CONFIGURATION).status == 200

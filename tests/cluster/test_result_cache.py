@@ -1,4 +1,4 @@
-"""With the result cache on, answers are still those of the newest state, and nobody else's."""
+"""With the result cache on, answers are still those of the newest state, and of no other client."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_items_with_the_same_text_make_room_for_others(services: Services) -> No
 
 
 def test_counts_follow_every_write_and_filter(services: Services) -> None:
-    index = Index(services(2).client(), "counted-anew")
+    index = Index(services(2).client(), "counted-again")
     index.configure({"suggestions": {"fields": ["title"], "facets": [], "popularity": "sold"}})
     index.put([{"id": i, "title": "red lamp", "sold": i} for i in range(5)])
 

@@ -1,4 +1,4 @@
-"""A shard as a dictionary, behind the real RPC: what the coordinator's tests talk to.
+"""A shard as a dictionary, served by the real RPC: what the coordinator's tests talk to.
 
 It keeps documents by id, checks what it is told (sequences grow, lengths fit), and can be told to
 hang, refuse or die.

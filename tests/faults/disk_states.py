@@ -213,14 +213,14 @@ class History:
     # --- states
 
     def time_after(self, cut: int) -> float:
-        """Return the wall clock at the first thing that happened behind a position of the log.
+        """Return the wall clock at the first event after a position of the log.
 
         Nothing changed between the two: what was acknowledged until then was so in the state.
         """
         return min((moment for position, moment in self._clock if position > cut), default=1e99)
 
     def state(self, cut: int, chance: Chance, generator: random.Random) -> Tree:
-        """Return a state that the disk may be in if the power goes behind a position of the log."""
+        """Return a state that the disk may be in if the power fails after a position of the log."""
         events = [event for event in self.events if event.change.begin <= cut]
         names = [event for event in events if event.names]
         contents = {node: bytearray(content) for node, content in self._contents.items()}
@@ -294,7 +294,7 @@ def _apply(content: bytearray, change: Change) -> None:
 def _apply_in_part(
     content: bytearray, change: Change, chance: Chance, generator: random.Random
 ) -> None:
-    """Do a write that nobody has waited for: whole, or only some of its sectors."""
+    """Do a write that was not synced: whole, or only some of its sectors."""
     if change.kind == "truncate" or generator.random() >= chance.torn:
         _apply(content, change)
         return

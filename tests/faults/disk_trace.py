@@ -1,8 +1,8 @@
 """Every call that changes files below a folder, in order and with its bytes, as strace saw it.
 
-strace sees what a process really asks of the kernel, whoever in it asks: Python, numpy or LMDB's C.
-`Trace.wrapper` goes in front of a command; the traced program stays a direct child of whoever
-starts it (strace -D). Afterwards `Trace.changes` reads the log.
+strace sees every system call of a process, whether Python, numpy or LMDB makes it. `Trace.wrapper`
+goes in front of a command; the traced program stays a direct child of the process that starts it
+(strace -D). Afterwards `Trace.changes` reads the log.
 
 What it cannot follow it refuses (`UnknownCall`) instead of leaving it out: mappings that are
 written to, copies inside the kernel, appending. LMDB's lock file is the one exception: it is such a

@@ -103,5 +103,5 @@ def test_many_items_are_ready_soon_after_everything_was_killed(service: Service)
     service.start()
     seconds = time.monotonic() - started
     _seconds_until(service, expected)
-    print(f"ready {seconds:.2f} s after a start behind kill -9 of everything")
+    print(f"ready {seconds:.2f} s after kill -9 of everything")
     assert seconds < READY_SECONDS * _SLACK

@@ -395,7 +395,7 @@ def problems_of(found: dict[str, Found], journal: Journal, moment: float) -> lis
     for name, index_found in found.items():
         unknown = [item for item in index_found.items if (name, item) not in journal.attempts]
         if unknown:
-            problems.append(f"nobody wrote {unknown} to {name}")
+            problems.append(f"{unknown} in {name} was never written")
         for path, counts in index_found.counts.items():
             expected = naive_counts(index_found.items, path)
             if counts != expected:

@@ -5,7 +5,7 @@ on; faults happen meanwhile; at the end the whole index is read and compared.
 
 Each writer owns its ids, so the order of operations on one id is known. The state of an id after a
 sequence of operations whose last ones got no answer is one of a few: that of the last acknowledged
-operation, or of any unanswered one behind it.
+operation, or of any unanswered one after it.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def check(client: Client, index: str, ledgers: list[Ledger]) -> list[str]:
                 problems.append(f"search and get differ for {key}: {by_id.body!r} / {state}")
             ledger.possible[key] = [state]
     if found:
-        problems.append(f"items nobody wrote: {sorted(found)}")
+        problems.append(f"items that were never written: {sorted(found)}")
     problems += facet_problems(items, answer)
     return problems
 

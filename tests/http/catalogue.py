@@ -1,4 +1,4 @@
-"""The catalogue of hostile requests: what nobody sends by mistake, and what many people do.
+"""The catalogue of hostile requests, and of mistakes that many clients make.
 
 Every case is the bytes of one request and what may come back: a set of statuses, and the error code
 where there is one to expect. The rules that hold for all of them are in `check`: a JSON error in

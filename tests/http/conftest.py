@@ -14,6 +14,7 @@ from coordinator.cluster import shard_client
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import locate_in
+from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
@@ -90,6 +91,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             ingest=Ingest(cluster, catalog, settings.limits, log, fields),
             loads=BulkLoads(cluster, catalog, settings, log, fields),
             administration=IndexAdministration(cluster, catalog, settings.limits, log),
+            snapshot_maker=SnapshotMaker(settings, cluster, catalog),
             explanations=ItemExplanations(cluster, search, settings.limits),  # type: ignore[arg-type]
             suggestions=FakeSuggestions(),  # type: ignore[arg-type]
             search=search,  # type: ignore[arg-type]

@@ -197,6 +197,7 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
         ingest=fakes.no_writes,
         loads=fakes.no_writes,
         administration=fakes.no_writes,
+        snapshot_maker=fakes.no_writes,
         search=fakes.search,
         suggestions=fakes.suggestions,
         explanations=ItemExplanations(fakes.cluster, fakes.search, settings.limits),

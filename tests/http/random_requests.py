@@ -1,6 +1,6 @@
 """Random requests: items of strange values, searches that look at them, documents changed.
 
-The catalogue has what somebody thought of; this has what nobody did. Everything is drawn from few
+The catalogue has the requests that we thought of; this has others. Everything is drawn from few
 names and few values, so that items, configurations and searches meet.
 """
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from common.protocol.messages import FilterClause
-from coordinator.http.security import Action, StoredKey, UnsafeAddress, shown_key
+from coordinator.http.api_keys import Action, StoredKey, shown_key
+from coordinator.http.security import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
 from tests.http.catalogue import request
 from tests.http.conftest import MakeWeb, Web

@@ -1,4 +1,4 @@
-"""Writes of Algolia's protocol that would store or remove what nobody meant are refused whole."""
+"""Writes of Algolia's protocol that would store or remove the wrong objects are refused whole."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def exported(client: Client, name: str = "films", **parameters: Any) -> dict[Any
 
 
 class Meddler:
-    """Lets somebody write between the selection of items and their change."""
+    """Writes between the selection of items and their change."""
 
     def __init__(
         self,

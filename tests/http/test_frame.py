@@ -376,7 +376,7 @@ async def test_switch_that_does_not_end_is_told(
 
 
 async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: Web) -> None:
-    """What the order of the former configuration has still to come, nobody can say."""
+    """Which hits would still come in the order of the former configuration is unknown."""
     answer = web.search.select
 
     async def select(index: Any, parameters: Any, horizon: int) -> Any:

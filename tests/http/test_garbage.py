@@ -2,7 +2,7 @@
 
 A cycle that knows a snapshot keeps its segments, their files and what searches derived from them
 until the collector looks at everything, which in a process with much that lives long is seldom:
-memory, descriptors and disk would be taken by what nobody can name any more. So the whole service
+memory, descriptors and disk would be taken by what has no name any more. So the whole service
 runs in this process, under the mixed load, with a collector that only collects evidence.
 """
 

@@ -178,7 +178,7 @@ def test_folded_answers_are_those_of_separate_queries(page: Page) -> None:
     ],
 )
 def test_index_in_an_order_is_the_index_sorted(page: Page, name: str, first: list[int]) -> None:
-    """What the widget that sorts switches to; nobody made an index of that name."""
+    """What the widget that sorts switches to; there is no index of that name."""
     main = query(facets=["brand"], facetFilters=[["brand:A", "brand:B", "brand:C"]], hitsPerPage=3)
     counts = query(facets="brand", hitsPerPage=0)
     results, asked = page.search({**main, "indexName": name}, {**counts, "indexName": name})

@@ -23,7 +23,7 @@ PIECE_BYTES = 16 * 1024
 
 
 class Proxy:
-    """One way from somebody to somebody.
+    """One direction between two parties.
 
     Attributes:
         port: to connect to.
@@ -148,7 +148,7 @@ class Proxies:
         return proxy.port
 
     def of(self, name: str) -> list[Proxy]:
-        """Return the ways from and to somebody."""
+        """Return the directions from and to a party."""
         return [one for one in self.all if name in (one.source, one.target)]
 
     def cut(self, proxies: list[Proxy]) -> None:

@@ -49,7 +49,7 @@ class LogServer:
         urls = ", ".join(f'"nats://127.0.0.1:{route}"' for route in routes)
         cluster = (
             f"cluster {{ name: log, listen: 127.0.0.1:{self.route}, routes: [{urls}], "
-            # Nobody shall find a way that does not lead over the proxies that a test may cut.
+            # All connections must pass through the proxies, which a test may cut.
             'advertise: "127.0.0.1:9", no_advertise: true, pool_size: -1 }'
             if len(routes) > 1
             else ""
@@ -183,7 +183,7 @@ class Hosts:
                 service.wait_ready()
                 service.environment["FACETD_LOG_CREATE"] = "no"
         except BaseException:
-            self.__exit__(None, None, None)  # nobody else would end them
+            self.__exit__(None, None, None)  # nothing else would end them
             raise
         return self
 

@@ -189,7 +189,7 @@ def test_a_planted_difference_is_found_and_its_host_stops(hosts: Hosts) -> None:
 
 
 def change_alone(service: Service) -> None:
-    """Change an item of one host only, as somebody does who starts it without the log."""
+    """Change an item of one host only, as an operator does who starts it without the log."""
     service.terminate()
     kept = service.data / "replica.json"
     aside = kept.with_suffix(".aside")

@@ -26,7 +26,7 @@ from coordinator.replication.entries import (
     pack,
     unpack,
 )
-from coordinator.write.write_queue import Items, WriteBatch
+from coordinator.write.write_batch import Items, WriteBatch
 
 OPERATIONS = st.lists(
     st.tuples(

@@ -100,7 +100,7 @@ class Failover:
         others = [one for one in self.writers if kind in SERVERS or one.number != killed]
         clients = (*others, self.reader)
         wait_until(lambda: all(one.has_answer_since(begun_at) for one in clients))
-        # Whoever could write at once may be stopped later, as when its connection is found dead.
+        # A host that could write at once may be stopped later: its connection may be found dead.
         ended_at = time.monotonic() + 0.5
         wait_until(lambda: all(one.has_answer_since(ended_at) for one in clients))
         pauses = [round(one.pause(begun_at, ended_at), 2) for one in others]

@@ -197,8 +197,8 @@ def test_only_hosts_with_a_certificate_are_heard(
     context = ssl.create_default_context(cafile=certificate[0])
     with socket.create_connection((host, int(port)), 10) as connection:
         try:
-            with context.wrap_socket(connection, server_hostname=host) as nobody:
-                answer = nobody.recv(1000)
+            with context.wrap_socket(connection, server_hostname=host) as anonymous:
+                answer = anonymous.recv(1000)
         except (ssl.SSLError, ConnectionError):
             answer = b""
     assert answer == b""

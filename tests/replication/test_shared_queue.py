@@ -13,7 +13,8 @@ from common.deadline import NEVER
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.shared_queue import SharedQueue
 from coordinator.settings import Settings
-from coordinator.write.write_queue import LARGE_OPERATIONS, Applied, WriteBatch
+from coordinator.write.write_batch import AppliedBatch, WriteBatch
+from coordinator.write.write_queue import LARGE_OPERATIONS
 
 
 class _Log:
@@ -66,7 +67,7 @@ class _Scene:
             applied.cancel()
             for batch in batches:
                 if not batch.future.done():
-                    batch.future.set_result(Applied(np.zeros(0, np.uint8), 1))
+                    batch.future.set_result(AppliedBatch(np.zeros(0, np.uint8), 1))
         for one in self._writing:
             one.cancel()
         await asyncio.gather(*self._writing, return_exceptions=True)

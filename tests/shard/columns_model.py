@@ -79,7 +79,7 @@ class Documents:
 
 
 class World:
-    """A snapshot, and the live items behind it.
+    """A snapshot, and the live items that it is made of.
 
     Attributes:
         snapshot: what is searched.

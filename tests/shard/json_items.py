@@ -21,7 +21,7 @@ scalars = st.none() | st.booleans() | integers | floats | texts
 
 @st.composite
 def number_tokens(draw: st.DrawFn) -> str:
-    """A float as somebody may have written it: zeros at the end, exponents, many digits."""
+    """A float as clients may write it: zeros at the end, exponents, many digits."""
     whole = draw(st.sampled_from(["0", "1", "9", "10", "123", "123456789012345678"]))
     fraction = draw(
         st.sampled_from(

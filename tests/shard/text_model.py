@@ -37,7 +37,7 @@ class Lists(NamedTuple):
         entries_min: of terms that begin alike, from which they have a prefix list.
         dense_docs_min: from which a segment has bitsets for long lists.
         docs_per_entry_max: of a term with a bitset.
-        has_pairs: whether it is known where frequent words stand side by side.
+        has_pairs: whether it is known where frequent words are adjacent.
         docs_per_prefix_entry_max: of a prefix list with a bitset.
     """
 

@@ -51,7 +51,7 @@ class _Connection(asyncio.Protocol):
         if len(body) < length:
             return
         self._buffer = body[length:]
-        assert self.answer is not None, "an answer that nobody asked for"
+        assert self.answer is not None, "an answer without a request"
         status = int(lines[0].split()[1])
         self.answer.set_result(Reply(status, json.loads(body[:length] or b"null")))
         if headers.get(b"connection") == b"close":

@@ -10,8 +10,8 @@ item is known. A write ends in one of three ways:
   finds out by GET before it goes on; from then on the part is there for good, or never was.
 
 So the state that an answer must show is known, but for the parts of unknown writes that turned out
-to be there while nobody had seen them yet. An answer is right if it is the model's for one choice
-of these. Configurations are in force one after the other; while one is being posted, either.
+to be there although no client had seen them yet. An answer is right if it is the model's for one
+choice of these. Configurations are in force one after the other; while one is being posted, either.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The code under test is the real `LogConnection`; this is what it reaches for: a 
 subscribes, publishes and requests. Confirmed entries are never lost, as a majority of servers
 promises, unless a simulation asks for it (`truncate`). All else may go wrong: requests and
 confirmations are lost or late, requests arrive twice, messages to a follower are lost or come
-twice, consumers end, connections break, and for a while nobody leads.
+twice, consumers end, connections break, and for a while there is no leader.
 
 Hosts meet there too: what one publishes under a subject, those hear that have subscribed to it
 (`connects_hosts`), and there is a bucket for their table of shards.
@@ -66,7 +66,7 @@ class Chances:
 
 @dataclass
 class _Consumer:
-    """Somebody who follows the log."""
+    """A follower of the log."""
 
     client: Client
     inbox: str
@@ -82,7 +82,7 @@ class JetStream:
 
     Attributes:
         entries: confirmed ones, as (id, content, stored at in nanoseconds); seq 1 is the first.
-        away_until: nobody leads before this moment.
+        away_until: there is no leader before this moment.
     """
 
     world: World
@@ -284,7 +284,7 @@ class Client:
         return _Buckets(self)
 
     async def at_the_leader(self, work: Callable[[], Any]) -> Any:
-        """Do something where the log is led; it may happen, and nobody here hears of it."""
+        """Do something at the log's leader; it may happen without any answer here."""
         log, world = self._log, self._log.world
         done: asyncio.Future[Any] = self._loop.create_future()
 

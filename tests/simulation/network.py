@@ -269,7 +269,7 @@ class Network:
         await arrived
         listener = self._listeners.get(port)
         if listener is None or not listener.is_open or listener.loop.process.is_dead:
-            raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens there")
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "no process listens there")
         near, far = End(self, loop), End(self, listener.loop)
         near.peer, far.peer = far, near
         self._ends = [end for end in self._ends if not end.is_gone] + [near, far]

@@ -2,7 +2,7 @@
 
 Beside what befalls single processes and the log, whole hosts are killed, emptied and given other
 shards, and the connections between hosts are cut and held. Every request names the newest seq that
-anybody has seen, and the same check judges as for one host.
+any client has seen, and the same check judges as for one host.
 """
 
 from __future__ import annotations

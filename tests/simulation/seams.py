@@ -133,7 +133,7 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     stand_ins[id(time.monotonic)] = monotonic
     # Drawn when the module was imported; responses, and with them the trace, contain its seals.
     stand_ins[id(cursor._KEY)] = bytes(len(cursor._KEY))
-    # What another world has wished for is not this one's.
+    # Tasks that another world has scheduled are not this one's.
     stand_ins[id(options.BACKGROUND_TASKS)] = options.BackgroundTasks()
 
     def make_executor(*arguments: Any, **options: Any) -> Executor:

@@ -28,6 +28,7 @@ import shard.process.server
 from common import data_directory
 from common.shard_settings import ShardSettings
 from coordinator.cluster.placed_shards import shown_shards
+from coordinator.process.coordinator import Inheritance
 from coordinator.replication.position import shards_to_run
 from coordinator.settings import Settings
 from tests.simulation.event_loop import EventLoop
@@ -191,7 +192,7 @@ class Machine:
         self._stack.callback(os.close, lock)
         return self._watched(
             f"coordinator{self._suffix}",
-            lambda: coordinator.process.coordinator._run(self.settings, lock, None),
+            lambda: coordinator.process.coordinator._run(self.settings, Inheritance(lock)),
         )
 
     def _watched(self, name: str, main: Callable[[], Coroutine[Any, Any, Any]]) -> Process:
@@ -294,7 +295,7 @@ class _LogHandler(logging.Handler):
 
 @contextmanager
 def _deaf_to_the_dead() -> Iterator[None]:
-    """Hear nothing of what unwinds: logs, coroutines that nobody awaits, errors nobody can get."""
+    """Silence what a killed process unwinds: logs, and errors that are never retrieved."""
     hook = sys.unraisablehook
     logging.disable()
     sys.unraisablehook = lambda _: None
@@ -308,7 +309,7 @@ def _deaf_to_the_dead() -> Iterator[None]:
 
 
 class _listening_to_logs:  # noqa: N801 - used like a function
-    """Hears what the service logs, and nobody else does."""
+    """Receives what the service logs, instead of stderr."""
 
     def __init__(self, world: World) -> None:
         self._handler = _LogHandler(world)

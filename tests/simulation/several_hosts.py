@@ -1,6 +1,6 @@
 """Three hosts that share a log, simulated: clients read and write at any of them.
 
-Every request names the newest seq that anybody has seen (`X-Min-Seq`), so what the hosts promise
+Every request names the newest seq that any client has seen (`X-Min-Seq`), so what the hosts promise
 together is what one host promises alone, and the same check judges.
 """
 
@@ -28,7 +28,7 @@ SETTLED_SECONDS = 30.0
 
 
 class SharedActor(Actor):
-    """A client that uses any host, and sees what anybody has seen."""
+    """A client that uses any host, and sees what any client has seen."""
 
     def __init__(self, log: JetStream, seen: list[int], *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -84,7 +84,7 @@ def misfortune_of_log(world: World, log: JetStream, misfortune: Misfortune) -> N
         world.pause(at=world.now + dice.expovariate(1.0))
         seconds = dice.choice((0.05, 0.5, 4.0)) * dice.random()
         if dice.random() < 0.3:
-            world.note(f"nobody leads the log for {seconds:.3f} s")
+            world.note(f"the log has no leader for {seconds:.3f} s")
             log.away_until = world.now + seconds
             log.end_consumers()
         else:

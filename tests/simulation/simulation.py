@@ -37,7 +37,7 @@ KNOBS: Final[dict[str, tuple[int, ...]]] = {
     "shard.partition.merge_policy.DELETED_DOCS_MIN": (0, 1_000),
     "coordinator.read.scatter.INLINE_HITS_MAX": (0, 40),
 }
-"""Limits that are set low by chance, so that what lies behind them happens to few items too."""
+"""Limits that are set low by chance, so that what happens beyond them happens to few items too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class TestMistakesAreFound:
         real = WriteQueue._send
 
         def send(queue: WriteQueue, group: Any) -> None:
-            queue._cluster.advance(queue._index, group.seq)
+            queue._cluster.horizons.advance(queue._index, group.seq)
             real(queue, group)
 
         monkeypatch.setattr(WriteQueue, "_send", send)

@@ -59,7 +59,7 @@ def _simulate(world: World) -> int:
             settings = ShardSettings(map_bytes_max=64 << 20)
             url = "nats://simulated:4222"
             machine = Machine(world, 1, settings, 0, beside=beside, log_url=url)
-            # Nobody but the clients writes.
+            # Only the clients write.
             machine.settings = dataclasses.replace(machine.settings, log_compare_seconds=0.0)
             machines.append(stack.enter_context(machine))
         run_all(machines[0], _create(world))
@@ -80,7 +80,7 @@ def _simulate(world: World) -> int:
             client.cut_until = world.now
         if all(beyond):
             _refill(log, num_lost + dice.randint(0, 2))
-        else:  # whoever has nothing of it writes what comes in its place
+        else:  # a host that has none of it writes what takes its place
             writing = [number for number in away if not beyond[number]]
             run_all(machines[0], *(_write(world, number, 2) for number in writing))
         found: list[Reply] = []
@@ -166,7 +166,7 @@ async def _ask(
 
 
 def _items_of(log: JetStream) -> dict[str, Item]:
-    """Return what the entries of the log make, read by nobody's code but that of their format."""
+    """Return what the entries of the log make, read by the code of their format alone."""
     items: dict[str, Item] = {}
     for _, content, _ in log.entries:
         entry = decode_entry(content)

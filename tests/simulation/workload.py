@@ -17,7 +17,7 @@ from tests.simulation.world import Process
 INDEX: Final = "things"
 SCRATCH: Final = "scratch"
 GOES_ON_SECONDS: Final = 120.0
-"""After which a change that went on behind its deadline has come to an end."""
+"""After which a change that outlived its deadline has come to an end."""
 KEYS: Final = 14
 """Items that one client has at most."""
 COLOURS: Final = ("red", "green", "blue", "white", "black")
@@ -287,7 +287,7 @@ class Actor:
             await asyncio.sleep(GOES_ON_SECONDS)
 
     async def _pass_barrier(self) -> None:
-        """Write something that must come behind everything before."""
+        """Write something that must come after everything before."""
         while True:
             item = {"id": f"w{self.number}-barrier", "writer": "none", "version": -self.number}
             reply = await self._send("POST", f"/{INDEX}/items", [item], None)
@@ -344,7 +344,7 @@ class Actor:
         """A change of the catalog is in force."""
 
     async def _configuration(self, index: str, reply: Reply | None) -> Json | None:
-        """Return the configuration of an index, or None, behind a change without an answer."""
+        """Return the configuration of an index, or None, after a change without an answer."""
         assert reply is None or reply.status in SILENCE, reply
         await self._wait_changed(reply)
         while True:
@@ -357,7 +357,7 @@ class Actor:
     # --- an index that comes and goes
 
     async def use_scratch(self) -> None:
-        """Make, fill, read or drop an index that nobody else uses."""
+        """Make, fill, read or drop an index that no other actor uses."""
         path = f"/{SCRATCH}"
         if self._scratch is None:
             self._scratch_number += 1
@@ -593,7 +593,7 @@ class Misfortune:
             self._machine.loop_of(victim).terminate()
 
     def _stop(self) -> None:
-        """Give a process no time for a while; perhaps so long that the coordinator kills it."""
+        """Give a process no time for a while, possibly so long that the coordinator kills it."""
         dice = self._world.random
         seconds = dice.choice((0.02, 0.3, 3.0, 15.0)) * dice.random()
         victim = self._victim()

@@ -8,11 +8,11 @@ event loop, when it waits for a lock, a condition or a future, at every fault po
 strands that could go on. So one seed is one schedule, the same every time, and other seeds are
 other schedules.
 
-Time is virtual: a step costs some random microseconds, and when nobody can go on it jumps to the
-next moment at which somebody can. Ten seconds of a hanging disk cost nothing.
+Time is virtual: a step costs some random microseconds, and when no strand can go on it jumps to the
+next moment at which one can. Ten seconds of a hanging disk cost nothing.
 
 A *process* is a set of strands that dies at once. The strands of a dead process are woken to unwind
-(`Killed`); what they do meanwhile, nobody hears: their connections are gone already. Tasks that
+(`Killed`); what they do meanwhile has no effect: their connections are gone already. Tasks that
 were suspended in its event loop are never resumed.
 """
 
@@ -38,7 +38,7 @@ class Killed(BaseException):
 
 
 class Stuck(Exception):
-    """Nobody can ever go on."""
+    """No strand can ever go on."""
 
 
 class Process:
@@ -195,7 +195,7 @@ class World:
         self.current.turn.release()
 
     def run(self, until: Callable[[], bool], seconds: float = math.inf) -> bool:
-        """Let the world run; called by whoever made it.
+        """Let the world run; called by its creator.
 
         Returns:
             Whether it became true within that (virtual) time.

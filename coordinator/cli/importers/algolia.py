@@ -20,7 +20,7 @@ from coordinator.algolia.stored import ObjectKind, stored_entry, written
 from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.cli.importers.imported import (
     FACET_SIZE_MAX,
-    Imported,
+    ImportedIndex,
     add_typos,
     read_items,
     read_object,
@@ -49,14 +49,14 @@ _RANKING: Final = [
 ]
 
 
-def read(name: str, settings: str | None) -> list[Imported]:
+def read(name: str, settings: str | None) -> list[ImportedIndex]:
     """Read records and settings."""
 
     def items() -> Iterator[dict[str, Any]]:
         for record in read_items(name):
             yield imported.with_id(record, record.get("objectID"), "objectID")
 
-    imported = Imported("", items, {"geo_fields": ["_geoloc", GEO_FIELD]})
+    imported = ImportedIndex("", items, {"geo_fields": ["_geoloc", GEO_FIELD]})
     document = read_object(settings) if settings else {}
     inner = document.get("settings")
     if isinstance(inner, dict):  # {"settings": …, "rules": …, "synonyms": …}
@@ -70,7 +70,7 @@ def read(name: str, settings: str | None) -> list[Imported]:
     return [imported]
 
 
-def convert(settings: dict[str, Any], imported: Imported) -> None:
+def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
     """Convert settings to a configuration; note those without an equivalent."""
     configuration, notes = imported.configuration, imported.notes
     facets: dict[str, Any] = {}
@@ -137,7 +137,7 @@ def _split(text: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else ("", text)
 
 
-def _keep_defaults(settings: dict[str, Any], imported: Imported) -> None:
+def _keep_defaults(settings: dict[str, Any], imported: ImportedIndex) -> None:
     """Keep settings that searches by Algolia's protocol use as defaults; note unsupported ones."""
     for name in _DEFAULTS:
         if name not in settings:
@@ -151,7 +151,7 @@ def _keep_defaults(settings: dict[str, Any], imported: Imported) -> None:
             imported.notes.append(error.message)
 
 
-def _convert_objects(objects: Any, kind: ObjectKind, imported: Imported) -> None:
+def _convert_objects(objects: Any, kind: ObjectKind, imported: ImportedIndex) -> None:
     """Convert rules or synonyms; note those without an equivalent."""
     entries = []
     for i, one in enumerate(objects if isinstance(objects, list) else []):

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from common.option_forms import LANGUAGES
 from coordinator.cli.importers.imported import (
-    Imported,
+    ImportedIndex,
     fetch_object,
     read_items,
     read_object,
@@ -32,7 +32,7 @@ _PLAIN: Final = frozenset(
 """Types whose values need no configuration."""
 
 
-def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
+def read(name: str, settings: str | None, key: str | None) -> list[ImportedIndex]:
     """Read a file, or fetch an index."""
     if not is_url(name):
         mapping = read_object(settings) if settings else {}
@@ -99,7 +99,7 @@ def _hits_of_file(name: str) -> Iterator[dict[str, Any]]:
             )
 
 
-def _index(name: str, mapping: dict[str, Any], hits: Callable[[], Any]) -> Imported:
+def _index(name: str, mapping: dict[str, Any], hits: Callable[[], Any]) -> ImportedIndex:
     """Return an index, with its mapping converted to a configuration."""
 
     def items() -> Iterator[dict[str, Any]]:
@@ -112,7 +112,7 @@ def _index(name: str, mapping: dict[str, Any], hits: Callable[[], Any]) -> Impor
             else:
                 yield imported.with_points(source)
 
-    imported = Imported(name, items, has_longitude_first=True)
+    imported = ImportedIndex(name, items, has_longitude_first=True)
     found = mapping
     if "mappings" not in found and len(found) >= 1:
         inner = next(iter(found.values()))  # {"<index>": {"mappings": …}}
@@ -133,7 +133,7 @@ def _walk(
     prefix: str,
     facets: dict[str, Any],
     texts: list[str],
-    imported: Imported,
+    imported: ImportedIndex,
 ) -> None:
     """Convert the fields of a mapping."""
     configuration, notes = imported.configuration, imported.notes

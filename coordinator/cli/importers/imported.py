@@ -14,7 +14,7 @@ import orjson
 
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.option_forms import parse_typo_lengths
-from coordinator.cli.sources.opening import Opened
+from coordinator.cli.sources.opening import OpenedSource
 from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import SourceError
 
@@ -29,7 +29,7 @@ _TWO: Final = 2
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportedIndex:
     """One index of another engine.
 
     Attributes:
@@ -39,7 +39,7 @@ class Imported:
         notes: the settings that have none, each with what to do instead.
         has_longitude_first: whether a point of two numbers begins with the longitude.
         num_own_ids: of items so far, each with a field `id` in addition to its id.
-        num_no_points: of values so far that are no points, in fields of points.
+        num_no_points: values so far that are not points, in fields of points.
     """
 
     name: str
@@ -154,7 +154,7 @@ def _as_point(value: Any, *, has_longitude_first: bool = False) -> dict[str, flo
 
 def read_object(name: str) -> dict[str, Any]:
     """Read a file or URL that holds one JSON object."""
-    with Opened(name).open_once() as stream:
+    with OpenedSource(name).open_once() as stream:
         content = stream.read()
     try:
         document = orjson.loads(content)
@@ -167,7 +167,7 @@ def read_object(name: str) -> dict[str, Any]:
 
 def read_items(name: str) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON array, or of lines."""
-    with Opened(name).open_once() as stream:
+    with OpenedSource(name).open_once() as stream:
         start = stream.peek(64)[:64] if hasattr(stream, "peek") else b""
         if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             try:
@@ -239,7 +239,7 @@ def fetch_object(
 
 
 def add_typos(
-    imported: Imported, one_typo: object, two_typos: object, exact_fields: object, source: str
+    imported: ImportedIndex, one_typo: object, two_typos: object, exact_fields: object, source: str
 ) -> None:
     """Add typo lengths, and fields without typos, to the configuration of an import.
 

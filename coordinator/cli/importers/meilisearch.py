@@ -16,11 +16,11 @@ import orjson
 
 from coordinator.cli.importers.imported import (
     FACET_SIZE_MAX,
-    Imported,
+    ImportedIndex,
     add_typos,
     weighted,
 )
-from coordinator.cli.sources.opening import Opened
+from coordinator.cli.sources.opening import OpenedSource
 from coordinator.cli.sources.source import SourceError
 
 _RANKING: Final = ["words", "typo", "proximity", "attribute", "sort", "exactness"]
@@ -31,15 +31,15 @@ _KNOWN: Final = (
 )
 
 
-def read(name: str) -> list[Imported]:
+def read(name: str) -> list[ImportedIndex]:
     """Read a dump.
 
     Raises:
         SourceError: it is not a dump.
     """
-    opened = Opened(name)
+    opened = OpenedSource(name)
     path = opened.plain_path()
-    found: list[Imported] = []
+    found: list[ImportedIndex] = []
     try:
         with tarfile.open(path) as archive:
             members = {PurePosixPath(member.name): member for member in archive if member.isfile()}
@@ -78,8 +78,8 @@ def _object(
 
 
 def _index(
-    opened: Opened, member: str, uid: str, metadata: dict[str, Any], settings: dict[str, Any]
-) -> Imported:
+    opened: OpenedSource, member: str, uid: str, metadata: dict[str, Any], settings: dict[str, Any]
+) -> ImportedIndex:
     """Return one index of a dump."""
     wanted_key = metadata.get("primaryKey")
 
@@ -93,12 +93,12 @@ def _index(
                     key = wanted_key or "id"
                     yield imported.with_id(item, item.get(key), key, keeps_former=key != "id")
 
-    imported = Imported(uid, items)
+    imported = ImportedIndex(uid, items)
     convert(settings, imported)
     return imported
 
 
-def convert(settings: dict[str, Any], imported: Imported) -> None:
+def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
     """Convert settings to a configuration; note those without an equivalent."""
     configuration, notes = imported.configuration, imported.notes
     size = (settings.get("faceting") or {}).get("maxValuesPerFacet")

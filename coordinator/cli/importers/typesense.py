@@ -15,7 +15,7 @@ import orjson
 
 from common.option_forms import parse_language
 from coordinator.cli.importers.imported import (
-    Imported,
+    ImportedIndex,
     fetch,
     fetch_object,
     read_items,
@@ -34,7 +34,7 @@ _OVERRIDE_PARTS: Final = (
 )
 
 
-def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
+def read(name: str, settings: str | None, key: str | None) -> list[ImportedIndex]:
     """Read an export, or fetch a collection."""
     if not is_url(name):
         schema = read_object(settings) if settings else {}
@@ -58,14 +58,14 @@ def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
     return [_collection(schema, items)]
 
 
-def _collection(schema: dict[str, Any], documents: Any) -> Imported:
+def _collection(schema: dict[str, Any], documents: Any) -> ImportedIndex:
     """Return a collection, with its schema converted to a configuration."""
 
     def items() -> Iterator[dict[str, Any]]:
         for document in documents():
             yield imported.with_id(document, document.get("id"), "id")
 
-    imported = Imported(str(schema.get("name") or ""), items)
+    imported = ImportedIndex(str(schema.get("name") or ""), items)
     configuration, notes = imported.configuration, imported.notes
     fields = [one for one in schema.get("fields") or [] if isinstance(one, dict)]
     facets, texts, sorted_fields, nested = {}, [], [], []
@@ -116,7 +116,7 @@ def _collection(schema: dict[str, Any], documents: Any) -> Imported:
     return imported
 
 
-def _convert_synonyms(schema: dict[str, Any], imported: Imported) -> None:
+def _convert_synonyms(schema: dict[str, Any], imported: ImportedIndex) -> None:
     """Convert the synonyms of a collection, in the form of GET /collections/NAME/synonyms."""
     found = schema.get("synonyms", ())
     if found is None:
@@ -132,7 +132,7 @@ def _convert_synonyms(schema: dict[str, Any], imported: Imported) -> None:
         imported.configuration["synonyms"] = rules
 
 
-def _convert_overrides(schema: dict[str, Any], imported: Imported) -> None:
+def _convert_overrides(schema: dict[str, Any], imported: ImportedIndex) -> None:
     """Convert what is curated, in the form of GET /collections/NAME/overrides, to rules."""
     found = schema.get("overrides", ())
     if found is None:

@@ -72,7 +72,7 @@ def is_other_date(text: str) -> bool:
 
 
 def date_of(text: str, order: str) -> str | None:
-    """Return a date as `2024-12-31`; None if a cell is no date of this order.
+    """Return a date as `2024-12-31`; None if the cell is not a date in this order.
 
     Args:
         text: the cell.

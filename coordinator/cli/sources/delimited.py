@@ -6,7 +6,8 @@
 
 The first pass inspects every row, so a code with a leading zero in the last row still makes its
 column text. A row with more or fewer cells than the header is bad; it is reported by its line. A
-first line `sep=;`, as Excel reads and other programs write it, names the delimiter and is no row.
+first line `sep=;`, which Excel reads and other programs write, is not a row: it names the
+delimiter.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from coordinator.cli.sources.cells import (
     is_comma_number,
 )
 from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
-from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, Opened
+from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, OpenedSource
 from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
@@ -44,7 +45,7 @@ _QUOTE_NOT_CLOSED: Final = (
 )
 
 
-def read(opened: Opened, options: ReadOptions) -> Source:
+def read(opened: OpenedSource, options: ReadOptions) -> Source:
     """Inspect a file of delimited cells.
 
     Raises:
@@ -60,7 +61,7 @@ def read(opened: Opened, options: ReadOptions) -> Source:
 class _Table:
     """One file, and what is known about its columns."""
 
-    def __init__(self, opened: Opened, options: ReadOptions) -> None:
+    def __init__(self, opened: OpenedSource, options: ReadOptions) -> None:
         self._opened = opened
         self._options = options
         start = _start_of(opened)
@@ -264,7 +265,7 @@ class _Table:
         return best
 
 
-def _start_of(opened: Opened) -> bytes:
+def _start_of(opened: OpenedSource) -> bytes:
     """Return the first bytes of a file.
 
     Raises:

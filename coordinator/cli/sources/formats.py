@@ -15,7 +15,7 @@ import orjson
 from coordinator.cli.sources import databases, delimited, parquet, places
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.json_objects import edit_objects, first_objects
-from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, Opened
+from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, OpenedSource
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 
 FORMATS: Final = ("csv", "tsv", "json", "ndjson", "parquet", "sqlite")
@@ -45,14 +45,14 @@ def read(name: str, options: ReadOptions) -> Source:
     """
     if databases.is_database(name):
         return _with_wanted_places(databases.read(name, options), options)
-    opened = Opened(name)
+    opened = OpenedSource(name)
     try:
         return _with_wanted_places(_read_file(opened, options), options)
     except BROKEN as error:
         raise SourceError(f"{opened.name} is cut off or damaged: {error}") from error
 
 
-def _read_file(opened: Opened, options: ReadOptions) -> Source:
+def _read_file(opened: OpenedSource, options: ReadOptions) -> Source:
     """Open a file, a URL or stdin."""
     name = opened.name
     style = options.style or _format_of(opened)
@@ -78,7 +78,7 @@ def _read_file(opened: Opened, options: ReadOptions) -> Source:
     return _json(opened, options)
 
 
-def _format_of(opened: Opened) -> str:
+def _format_of(opened: OpenedSource) -> str:
     """Return the format indicated by the name or the first bytes."""
     by_name = _BY_SUFFIX.get(PurePosixPath(opened.file_name).suffix.lower())
     if by_name is not None and opened.file_name:
@@ -94,7 +94,7 @@ def _format_of(opened: Opened) -> str:
     return "tsv" if b"\t" in start.split(b"\n", 1)[0] else "csv"
 
 
-def _json(opened: Opened, options: ReadOptions) -> Source:
+def _json(opened: OpenedSource, options: ReadOptions) -> Source:
     """Return JSON as UTF-8, otherwise unchanged; the service validates it."""
     id_field = options.id_field
     encoding = checked_encoding(options.encoding)

@@ -41,7 +41,7 @@ BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError, br
 """Errors raised by reading a truncated or malformed compressed stream."""
 
 
-class Opened:
+class OpenedSource:
     """A source that can be read from its beginning, more than once.
 
     Attributes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from coordinator.cli.sources.opening import Opened
+from coordinator.cli.sources.opening import OpenedSource
 from coordinator.cli.sources.rows import id_name, to_items
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 ROWS_AT_ONCE: Final = 4_096
 
 
-def read(opened: Opened, options: ReadOptions) -> Source:
+def read(opened: OpenedSource, options: ReadOptions) -> Source:
     """Open a Parquet file.
 
     Raises:
@@ -34,7 +34,9 @@ def read(opened: Opened, options: ReadOptions) -> Source:
     names = list(schema.names)
     id_column = id_name(names, options.id_field, opened.name)
 
-    def rows(opened: Opened = opened) -> Iterator[dict[str, Any]]:  # its file lives as it does
+    def rows(
+        opened: OpenedSource = opened,
+    ) -> Iterator[dict[str, Any]]:  # its file lives as it does
         for batch in file.iter_batches(ROWS_AT_ONCE):
             yield from batch.to_pylist()
 

@@ -51,7 +51,7 @@ def codes_of(item: bytes) -> set[str]:
     try:
         orjson.loads(item)
     except orjson.JSONDecodeError as error:
-        # orjson stops at an infinite number; there may be worse behind it.
+        # orjson stops at an infinite number; there may be worse after it.
         codes = {"invalid_json", "invalid_number"}
         return codes if "infinity" in str(error) else {"invalid_json"}
     codes = set[str]()

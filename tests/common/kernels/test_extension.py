@@ -196,7 +196,7 @@ def test_sorting_needs_memory_of_its_own(image: dict[str, Callable[..., Any]]) -
 
 
 def test_an_argument_is_not_a_result(image: dict[str, Callable[..., Any]]) -> None:
-    """It would be an array over memory that somebody else owns."""
+    """It would be an array over memory that it does not own."""
     with pytest.raises(SystemError, match="returned one of its arguments"):
         entry(image, samples.same)(np.zeros(3, np.int64))
 
@@ -375,7 +375,7 @@ def other(number: int) -> int:
 
 
 class Workshop:
-    """A module of kernels that is built again and again."""
+    """A module of kernels that is built repeatedly."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -545,7 +545,7 @@ def test_kernels_that_nobody_can_compile_are_missing(
 def test_the_cache_of_numba_is_a_folder_of_ours_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its content is executed: nobody else may have put it there."""
+    """Its content is executed: no other user may have put it there."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     ours = jit_cache.directory()
     assert ours.is_relative_to(tmp_path)

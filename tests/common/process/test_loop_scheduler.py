@@ -57,7 +57,7 @@ async def test_one_long_step_an_iteration_and_lanes_in_turn(way: str) -> None:
     steps = Steps()
     begin = getattr(steps, way)
     many = [asyncio.ensure_future(begin(1, "many")) for _ in range(10)]
-    await asyncio.sleep(0)  # they wait, perhaps but the first
+    await asyncio.sleep(0)  # they wait, except possibly the first
     asyncio.get_running_loop().call_soon(steps.note_every_iteration)
     other = asyncio.ensure_future(begin(2, "other"))
     assert await other == "other"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from common.process import memory
-from common.process.memory import GROWTH_BYTES, Trimmer, allocated, keep_small
+from common.process.memory import GROWTH_BYTES, Trimmer, allocated, trim_periodically
 
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +34,7 @@ before = memory._anonymous_bytes()
 # Pieces with free memory between them: what searches leave of an arena.
 kept = [np.ones(64 * 1024, np.uint8) for _ in range(64 * MIB // (64 * 1024))][::8]
 assert memory._anonymous_bytes() - before > 48 * MIB
-assert trimmer.keep()
+assert trimmer.trim_if_grown()
 assert memory._anonymous_bytes() - before < 24 * MIB
 assert all(piece[0] == 1 for piece in kept)
 """
@@ -72,7 +72,7 @@ def test_what_is_kept_is_counted_and_what_is_free_is_not() -> None:
 
 def test_nothing_is_done_without_growth() -> None:
     trimmer = Trimmer()
-    assert not trimmer.keep()
+    assert not trimmer.trim_if_grown()
 
 
 async def test_a_running_process_looks_at_its_growth(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,8 +80,8 @@ async def test_a_running_process_looks_at_its_growth(monkeypatch: pytest.MonkeyP
     trimmed = asyncio.Event()
     monkeypatch.setattr(memory, "_anonymous_bytes", lambda: next(sizes))
     monkeypatch.setattr(memory, "trim", trimmed.set)
-    monkeypatch.setattr(memory, "LOOK_SECONDS", 0.01)
-    keeping = asyncio.create_task(keep_small())
+    monkeypatch.setattr(memory, "POLL_SECONDS", 0.01)
+    keeping = asyncio.create_task(trim_periodically())
     async with asyncio.timeout(10):
         await trimmed.wait()
     keeping.cancel()
@@ -93,8 +93,8 @@ def test_memory_that_went_back_by_itself_counts_as_growth_later(
     sizes = iter([100 * MIB, 50 * MIB, 50 * MIB + GROWTH_BYTES, 50 * MIB])
     monkeypatch.setattr(memory, "_anonymous_bytes", lambda: next(sizes))
     trimmer = Trimmer()
-    assert not trimmer.keep()
-    assert trimmer.keep()
+    assert not trimmer.trim_if_grown()
+    assert trimmer.trim_if_grown()
 
 
 def test_sizes_are_zero_where_the_system_does_not_tell(

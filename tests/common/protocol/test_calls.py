@@ -273,7 +273,7 @@ async def test_large_results_arrive_whole_over_a_real_socket() -> None:
 
 
 async def test_a_call_that_comes_too_late_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for its answer: a shard with a full socket would work for nobody."""
+    """No caller waits for its answer: a shard with a full socket would work in vain."""
     clock = [1_000.0]
     monkeypatch.setattr("common.protocol.server.time.monotonic", lambda: clock[0])
     begun = []

@@ -11,7 +11,13 @@ from common.errors import InvalidRequest, NotFound
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
 from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
-from coordinator.algolia.search import AlgoliaSearch, flattened, read_facet_search, read_search
+from coordinator.algolia.search import (
+    AlgoliaSearch,
+    SearchedIndex,
+    flattened,
+    read_facet_search,
+    read_search,
+)
 from coordinator.algolia.table import BY_NAME, ROWS
 from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED
 from coordinator.parameters.typed import BucketOrder
@@ -43,8 +49,12 @@ enableReRanking reRankingApplyFilter
 """As the types of algoliasearch 5.64 have them."""
 
 
+SHOP = SearchedIndex("shop", CONFIGURATION, {})
+
+
 def read(settings: dict[str, Any] | None = None, /, **params: Any) -> AlgoliaSearch:
-    return read_search("shop", params, settings or {}, [], CONFIGURATION, DEFAULT_LIMITS)
+    index = SearchedIndex("shop", CONFIGURATION, settings or {})
+    return read_search(index, params, DEFAULT_LIMITS)
 
 
 def test_every_parameter_of_a_search_has_its_place_and_one_only() -> None:
@@ -78,7 +88,7 @@ def test_rules_can_be_switched_off() -> None:
     assert read(enableRules="true").search.rules is None
     assert read(enableRules=False).search.rules == ()
     assert read({"enableRules": False}).search.rules == ()
-    asked, _ = read_facet_search("brand", {"enableRules": False}, {}, CONFIGURATION, DEFAULT_LIMITS)
+    asked, _ = read_facet_search(SHOP, "brand", {"enableRules": False}, DEFAULT_LIMITS)
     assert asked.search.rules == ()
 
 
@@ -245,9 +255,7 @@ def test_offset_and_length_are_a_page_from_anywhere() -> None:
 
 def test_chosen_facet_leaves_out_its_own_filter() -> None:
     params = {"facets": ["brand", "size"], "facetFilters": [["brand:A"], ["size:L"]]}
-    asked = read_search(
-        "shop", params, {}, [], CONFIGURATION, DEFAULT_LIMITS, choices=frozenset(("brand",))
-    )
+    asked = read_search(SHOP, params, DEFAULT_LIMITS, choices=frozenset(("brand",)))
 
     assert FilterClause(AnyOf("brand", ("A",)), "brand") in asked.search.filters
     assert FilterClause(AnyOf("size", ("L",))) in asked.search.filters
@@ -256,7 +264,7 @@ def test_chosen_facet_leaves_out_its_own_filter() -> None:
 
 
 def test_order_in_the_name_of_an_index() -> None:
-    asked = read_search("s", {}, {}, ["year:desc", "name:asc"], CONFIGURATION, DEFAULT_LIMITS)
+    asked = read_search(SHOP._replace(sort=("year:desc", "name:asc")), {}, DEFAULT_LIMITS)
 
     assert asked.search.sort == (SortKey("year", True), SortKey("name"))
 
@@ -291,20 +299,18 @@ def test_parameters_come_beside_each_other_or_in_params(request_: dict[str, Any]
 
 def test_search_in_the_values_of_a_facet() -> None:
     params = {"facetQuery": "ap", "query": "lamp", "filters": "size:L", "maxFacetHits": 4}
-    facet, _ = read_facet_search("brand", params, {}, CONFIGURATION, DEFAULT_LIMITS)
+    facet, _ = read_facet_search(SHOP, "brand", params, DEFAULT_LIMITS)
 
     assert (facet.key_query, facet.per_page, facet.search.query) == ("ap", 4, "lamp")
     assert facet.search.filters == (FilterClause(AnyOf("size", ("L",))),)
     (spec,) = facet.search.facets
     assert spec.order == BucketOrder((("count", True), ("key", False)), hides_zero=True)
-    by_key, _ = read_facet_search(
-        "brand", {"sortFacetValuesBy": "alpha"}, {}, CONFIGURATION, DEFAULT_LIMITS
-    )
+    by_key, _ = read_facet_search(SHOP, "brand", {"sortFacetValuesBy": "alpha"}, DEFAULT_LIMITS)
     assert by_key.search.facets[0].order == BucketOrder((("key", False),), hides_zero=True)
     with pytest.raises(InvalidRequest, match=r"^maxFacetHits"):
-        read_facet_search("brand", {"maxFacetHits": -1}, {}, CONFIGURATION, DEFAULT_LIMITS)
+        read_facet_search(SHOP, "brand", {"maxFacetHits": -1}, DEFAULT_LIMITS)
     with pytest.raises(NotFound, match="there is no facet"):
-        read_facet_search("colour", {}, {}, CONFIGURATION, DEFAULT_LIMITS)
+        read_facet_search(SHOP, "colour", {}, DEFAULT_LIMITS)
 
 
 def test_every_row_is_described() -> None:

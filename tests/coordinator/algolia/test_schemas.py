@@ -11,7 +11,7 @@ from common.configuration_parser import parse_configuration
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS
 from coordinator.algolia.keys import NEW_KEY_SCHEMA, new_key
-from coordinator.algolia.search import flattened, read_search
+from coordinator.algolia.search import SearchedIndex, flattened, read_search
 from coordinator.algolia.settings import changed, settings_schema
 from coordinator.algolia.table import parameters_schema
 
@@ -59,7 +59,7 @@ def test_settings(name: str, value: Any) -> None:
 @pytest.mark.parametrize(("name", "value"), list(_wrong(parameters_schema())))
 def test_parameters(name: str, value: Any) -> None:
     with pytest.raises(InvalidRequest):
-        read_search("films", flattened({name: value}), {}, [], CONFIGURATION, LIMITS)
+        read_search(SearchedIndex("films", CONFIGURATION, {}), flattened({name: value}), LIMITS)
 
 
 OWN_KEY_MEMBERS = {name: NEW_KEY_SCHEMA["properties"][name] for name in ("acl", "queryParameters")}

@@ -64,7 +64,9 @@ def test_a_table_becomes_an_index_of_its_name(
     assert client.request("GET", "/my-books-new/items/3") == {
         "id": 3, "title": "Book 3", "genre": "b",
     }  # fmt: skip
-    assert client.request("GET", "/my-books-new/configuration") == {}, "nobody said yes"
+    assert client.request("GET", "/my-books-new/configuration") == {}, (
+        "the question was not answered"
+    )
 
 
 def test_one_object_around_an_array_is_mentioned(

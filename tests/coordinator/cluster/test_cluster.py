@@ -82,7 +82,7 @@ class TestFanOut:
     async def test_what_was_called_before_a_failure_is_let_go(
         self, make_service: MakeService
     ) -> None:
-        """Found by the simulation: its failure was logged as one that nobody looked at."""
+        """Found by the simulation: its failure was logged as one that was never retrieved."""
         service = await make_service(2)
         await service.shards[1].die()
         await service.wait_state(1, ShardState.AWAY)

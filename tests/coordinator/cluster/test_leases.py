@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ class FakeCluster:
     def __init__(self) -> None:
         self.seq = 1
         self.held: list[tuple[int, int]] = []
+        self.horizons = SimpleNamespace(release=self._release)
 
     def horizon(self, index: int) -> int:
         return self.seq
@@ -26,7 +28,7 @@ class FakeCluster:
         self.held.append((index, self.seq))
         return self.seq
 
-    def end_read(self, index: int, seq: int) -> None:
+    def _release(self, index: int, seq: int) -> None:
         self.held.remove((index, seq))
 
 

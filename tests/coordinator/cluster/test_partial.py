@@ -16,12 +16,13 @@ from common.query import NUM_MATCH_KINDS, Word
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import parse_search
-from coordinator.read import text_scoring
+from coordinator.read import text_statistics
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facets import FacetMemory, _Totals, plan_facets
+from coordinator.read.facet_memory import FacetMemory, FacetTotals
+from coordinator.read.facet_plan import plan_facets
 from coordinator.read.merged_counts import MergedCounts
 from coordinator.read.query_parser import ParsedQuery
-from coordinator.read.text_scoring import StatisticsMemory
+from coordinator.read.text_statistics import StatisticsMemory
 
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {}}}, Limits())
 INDEX = Index(1, "films", 1, {}, CONFIGURATION)
@@ -46,7 +47,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
         asked.append(request.words)
         return answers.pop(0)
 
-    monkeypatch.setattr(text_scoring, "gather_partial", gather)
+    monkeypatch.setattr(text_statistics, "gather_partial", gather)
     memory = StatisticsMemory(a_cluster(failed=[]), CacheBudget())
     sea = Word("sea")
 
@@ -65,7 +66,7 @@ def test_totals_of_all_shards_are_no_counts_of_a_part(partial: str) -> None:
     memory = FacetMemory(a_cluster(failed=[]), CacheBudget())
     nothing = np.zeros(0, np.int64)
     memory.remember(
-        "tags", _Totals(3, cast(MergedCounts, SimpleNamespace(counts=nothing)), 1 << 40)
+        "tags", FacetTotals(3, cast(MergedCounts, SimpleNamespace(counts=nothing)), 1 << 40)
     )
     parameters = parse_search({"partial": partial}, CONFIGURATION, Limits())
 

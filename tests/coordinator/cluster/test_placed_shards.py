@@ -140,7 +140,7 @@ async def test_a_request_reads_from_one_copy_and_runs_again_when_that_is_lost() 
             host = placed.shards[1].host
             assert isinstance(host, FakeHost)
             host.lose(placed)
-            host.serving = {1: 0}  # the same host again, perhaps with another copy
+            host.serving = {1: 0}  # the same host again, possibly with another copy
             placed.update()
         answer = await shard.call(GET, ITEM)
         read.append(str(answer))

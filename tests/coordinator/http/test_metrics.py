@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
-from coordinator.http.exposition import Waiting, exposition
+from coordinator.http.exposition import WorkInProgress, exposition
 from coordinator.http.metrics import RECENT_KEPT, Histogram, Metrics, cumulative
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.result_cache import ResultCache
@@ -46,9 +46,9 @@ def test_exposition_has_what_the_shards_say() -> None:
         1, 2_000, 3, 4, True, ((7, index), (8, index), (9, index)), {"filters": 9}, 5, 6
     )
 
-    text = exposition(
-        metrics, [shard, None], {7: 'fi"lms\n', 8: "9"}, Waiting([5, 0], 6, 7), ResultCache(0)
-    ).decode()
+    waiting = WorkInProgress([5, 0], 6, 7)
+    names = {7: 'fi"lms\n', 8: "9"}
+    text = exposition(metrics, [shard, None], names, waiting, ResultCache(0)).decode()
 
     for line in (
         'facetd_http_requests_total{route="GET /{index}/search",status="200"} 1.0',

@@ -15,7 +15,8 @@ from common.errors import Forbidden, Unauthorized
 from common.limits import Limits
 from common.query import And, AnyOf
 from coordinator.cluster.catalog import Catalog
-from coordinator.http.security import SECTION, Action, Caller, Guard, create_key
+from coordinator.http.api_keys import SECTION, Action, Caller, create_key
+from coordinator.http.security import Guard
 from coordinator.http.tenant_tokens import signing_key
 from coordinator.settings import Settings
 from facetd import tenant_token

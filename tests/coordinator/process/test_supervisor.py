@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.process.child import BACK_OFF_SECONDS, Child
+from coordinator.process.forked_processes import ForkedProcess
 from coordinator.process.port_holder import port_holder
-from coordinator.process.supervisor import BACK_OFF_SECONDS, Child, ForkedProcess
 from tests.service import ROOT, Client, Service, free_port, is_running, process_tree
 from tests.waiting import wait_until
 
@@ -243,7 +244,7 @@ def test_pauses_grow_while_starts_fail_and_not_after_a_good_one(
 
 
 def test_files_in_the_working_directory_are_not_run(tmp_path: Path) -> None:
-    """Whoever can write there could run code in the service, or keep it from starting."""
+    """A user who can write there could run code in the service, or keep it from starting."""
     for name in ("common", "coordinator", "shard", "json", "lmdb"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('hostile code was run')")
     port = free_port()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import Counter as Exact
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.read import analytics
-from coordinator.read.analytics import Analytics, Counter
+from coordinator.read import analytics, search_counts
+from coordinator.read.analytics import Analytics
+from coordinator.read.search_counts import FrequentKeys
 
 
 @given(st.lists(st.integers(0, 30), max_size=400), st.integers(1, 8))
 def test_true_numbers_are_within_the_bounds(keys: list[int], num_max: int) -> None:
-    counter: Counter[int] = Counter(num_max, 1)
+    counter: FrequentKeys[int] = FrequentKeys(num_max, 1)
     for key in keys:
         counter.at(key)[0] += 1
         assert len(counter) <= 2 * num_max
-    exact = Exact(keys)
+    exact = Counter(keys)
     for key, (count, missed) in counter.rows():
         assert count <= exact[key] <= count + missed
     known = {key for key, _ in counter.rows()}
@@ -71,8 +72,8 @@ def test_popular_missed_and_slow(tmp_path: Path, clock: Clock) -> None:
         (3, "xyz", 0, 200),
         (4, "", 9, 900),
     ):
-        counted.note(client, "films", query, hits, took)
-    counted.note(5, "books", "sea", 0, 50)
+        counted.record(client, "films", query, hits, took)
+    counted.record(5, "books", "sea", 0, 50)
     found = _report(counted)
     assert (found["searches"], found["no_hits"]) == (5, 2)
     sea = {"index": "films", "query": "sea", "searches": 2, "no_hits": 0, "took_us": 200}
@@ -85,19 +86,19 @@ def test_popular_missed_and_slow(tmp_path: Path, clock: Clock) -> None:
 def test_typing_counts_once(tmp_path: Path, clock: Clock) -> None:
     counted = Analytics(tmp_path / "a", 30, 100)
     for text in ("", "s", "st", "sta", "star", "star w", "star wa", "star wars"):
-        counted.note("me", "films", text, 1, 1)
-        counted.note("you", "films", "land", 1, 1)
+        counted.record("me", "films", text, 1, 1)
+        counted.record("you", "films", "land", 1, 1)
         clock.now += 1
-    counted.note("me", "films", "sea", 1, 1)
+    counted.record("me", "films", "sea", 1, 1)
     clock.now += 60
-    counted.note("me", "films", "seal", 1, 1)
+    counted.record("me", "films", "seal", 1, 1)
     queries = {row["query"]: row["searches"] for row in _report(counted)["popular"]}
     assert queries == {"star wars": 1, "land": 1, "sea": 1, "seal": 1}
 
 
 def test_clicks_belong_to_counted_searches(tmp_path: Path, clock: Clock) -> None:
     counted = Analytics(tmp_path / "a", 30, 100)
-    counted.note(1, "films", "sea", 5, 100)
+    counted.record(1, "films", "sea", 5, 100)
     assert counted.click("films", "Sea", "7", 1)
     assert counted.click("films", "sea", "7", 4)
     assert not counted.click("films", "never", "7", 1)
@@ -112,8 +113,8 @@ def test_days_are_kept_over_restarts_and_then_removed(tmp_path: Path, clock: Clo
 
     def on_a_day(text: str) -> Analytics:
         counted = Analytics(folder, 3, 100)
-        counted.note(1, "films", text, 0, 5)
-        counted.note(2, "films", text, 0, 5)
+        counted.record(1, "films", text, 0, 5)
+        counted.record(2, "films", text, 0, 5)
         asyncio.run(counted.save())
         return counted
 
@@ -121,9 +122,9 @@ def test_days_are_kept_over_restarts_and_then_removed(tmp_path: Path, clock: Clo
     on_a_day("one")
     clock.now += 86_400
     two = on_a_day("two")
-    two.note(1, "films", "late", 1, 1)
+    two.record(1, "films", "late", 1, 1)
     clock.now += 86_400  # midnight passes while it runs
-    two.note(1, "films", "three", 1, 1)
+    two.record(1, "films", "three", 1, 1)
     found = _report(two)
     assert [day["searches"] for day in found["days"]] == [4, 3, 1]
     assert {row["query"]: row["searches"] for row in found["popular"]} == {
@@ -138,7 +139,7 @@ def test_days_are_kept_over_restarts_and_then_removed(tmp_path: Path, clock: Clo
     asyncio.run(four.forget("films"))
     assert _report(Analytics(folder, 3, 100))["searches"] == 0
     asyncio.run(four.forget(None))
-    # A damaged file is left out, and said.
+    # A damaged file is skipped and reported.
     next(folder.iterdir()).write_text("no JSON")
     assert _report(Analytics(folder, 3, 100))["searches"] == 0
 
@@ -146,12 +147,12 @@ def test_days_are_kept_over_restarts_and_then_removed(tmp_path: Path, clock: Clo
 def test_memory_is_bounded(tmp_path: Path, clock: Clock) -> None:
     counted = Analytics(tmp_path / "a", 30, 50)
     for number in range(30_000):
-        counted.note(number, "films", f"text {number}" * 100, 0, number)
+        counted.record(number, "films", f"text {number}" * 100, 0, number)
         counted.click("films", "", str(number), 1)
     day = counted._today
     assert len(day.queries) <= 100
     assert len(day.clicked) <= 100
-    assert len(day.slow) == analytics.SLOW_MAX
+    assert len(day.slow) == search_counts.SLOW_MAX
     assert len(counted._typing) <= analytics.TYPING_MAX
     asyncio.run(counted.save())
     (file,) = (tmp_path / "a").iterdir()
@@ -168,7 +169,7 @@ def test_counting_takes_a_few_microseconds(tmp_path: Path) -> None:
 def _seconds_of_notes(counted: Analytics, first: int) -> float:
     started = time.perf_counter()
     for number in range(first, first + 10_000):
-        counted.note((None, "10.0.0.1"), "films", f"text {number % 7_000}", 3, 250)
+        counted.record((None, "10.0.0.1"), "films", f"text {number % 7_000}", 3, 250)
     return time.perf_counter() - started
 
 
@@ -178,13 +179,13 @@ def test_a_clock_set_forward_and_back_counts_for_the_day_of_each_search(
     counted = Analytics(tmp_path / "a", 30, 100)
     folder = tmp_path / "a"
     for number, seconds in enumerate((86_400.0, 100 * 86_400.0)):
-        counted.note(1, "films", f"before {number}", 1, 1)
+        counted.record(1, "films", f"before {number}", 1, 1)
         asyncio.run(counted.save())
         clock.set(seconds)
-        counted.note(2, "films", f"ahead {number}", 1, 1)
+        counted.record(2, "films", f"ahead {number}", 1, 1)
         asyncio.run(counted.save())
         clock.set(-seconds)
-        counted.note(3, "films", f"after {number}", 1, 1)
+        counted.record(3, "films", f"after {number}", 1, 1)
         found = _report(counted)
         assert [day["date"] for day in found["days"]] == ["2024-10-04"]
         asyncio.run(counted.save())
@@ -196,7 +197,7 @@ def test_a_clock_set_forward_and_back_counts_for_the_day_of_each_search(
     assert _report(again) == found
     clock.now += 86_400.0
     assert [day["searches"] for day in _report(again)["days"]] == [4, 1]
-    again.note(1, "films", "the next day", 1, 1)
+    again.record(1, "films", "the next day", 1, 1)
     asyncio.run(again.save())
     assert [day["searches"] for day in _report(Analytics(folder, 30, 100))["days"]] == [4, 2]
 
@@ -207,10 +208,10 @@ def test_a_search_right_before_midnight_counts_for_its_day(tmp_path: Path, clock
     clock.now += 86_400.0 - 3600 - 0.5
     late = (clock.now, 1, "films", "late", 1, 1)
     clock.now += 1
-    counted.note(2, "films", "early", 1, 1)
+    counted.record(2, "films", "early", 1, 1)
     asyncio.run(counted.save())
-    counted.note_all([late])
-    counted.note(2, "films", "earlier", 1, 1)
+    counted.record_all([late])
+    counted.record(2, "films", "earlier", 1, 1)
     assert [day["searches"] for day in _report(counted)["days"]] == [1, 2]
     asyncio.run(counted.save())
     assert [day["searches"] for day in _report(Analytics(tmp_path / "a", 30, 100))["days"]] == [
@@ -221,7 +222,7 @@ def test_a_search_right_before_midnight_counts_for_its_day(tmp_path: Path, clock
 
 def test_without_searches_today_the_days_before_move_on(tmp_path: Path, clock: Clock) -> None:
     counted = Analytics(tmp_path / "a", 30, 100)
-    counted.note(1, "films", "sea", 1, 1)
+    counted.record(1, "films", "sea", 1, 1)
     assert _report(counted, days=1)["searches"] == 1
     clock.now += 86_400.0
     assert _report(counted, days=1)["searches"] == 0

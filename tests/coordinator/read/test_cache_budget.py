@@ -7,7 +7,7 @@ from unittest.mock import Mock
 from coordinator.parameters.typed import BucketOrder
 from coordinator.read.buckets import Bucket
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facets import FacetMemory
+from coordinator.read.facet_memory import FacetMemory
 
 PAGE = [Bucket(f"v{i}", i, False) for i in range(50)]
 ORDER = BucketOrder()

@@ -26,7 +26,7 @@ def films(number: int = 60) -> list[dict[str, Any]]:
             "is_new": i % 2 == 0,
             "released": f"{1960 + i}-05-01",
             "poster": f"https://example.org/{i}.jpg",
-            "plot": f"A long text about film {i}, in which many words stand that nobody chooses.",
+            "plot": f"A long text about film {i}, with many words that are never chosen.",
             "studio": {"country": ["FR", "US"][i % 2]},
             "same": "everywhere",
         }

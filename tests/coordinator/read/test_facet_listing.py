@@ -11,7 +11,9 @@ from common.limits import Limits
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import BucketOrder, FacetSpec, FacetSummary
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facets import FacetMemory, FacetPlan, _Totals, num_values_to_list
+from coordinator.read.facet_memory import FacetMemory, FacetTotals
+from coordinator.read.facet_plan import FacetPlan
+from coordinator.read.facets import num_values_to_list
 from coordinator.read.merged_counts import MergedCounts
 
 NUM_VALUES = 1_000
@@ -21,7 +23,7 @@ CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {"size": 7}}}, 
 def test_known_counts_are_looked_at_unless_their_page_is_cached() -> None:
     memory = FacetMemory(Mock(num_shards=1), CacheBudget())
     counts = np.ones(NUM_VALUES, np.int64)
-    totals = _Totals(5, MergedCounts(counts, np.zeros(0, np.uint32), -1, lambda: None), 10)
+    totals = FacetTotals(5, MergedCounts(counts, np.zeros(0, np.uint32), -1, lambda: None), 10)
     plan = FacetPlan((), {"tags": totals}, True)
     order = BucketOrder()
     facet = CONFIGURATION.facets["tags"]

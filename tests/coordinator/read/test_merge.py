@@ -173,7 +173,7 @@ def test_page_of_a_part_of_the_hits_is_right_or_known_to_lack_some(
     offset: int,
     limit: int,
 ) -> None:
-    """Whoever is on which shard, and however few each has sent."""
+    """However hits are spread over shards, and however few each shard has sent."""
     sort = (SortKey("n", is_descending=True),) if by_field else ()
     num_shards = len(num_sent)
     rows: list[list[tuple[float | None, int, tuple[Any, ...]]]] = [[] for _ in num_sent]

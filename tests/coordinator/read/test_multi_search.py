@@ -12,7 +12,7 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, NotFound
 from common.limits import Limits
 from coordinator.parameters.parse import parse_search
-from coordinator.read.multi_search import SEARCHES_AT_ONCE, CostSum, in_turn
+from coordinator.read.multi_search import SEARCHES_AT_ONCE, CostSum, run_fairly
 
 CONFIGURATION = parse_configuration({"aggregations": {"a": {"size": 60}, "b": {"size": 40}}})[0]
 
@@ -64,7 +64,7 @@ async def test_a_few_at_a_time_and_results_in_their_order() -> None:
         return i
 
     searches = [partial(search, i) for i in range(20)]
-    assert await in_turn(searches, Deadline.after_ms(60_000)) == list(range(20))
+    assert await run_fairly(searches, Deadline.after_ms(60_000)) == list(range(20))
     assert most == SEARCHES_AT_ONCE
 
 
@@ -80,7 +80,7 @@ async def test_the_first_failure_in_their_order_counts_and_ends_the_rest() -> No
         await asyncio.sleep(0)
 
     with pytest.raises(NotFound, match="search 1"):
-        await in_turn([partial(search, i) for i in range(20)], Deadline.after_ms(60_000))
+        await run_fairly([partial(search, i) for i in range(20)], Deadline.after_ms(60_000))
     assert begun == list(range(SEARCHES_AT_ONCE))
 
 
@@ -89,4 +89,4 @@ async def test_all_of_them_have_one_deadline() -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(DeadlineExceeded, match="0 of 3 searches"):
-        await in_turn([search] * 3, Deadline.after_ms(1))
+        await run_fairly([search] * 3, Deadline.after_ms(1))

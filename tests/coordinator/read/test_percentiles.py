@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.read.facet_summaries import percentiles
 from coordinator.read.facet_values import FacetValues
-from coordinator.read.facets import percentiles
 from coordinator.read.merged_counts import MergedCounts
 
 

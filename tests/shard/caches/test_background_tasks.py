@@ -33,52 +33,52 @@ OWNER = Owner()
 
 
 def test_each_task_runs_once_in_order() -> None:
-    wished = BackgroundTasks()
+    tasks = BackgroundTasks()
     made: list[tuple[str, object]] = []
     for key in ("a", "b", "a"):
-        wished.add(key, OWNER, lambda owner, key=key: made.append((key, owner)))  # type: ignore[misc]
-    assert len(wished) == 2
-    wished.run_all()
+        tasks.add(key, OWNER, lambda owner, key=key: made.append((key, owner)))  # type: ignore[misc]
+    assert len(tasks) == 2
+    tasks.run_all()
     assert made == [("a", OWNER), ("b", OWNER)]
-    assert not wished
+    assert not tasks
 
 
 def test_wishing_again_while_it_is_made_is_one_wish() -> None:
-    wished = BackgroundTasks()
+    tasks = BackgroundTasks()
     made: list[object] = []
 
     def make(owner: object) -> None:
         made.append(owner)
-        wished.add("a", owner, make)
+        tasks.add("a", owner, make)
 
-    wished.add("a", OWNER, make)
-    wished.run_all()
+    tasks.add("a", OWNER, make)
+    tasks.run_all()
     assert made == [OWNER]
-    wished.add("a", OWNER, made.append)
-    wished.run_all()
+    tasks.add("a", OWNER, made.append)
+    tasks.run_all()
     assert made == [OWNER, OWNER]
 
 
 def test_a_wish_keeps_nothing_alive() -> None:
-    wished = BackgroundTasks()
+    tasks = BackgroundTasks()
     made: list[object] = []
     owner = Owner()
     reference = weakref.ref(owner)
-    wished.add("a", owner, made.append)
-    wished.add("b", OWNER, made.append)
+    tasks.add("a", owner, made.append)
+    tasks.add("b", OWNER, made.append)
     del owner
     gc.collect()
     assert reference() is None
-    wished.run_all()
+    tasks.run_all()
     assert made == [OWNER]
 
 
 def test_only_so_many_wait() -> None:
-    wished = BackgroundTasks()
+    tasks = BackgroundTasks()
     made: list[int] = []
     for number in range(WAITING_MAX + 10):
-        wished.add(number, OWNER, lambda _, number=number: made.append(number))  # type: ignore[misc]
-    wished.run_all()
+        tasks.add(number, OWNER, lambda _, number=number: made.append(number))  # type: ignore[misc]
+    tasks.run_all()
     assert made == list(range(WAITING_MAX))
 
 
@@ -86,15 +86,15 @@ def test_what_fails_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch
     told: list[BaseException] = []
     log = SimpleNamespace(error=lambda _, *, cause: told.append(cause))
     monkeypatch.setattr(background_tasks, "_log", log)
-    wished = BackgroundTasks()
+    tasks = BackgroundTasks()
     made: list[object] = []
 
     def fail(_: object) -> None:
         raise MemoryError
 
-    wished.add("a", OWNER, fail)
-    wished.add("b", OWNER, made.append)
-    wished.run_all()
+    tasks.add("a", OWNER, fail)
+    tasks.add("b", OWNER, made.append)
+    tasks.run_all()
     assert made == [OWNER]
     assert [type(cause) for cause in told] == [MemoryError]
 
@@ -103,15 +103,15 @@ def test_what_fails_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch
 def test_searches_leave_it_to_another_thread(
     monkeypatch: pytest.MonkeyPatch, is_slow: bool, is_apart: bool
 ) -> None:
-    """The one that finds the wish due is answered without it; the next ones have it."""
+    """The search that schedules the column is answered without it; later ones have it."""
     world = large_world()
     snapshot = world.snapshot
     asked = request((SortKey("price", True),))
     makers: list[str] = []
     granted = threading.Event()
-    wished = BackgroundTasks()
-    monkeypatch.setattr(handlers, "BACKGROUND_TASKS", wished)
-    monkeypatch.setattr("shard.segment.sort_columns.BACKGROUND_TASKS", wished)
+    tasks = BackgroundTasks()
+    monkeypatch.setattr(handlers, "BACKGROUND_TASKS", tasks)
+    monkeypatch.setattr("shard.segment.sort_columns.BACKGROUND_TASKS", tasks)
     monkeypatch.setattr(search_cost, "is_slow", lambda *_: is_slow)
     monkeypatch.setattr(LoopShare, "is_exceeded", lambda *_: is_apart)
     searchers: set[str] = set()
@@ -139,7 +139,7 @@ def test_searches_leave_it_to_another_thread(
             return nullcontext()
 
         def keep_open_until(self, *_: object) -> None:
-            """Nobody closes it."""
+            """It is never closed."""
 
     service = Handlers(cast(Indexes, OneIndex()), lambda: 0, LoopScheduler())
 

@@ -263,7 +263,7 @@ def test_a_permutation_is_built_in_the_background_once_searches_schedule_it() ->
 
 
 def test_large_numbers_in_arrays_do_not_order_items_without_a_scalar() -> None:
-    """Their residuals once told missing values apart, and a cursor behind one came back to it."""
+    """Their residuals once told missing values apart, and a cursor after one came back to it."""
     world = World([{"n": [2**53 + 1]}, {}, {"n": 2**53 + 1}])
     key = SortKey("n", True)
     hits = select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
@@ -271,7 +271,7 @@ def test_large_numbers_in_arrays_do_not_order_items_without_a_scalar() -> None:
 
 
 def test_no_hits_are_asked_of_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Found by the simulation: `per_page: 0` with a sort key let kernels write behind arrays."""
+    """Found by the simulation: with a sort key, `per_page: 0` made kernels write past arrays."""
     monkeypatch.setattr(top_k, "_kth_smallest_heap", None)
     world = World([{"year": 2}, {"year": 1}])
     hits = select_hits(world.snapshot, all_matches(world, None), request((SortKey("year"),)), 0)

@@ -280,7 +280,7 @@ async def test_damage_found_on_opening_concerns_that_index_alone(
     path = tmp_path / "index-2" / "data.mdb"
     content = path.read_bytes()
     at = content.rindex(b"configuration")
-    assert at > 8192  # behind the meta pages
+    assert at > 8192  # after the meta pages
     path.write_bytes(content[:8192] + bytes(len(content) - 8192))
     (tmp_path / "index-2" / "MANIFEST.json").write_bytes(b"damaged")
 

@@ -47,8 +47,8 @@ def test_memory_of_expansions_is_bounded_over_all_segments(budget: QueryCacheBud
             found = expand_word(segment, word, LANGUAGES)
             again = expand_word(segment, word, LANGUAGES)
             assert np.array_equal(found.terms, again.terms)
-            memos = [expansions_of(one) for one in segments]
-            kept = [value for memo in memos for value in memo.values()]
+            caches = [expansions_of(one) for one in segments]
+            kept = [value for cache in caches for value in cache.values()]
             held = sum(one.num_bytes + ENTRY_BYTES for one in kept)
             assert held == budget.size <= BYTES_MAX
             most = max(most, held)

@@ -174,17 +174,17 @@ def test_only_texts_that_are_not_columns_yet_are_slow(
     assert not is_slow(world.snapshot, view, condition)
 
 
-def _remembered(memo: LruCache) -> int:
-    """Return the bytes of all arrays that a memo really holds."""
-    return sum(kept.nbytes for kept, *_ in memo._entries.values())
+def _remembered(cache: LruCache) -> int:
+    """Return the bytes of all arrays that a cache really holds."""
+    return sum(kept.nbytes for kept, *_ in cache._entries.values())
 
 
 def test_filters_of_few_documents_are_remembered_in_few_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And give the same bitset again, whichever way they were kept."""
-    memo = LruCache(1 << 20)
-    monkeypatch.setattr(filters, "FILTER_CACHE", memo)
+    cache = LruCache(1 << 20)
+    monkeypatch.setattr(filters, "FILTER_CACHE", cache)
     world = World([{"tags": [f"rare-{i}", f"half-{i % 2}"]} for i in range(2_000)])
     (view,) = world.snapshot.views
     for condition, num_bytes in (
@@ -193,9 +193,9 @@ def test_filters_of_few_documents_are_remembered_in_few_bytes(
         (AnyOf("tags", ("half-1",)), 32 * 8),  # 1,000 documents: a bitset is shorter
         (AnyOf("tags", ("nobody",)), 0),
     ):
-        before = _remembered(memo)
+        before = _remembered(cache)
         first = resolve(world.snapshot, view, condition)
-        assert _remembered(memo) - before == num_bytes
+        assert _remembered(cache) - before == num_bytes
         assert np.array_equal(resolve(world.snapshot, view, condition), first)
         assert found(world, condition) == expected(world, condition)
 
@@ -203,8 +203,8 @@ def test_filters_of_few_documents_are_remembered_in_few_bytes(
 def test_memory_of_filters_is_bounded_however_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    memo = LruCache(64 * 1024)
-    monkeypatch.setattr(filters, "FILTER_CACHE", memo)
+    cache = LruCache(64 * 1024)
+    monkeypatch.setattr(filters, "FILTER_CACHE", cache)
     world = World([{"tags": [f"rare-{i}", f"part-{i % 7}"], "year": i} for i in range(3_000)])
     (view,) = world.snapshot.views
     for i in range(1_500):
@@ -212,8 +212,8 @@ def test_memory_of_filters_is_bounded_however_many_there_are(
         if i % 3 == 0:
             condition = Range("year", i, False, None, False)
         assert len(np.flatnonzero(resolve(world.snapshot, view, condition)))
-        assert _remembered(memo) <= memo.size <= memo.bytes_max
-    assert len(memo) > 10
+        assert _remembered(cache) <= cache.size <= cache.bytes_max
+    assert len(cache) > 10
 
 
 def test_folding_keeps_punctuation() -> None:

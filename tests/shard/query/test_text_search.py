@@ -300,8 +300,8 @@ class NaiveSearch:
                     if before and place - max(before) <= WINDOW:
                         best[pair] = max(best[pair], 0.5 / (place - max(before)))
         total = 0.0
-        for weight, closeness in zip(pair_weights.tolist(), best, strict=True):
-            total += weight * closeness
+        for weight, proximity in zip(pair_weights.tolist(), best, strict=True):
+            total += weight * proximity
         return float(np.rint(total * (query.proximity * SCORE_UNIT)) / SCORE_UNIT)
 
     def search(self, query: TextQuery) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""An abandoned search ends between two steps, and leaves nothing behind."""
+"""An abandoned search ends between two steps, and keeps nothing."""
 
 from __future__ import annotations
 

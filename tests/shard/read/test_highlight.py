@@ -130,7 +130,7 @@ class TestSnippets:
 def test_past_the_bound_of_a_text_nothing_is_marked() -> None:
     text = "green éa <green> green"
     for bound, expected in (
-        (5, "green éa &lt;green&gt; green"),  # perhaps "greens"
+        (5, "green éa &lt;green&gt; green"),  # possibly "greens"
         (6, "[green] éa &lt;green&gt; green"),
         (7, "[green] éa &lt;green&gt; green"),  # inside é
         (16, "[green] éa &lt;green&gt; green"),
@@ -166,7 +166,7 @@ def test_past_the_bound_of_an_item_nothing_is_marked() -> None:
 
 @pytest.mark.parametrize("clause", [Word("aa"), Phrase(("aa",) * 9), Word("ab", typos=1)])
 def test_a_text_of_one_word_costs_what_any_text_costs(clause: Clause) -> None:
-    """Each mark once copied those behind it: 156 KB took longer than a request may."""
+    """Each mark once copied those after it: 156 KB took longer than a request may."""
 
     def seconds(text: str) -> float:
         started = time.process_time()

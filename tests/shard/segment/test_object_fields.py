@@ -144,7 +144,7 @@ def test_an_index_without_such_fields_has_no_array_of_theirs() -> None:
 
 
 def test_the_first_point_of_an_index_is_found() -> None:
-    """Also where its batch was extracted before anybody knew that there are points."""
+    """Also where its batch was extracted before it was known that there are points."""
     builder = Builder(IndexConfiguration())
     builder.build([{"id": 1}])
     segment = builder.build([{"id": 2}, {"id": 3, "_geo": {"lat": 1, "lng": 2}}])

@@ -149,7 +149,7 @@ def test_budget_is_kept_whatever_is_read(data: Mapped, columns: Mapped) -> None:
 
 
 def test_stored_items_make_room_for_columns(data: Mapped, columns: Mapped) -> None:
-    """What searches read again and again stays while each reads other items."""
+    """Pages that searches read repeatedly stay mapped while each reads other items."""
     budget = Budget(data, columns, 8 * MIB)
     columns.read(0, 3 * MIB)
     for turn in range(10):

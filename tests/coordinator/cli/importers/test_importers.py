@@ -18,13 +18,13 @@ from common.configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.cli.commands import main
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
-from coordinator.cli.importers.imported import Imported
+from coordinator.cli.importers.imported import ImportedIndex
 from coordinator.cli.sources.source import SourceError
 from coordinator.clients.http_client import Client
 from tests.service import Service
 
 
-def valid(one: Imported) -> dict[str, Any]:
+def valid(one: ImportedIndex) -> dict[str, Any]:
     """Return the configuration; it must be one that we take without a warning."""
     _, warnings = parse_configuration(one.configuration, DEFAULT_LIMITS)
     assert warnings == []

@@ -1,4 +1,4 @@
-"""Starts comparisons of the hosts' data: an entry of the log marks the state to digest.
+"""When hosts compare their data: an entry of the log marks the state to digest.
 
 `comparison.py` computes the digests and decides who differs.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
-from coordinator.replication.comparison import Comparer
+from coordinator.replication.comparison import DigestComparer
 from coordinator.replication.entries import ComparisonMark, HostReport, Kind, pack
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.publishing import Publisher, not_confirmed
@@ -27,8 +27,8 @@ PAUSE_SECONDS: Final = 0.1
 _log = Log("replica")
 
 
-class Comparing:
-    """Requests comparisons, and takes part in them.
+class ComparisonScheduler:
+    """Requests comparisons at intervals, and takes part in those of all hosts.
 
     Args:
         log: of this host.
@@ -51,7 +51,7 @@ class Comparing:
         self._publisher = publisher
         self._catalog = host.catalog
         self._interval_seconds = host.settings.log_compare_seconds
-        self.comparer = Comparer(host.cluster, self._report, stop_for_good)
+        self.comparer = DigestComparer(host.cluster, self._report, stop_for_good)
         self._marked_at = time.monotonic()
 
     def mark(self, seq: int) -> None:

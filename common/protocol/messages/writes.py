@@ -1,0 +1,80 @@
+"""Messages that write items, and ask what became of a write."""
+
+from __future__ import annotations
+
+from msgspec import field, structs
+
+from common.protocol.messages.message import Message
+
+
+class ApplyRequest(Message, frozen=True, array_like=True):
+    """A group of operations on one index, applied in order, in one commit, seen at once.
+
+    Operation i has `lengths[i]` bytes of `payload`: an item as JSON (PUT, REPLACE, MERGE) or an
+    id as text (DELETE).
+    """
+
+    index: int
+    seq: int
+    """Names the snapshot that this group makes; greater than that of every earlier group."""
+    horizon: int
+    """Every later search has at least this horizon: older snapshots may be dropped."""
+    payload: bytes
+    lengths: bytes
+    """uint32 per operation."""
+    operations: bytes
+    """uint8 per operation: `Operation`."""
+    places: bytes
+    """uint64 per operation: the insertion number of the item if it is new."""
+    versions: dict[int, bytes] = field(default_factory=dict)
+    """Precondition by operation: 8-byte xxh64 of the stored bytes that must be there."""
+    records: dict[int, int] = field(default_factory=dict)
+    """Precondition by operation: record that must be the item's. A DELETE with an empty id removes
+    that record, whatever its id: it is damaged."""
+    positions: dict[str, str] = field(default_factory=dict)
+    """By source of changes: how far it has come with this group; empty: forget it. Every shard gets
+    them, even without operations."""
+    is_repeat: bool = False
+    """Whether the group may have been applied long ago: then the answer has no outcomes."""
+
+    def with_payload(self, payload: memoryview) -> ApplyRequest:
+        """Return the request with a payload that came as an attachment (writable memory)."""
+        return structs.replace(self, payload=payload)
+
+
+class ApplyResponse(Message, frozen=True, array_like=True):
+    """The outcome of each operation."""
+
+    outcomes: bytes
+    """uint8 per operation: `Outcome`."""
+    text_ids: tuple[int, ...] = ()
+    """Operations that deleted an item whose id, all digits, was stored as a text."""
+
+
+class OutcomesRequest(Message, frozen=True, array_like=True):
+    """Ask for the outcomes of a write group whose response was lost."""
+
+    index: int
+    seq: int
+
+
+class OutcomesResponse(Message, frozen=True, array_like=True):
+    """Outcomes from the shard's log of groups."""
+
+    is_known: bool
+    """False: the log does not reach back that far."""
+    outcomes: bytes
+    """uint8 per operation: `Outcome`; empty: the group was not applied, and never will be."""
+
+
+class PositionsRequest(Message, frozen=True, array_like=True):
+    """Ask how far the sources of changes of an index have come."""
+
+    index: int
+
+
+class PositionsResponse(Message, frozen=True, array_like=True):
+    """Positions that this shard has on disk."""
+
+    positions: dict[str, tuple[int, str]]
+    """By source: seq of the group that brought its position, and the position."""

@@ -1,0 +1,52 @@
+"""Options of commands that fill an index: how it is configured if it is new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import click
+
+from coordinator.cli.indexes import read_object
+from coordinator.cli.options import with_options
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguringOptions:
+    """How an index is configured.
+
+    Attributes:
+        configuration: the JSON file to configure it by; None: there is none.
+        proposing: whether the proposed configuration is applied to a new index: "ask" (on a
+            terminal, one keystroke), "auto" or "none".
+    """
+
+    configuration: BinaryIO | None
+    proposing: str
+
+    def document(self) -> dict[str, Any] | None:
+        """Read the file.
+
+        Raises:
+            ClientError: it does not hold a JSON object.
+        """
+        return None if self.configuration is None else read_object(self.configuration)
+
+
+def with_configuring(file_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options `--config` and `--configure`, as its argument `configuring`."""
+    return with_options(
+        "configuring",
+        ConfiguringOptions,
+        click.option("--config", "configuration", type=click.File("rb"), help=file_help),
+        click.option(
+            "--configure",
+            "proposing",
+            type=click.Choice(["ask", "auto", "none"]),
+            default="ask",
+            show_default=True,
+            help="Apply the configuration that is proposed for a new index: after a question (on a "
+            "terminal), at once, or not.",
+        ),
+    )

@@ -1,0 +1,280 @@
+"""Makes snapshots: copies of all data that cannot be rebuilt, as of one moment, while serving.
+
+The moment. One step of the event loop takes the horizons of all indexes and keeps them in use, so
+the shards discard nothing of these states; what they copy later is rolled back to them. The copy
+holds every write acknowledged before, on all shards. Writes continue meanwhile, index changes wait.
+
+The files of a snapshot are described in `snapshots`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from common import data_directory
+from common.data_directory import explaining_full_disk, sync_folder, write_atomically
+from common.errors import InternalError, InvalidRequest
+from common.process.faults import fault
+from common.process.logs import Log
+from common.protocol.messages import BackupRequest
+from common.protocol.methods import BACKUP
+from coordinator.cluster.catalog import Catalog, Index, program_version
+from coordinator.cluster.catalog_state import RestoredIndex
+from coordinator.cluster.restore_plan import plan_restore
+from coordinator.cluster.snapshots import (
+    NAME,
+    PARTIAL,
+    SNAPSHOT_FORMAT,
+    ServiceSnapshot,
+    SnapshotIndex,
+    describe_file,
+    remove_snapshot,
+    sync_folders,
+    write_snapshot,
+)
+
+if TYPE_CHECKING:
+    from common.limits import Limits
+    from coordinator.cluster.cluster import Cluster
+    from coordinator.settings import Settings
+
+_COLLECTED: Final = ".collected"
+"""Suffix while the shards of several hosts are copied: meanwhile each of these hosts, this one too,
+may make a snapshot of its own."""
+_COPY: Final = ".copy-"
+"""Prefix of the snapshots through which indexes are copied; no client can name these."""
+
+_log = Log("snapshots")
+
+CollectShards = Callable[[Path], Awaitable[None]]
+"""Puts the files of all shards into a snapshot's folder."""
+
+
+class _CopiedState(NamedTuple):
+    """What a snapshot is a copy of."""
+
+    catalog: bytes
+    """The content of its file."""
+    indexes: tuple[SnapshotIndex, ...]
+    shards: tuple[int, ...]
+    only: int | None
+    """Number of the only index that shards copy; None: they copy all."""
+
+
+class SnapshotMaker:
+    """Makes snapshots of a running service.
+
+    No index may be created, configured or deleted while one is made.
+
+    Args:
+        settings: of the service.
+        cluster: whose data are copied.
+        catalog: of its indexes.
+    """
+
+    def __init__(self, settings: Settings, cluster: Cluster, catalog: Catalog) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._catalog = catalog
+
+    async def make(
+        self,
+        name: str,
+        shards: tuple[int, ...] | None = None,
+        horizons: Mapping[int, int] | None = None,
+        *,
+        only: Index | None = None,
+        collect: CollectShards | None = None,
+    ) -> ServiceSnapshot:
+        """Make a snapshot.
+
+        Args:
+            name: not taken.
+            shards: those to copy; None for all of this host.
+            horizons: the states to copy, by number of the index; None: the newest ones. The
+                snapshot has no other indexes.
+            only: the index to copy; None for all.
+            collect: puts the files of all shards into the snapshot's folder, where several hosts
+                hold the shards together; None: the shards of this host write theirs.
+
+        Raises:
+            InvalidRequest: `invalid_snapshot`: the name is taken, or there are too many.
+            Unavailable: a shard is down.
+            StorageFull: no room. Nothing remains of an unfinished snapshot.
+        """
+        if collect is not None:
+            shards = tuple(range(self._cluster.num_shards))
+        elif shards is None:
+            shards = tuple(self._cluster.here)
+        suffix = PARTIAL if collect is None else _COLLECTED
+        with ExitStack() as held:
+            # One moment for all indexes: nothing else runs between these lines.
+            catalog = self._catalog.content()
+            indexes = self._hold(held, horizons, only)
+            copied = _CopiedState(catalog, indexes, shards, None if only is None else only.number)
+            with _failure_told(), explaining_full_disk("no snapshot was made"):
+                snapshot = await self._write(name, suffix, copied, collect)
+        _log.info("snapshot made", name=name, bytes=snapshot.num_bytes)
+        return snapshot
+
+    def _hold(
+        self, held: ExitStack, horizons: Mapping[int, int] | None, only: Index | None
+    ) -> tuple[SnapshotIndex, ...]:
+        """Keep the states to copy in use until `held` is closed; return them."""
+        states = []
+        for index in self._catalog.indexes.values() if only is None else (only,):
+            number = index.number
+            if horizons is None:
+                reading = self._cluster.reading_here(number)
+            elif number in horizons:
+                reading = self._cluster.reading_at(number, horizons[number])
+            else:
+                continue
+            states.append(SnapshotIndex(number, index.name, held.enter_context(reading)))
+        return tuple(states)
+
+    async def _write(
+        self, name: str, suffix: str, copied: _CopiedState, collect: CollectShards | None
+    ) -> ServiceSnapshot:
+        """Write all files of a snapshot; remove them all if that fails."""
+        folder = self._settings.snapshot_folder
+        partial = folder / (name + suffix)
+        await asyncio.to_thread(_begin, folder, name, suffix, self._settings.limits)
+        try:
+            if collect is None:
+                await self._copy_shards(partial, copied)
+            else:
+                await collect(partial)
+            return await asyncio.to_thread(self._finish, partial, folder / name, copied)
+        except BaseException:
+            await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
+            raise
+
+    async def _copy_shards(self, partial: Path, copied: _CopiedState) -> None:
+        """Have all shards copy their data; return or raise only once none is still copying."""
+        horizons = {index.number: index.seq for index in copied.indexes}
+
+        async def copy(shard: int) -> None:
+            directory = data_directory.shard_folder(partial, shard)
+            request = BackupRequest(str(directory), horizons, copied.only)
+            timeout_ms = self._settings.configure_timeout_ms
+            await self._cluster.here[shard].call(BACKUP, request, timeout_ms)
+
+        copies = (copy(shard) for shard in copied.shards)
+        for result in await asyncio.gather(*copies, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+
+    def _finish(self, partial: Path, final: Path, copied: _CopiedState) -> ServiceSnapshot:
+        """Write the coordinator's files, list all files, and give the snapshot its name."""
+        fault("snapshot.finish")
+        write_atomically(data_directory.catalog_path(partial), copied.catalog, mode=0o600)
+        manifest = data_directory.manifest_path(self._settings.data_dir).read_bytes()
+        write_atomically(data_directory.manifest_path(partial), manifest)
+        paths = ["MANIFEST.json", "catalog.json"]
+        for shard in copied.shards:
+            paths.append(f"shard-{shard}/shard.json")
+            paths += [f"shard-{shard}/index-{one.number}/data.mdb" for one in copied.indexes]
+        missing = [path for path in paths if not (partial / path).is_file()]
+        if missing:
+            raise InternalError(
+                f"the shards did not write {missing[0]}: they must see the folder {partial}"
+            )
+        snapshot = ServiceSnapshot(
+            format=SNAPSHOT_FORMAT,
+            name=final.name,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            created_by=f"facetd {program_version()}",
+            shards=self._cluster.num_shards,
+            indexes=copied.indexes,
+            files=tuple(describe_file(partial, path) for path in paths),
+        )
+        sync_folders(partial, paths)
+        write_snapshot(partial, snapshot)
+        partial.rename(final)
+        sync_folder(final.parent)
+        return snapshot
+
+    @asynccontextmanager
+    async def copied_index(
+        self, index: Index, new_name: str
+    ) -> AsyncGenerator[RestoredIndex, None]:
+        """Make a snapshot of one index, to be restored under another name; remove it at the end.
+
+        What a process that was killed has left is removed by the next copy. The snapshot stays
+        while a shard may still need it.
+
+        Raises:
+            As `make` and `plan_restore`.
+        """
+        folder = self._settings.snapshot_folder
+
+        await asyncio.to_thread(_remove_copies, folder, self._catalog)
+        name = f"{_COPY}{secrets.token_hex(8)}"
+        await self.make(name, only=index)
+        renamed, num_shards = {index.name: new_name}, self._cluster.num_shards
+        try:
+            (source,) = await asyncio.to_thread(
+                plan_restore, folder / name, renamed, None, num_shards
+            )
+            yield source
+        finally:
+            await asyncio.to_thread(_remove_copies, folder, self._catalog)
+
+
+def _remove_copies(folder: Path, catalog: Catalog) -> None:
+    """Remove snapshots that indexes were copied through, except those that a shard may need."""
+    sources = {one.source.folder for one in catalog.state.indexes if one.source is not None}
+    for entry in folder.glob(f"{_COPY}*"):
+        if str(entry) not in sources:
+            remove_snapshot(folder, entry.name)
+
+
+def remove_unfinished(folder: Path, catalog: Catalog) -> None:
+    """Remove what a killed process has left in a folder that no other service uses.
+
+    Such a copy may be as large as the data, and no list shows it.
+    """
+    for suffix in (PARTIAL, _COLLECTED):
+        for unfinished in list(folder.glob("*" + suffix)):
+            _log.info("unfinished snapshot removed", folder=unfinished.name)
+            shutil.rmtree(unfinished, ignore_errors=True)
+    with suppress(OSError):
+        _remove_copies(folder, catalog)
+
+
+@contextmanager
+def _failure_told() -> Iterator[None]:
+    """Report what the system refused, instead of a bare internal error."""
+    try:
+        yield
+    except OSError as error:
+        _log.error("snapshot failed", cause=error)
+        raise InternalError(
+            f"the snapshot could not be written: {error.strerror or error}"
+        ) from error
+
+
+def _begin(folder: Path, name: str, suffix: str, limits: Limits) -> None:
+    """Prepare the folder of a snapshot; remove what earlier ones left unfinished."""
+    data_directory.make_folder(folder)
+    if (folder / name).exists():
+        raise InvalidRequest(
+            f"there is a snapshot {name!r} already", code="invalid_snapshot", param="name"
+        )
+    for unfinished in list(folder.glob("*" + suffix)):
+        shutil.rmtree(unfinished, ignore_errors=True)
+    num_others = sum(1 for one in folder.iterdir() if NAME.fullmatch(one.name))
+    if NAME.fullmatch(name) and num_others >= limits.snapshots_max:
+        raise InvalidRequest(
+            f"there may be {limits.shown('snapshots_max')} snapshots; delete one first",
+            code="invalid_snapshot",
+        )
+    (folder / (name + suffix)).mkdir(mode=0o700)

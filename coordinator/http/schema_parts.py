@@ -1,0 +1,63 @@
+"""JSON Schemas that bodies and responses of several routes share, and functions that build them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from common.limits import DEFAULT_LIMITS
+from coordinator.http.middleware import RESERVED_NAMES
+
+TEXT_SCHEMA: Final[dict[str, Any]] = {"type": "string"}
+COUNT_SCHEMA: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
+PAGE_SCHEMA: Final[dict[str, Any]] = {**COUNT_SCHEMA, "maximum": DEFAULT_LIMITS.page_max}
+FIELD_SCHEMA: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": DEFAULT_LIMITS.field_name_bytes_max,
+}
+_NAME_CHARACTERS: Final = r"[^/\u0000-\u001f\u007f-\u009f]"
+INDEX_NAME_SCHEMA: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": DEFAULT_LIMITS.index_name_chars_max,
+    "pattern": rf"^(?!(?:{'|'.join(sorted(RESERVED_NAMES))})$)(?![_.]){_NAME_CHARACTERS}+$",
+}
+
+
+def object_schema(required: str = "", /, **properties: Any) -> dict[str, Any]:
+    """Return the schema of an object in a response; it may gain members later."""
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required.split()
+    return schema
+
+
+def body_schema(required: str = "", /, **properties: Any) -> dict[str, Any]:
+    """Return the schema of a body; optional members may be null, meaning "not given"."""
+    needed = required.split()
+    return {
+        "type": "object",
+        "properties": {
+            name: schema if name in needed else {"anyOf": [schema, {"type": "null"}]}
+            for name, schema in properties.items()
+        },
+        "required": needed,
+        "additionalProperties": False,
+    }
+
+
+def open_body_schema(**properties: Any) -> dict[str, Any]:
+    """Return the schema of a body that may have more members (kept, with a warning)."""
+    schema = body_schema("", **properties)
+    del schema["additionalProperties"]
+    return schema
+
+
+def list_of(items: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an array."""
+    return {"type": "array", "items": items}
+
+
+def ref(name: str) -> dict[str, str]:
+    """Return a reference to one of the components."""
+    return {"$ref": f"#/components/schemas/{name}"}

@@ -1,0 +1,172 @@
+"""JSON Schemas of the values that parameters take: the parts of which the table is made.
+
+Bounds are those of the default limits; an operator may have set others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from common.boosts import SCALE_MAX, WEIGHT_MAX
+from common.limits import DEFAULT_LIMITS
+from common.option_forms import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
+from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
+from coordinator.parameters.filter_objects import COUNT_MAX
+from coordinator.parameters.geo import METRES_MAX
+from coordinator.parameters.kinds import DIGITS
+from coordinator.parameters.reader import Schema
+
+_MAX: Final = DEFAULT_LIMITS
+
+
+def text(chars_max: int, chars_min: int = 0) -> Schema:
+    """Return the schema of a text."""
+    return {"type": "string", "minLength": chars_min, "maxLength": chars_max}
+
+
+def integer(low: int, high: int, default: int | None = None) -> Schema:
+    """Return the schema of an integer, as a number or as a text."""
+    # The bounds apply to numbers only, the pattern to texts only: both forms are described.
+    schema: Schema = {"type": ["integer", "string"], "minimum": low, "maximum": high}
+    schema["pattern"] = f"^(?!0+$){DIGITS.pattern}$" if low > 0 else f"^{DIGITS.pattern}$"
+    return schema if default is None else {**schema, "default": default}
+
+
+def options(**members: Schema) -> Schema:
+    """Return the schema of an object of options; null means "not given"."""
+    properties = {name: {"anyOf": [schema, {"type": "null"}]} for name, schema in members.items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def by_field(schema: Schema, num_max: int | None = None) -> Schema:
+    """Return the schema of an object by field; some languages encode an empty one as a list."""
+    by_field: Schema = {
+        "type": "object",
+        "propertyNames": FIELD,
+        "additionalProperties": schema,
+    }
+    if num_max is not None:
+        by_field["maxProperties"] = num_max
+    return {"anyOf": [by_field, {"type": "array", "maxItems": 0}]}
+
+
+def names(num_max: int) -> Schema:
+    """Return the schema of a list of names, or of a comma-separated list."""
+    listed = {"type": "array", "items": FIELD, "maxItems": num_max}
+    return {"anyOf": [listed, {"type": "string"}]}
+
+
+TEXT: Final[Schema] = {"type": "string"}
+ID: Final[Schema] = {
+    "anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": ID_INTEGER_MAX},
+        {"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX},
+    ]
+}
+QUERY: Final = text(_MAX.query_chars_max)
+FIELD: Final = text(_MAX.field_name_bytes_max, 1)
+SCALAR: Final[Schema] = {
+    "anyOf": [{"type": ["number", "boolean"]}, text(_MAX.filter_value_bytes_max)]
+}
+SCALARS: Final[Schema] = {
+    "type": "array",
+    "items": SCALAR,
+    "maxItems": _MAX.filter_values_max,
+}
+CHOICE: Final[Schema] = {"anyOf": [SCALAR, SCALARS]}
+BOUND: Final[Schema] = {"anyOf": [{"type": "number"}, text(_MAX.filter_value_bytes_max)]}
+DEGREES: Final[Schema] = {"type": "number", "minimum": -180, "maximum": 180}
+POINT: Final[Schema] = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"lat": DEGREES, "lng": DEGREES},
+            "required": ["lat", "lng"],
+            "additionalProperties": False,
+        },
+        {"type": "array", "items": DEGREES, "minItems": 2, "maxItems": 2},
+    ]
+}
+METRES: Final[Schema] = {"type": "number", "minimum": 0, "maximum": METRES_MAX}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": COUNT_MAX}
+COMPARED: Final[Mapping[str, Schema]] = {
+    "gt": BOUND,
+    "gte": BOUND,
+    "lt": BOUND,
+    "lte": BOUND,
+    "any": CHOICE,
+    "all": CHOICE,
+    "none": CHOICE,
+    "exists": {"type": "boolean"},
+}
+FILTERS: Final = by_field(
+    {
+        "anyOf": [
+            CHOICE,
+            options(
+                **COMPARED,
+                count={"anyOf": [COUNT, options(gt=COUNT, gte=COUNT, lt=COUNT, lte=COUNT)]},
+                same=by_field({"anyOf": [CHOICE, options(**COMPARED)]}, _MAX.filter_fields_max),
+                radius={
+                    **options(lat=DEGREES, lng=DEGREES, metres=METRES),
+                    "required": ["lat", "lng", "metres"],
+                },
+                box={
+                    **options(top_right=POINT, bottom_left=POINT),
+                    "required": ["top_right", "bottom_left"],
+                },
+                polygon={
+                    "type": "array",
+                    "items": POINT,
+                    "minItems": 3,
+                    "maxItems": _MAX.geo_corners_max,
+                },
+            ),
+        ]
+    },
+    _MAX.filter_fields_max,
+)
+
+
+BOOLEAN: Final[Schema] = {
+    "type": ["boolean", "string"],
+    "enum": [True, False, "true", "false"],
+}
+FLAG: Final[Schema] = {"type": ["boolean", "null"]}
+RANGES: Final[Schema] = {
+    "type": "array",
+    "items": {**options(**{"from": BOUND, "to": BOUND}), "minProperties": 1},
+    "minItems": 1,
+    "maxItems": _MAX.range_bounds_max,
+}
+TYPO_LENGTHS_SCHEMA: Final[Schema] = {
+    "type": "array",
+    "items": {
+        "type": "integer",
+        "minimum": TYPO_LENGTHS_MIN[0],
+        "maximum": TYPO_LENGTHS_MAX,
+    },
+    "minItems": 2,
+    "maxItems": 2,
+}
+COLLATION_SCHEMA: Final[Schema] = {
+    "type": "string",
+    "examples": ["none", "root", "de", "de-phonebook", "root+numeric"],
+}
+SORT_KEY: Final[Schema] = {
+    **options(
+        field=FIELD,
+        order={"enum": ["asc", "desc"]},
+        missing={"enum": ["first", "last"]},
+        collation=COLLATION_SCHEMA,
+        point=POINT,
+        buckets=integer(1, _MAX.score_buckets_max),
+        seed=integer(0, _MAX.seed_max),
+    ),
+    "required": ["field"],
+}
+WEIGHT: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": WEIGHT_MAX}
+SCALE: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": SCALE_MAX}
+MARKED: Final = names(_MAX.projected_fields_max)
+MARK: Final = text(_MAX.mark_chars_max)

@@ -1,0 +1,131 @@
+"""Shard processes, created by the fork server so that they start at once.
+
+The fork server itself is `shard.process.fork_server`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+
+from common.process.logs import Log
+from common.process.python import python_command
+
+_log = Log("supervisor")
+
+
+class ForkedProcess:
+    """A process that the fork server has created or is about to create."""
+
+    def __init__(self) -> None:
+        self.pid = 0  # not made yet
+        self.status: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while it runs."""
+        return self.status
+
+    def send_signal(self, number: int, /) -> None:
+        """Send a signal, if it has been created and is still running."""
+        if self.pid and self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+class ForkServer:
+    """Our end of `shard.process.fork_server`, which creates processes that start at once.
+
+    Args:
+        inherited: descriptors that it inherits, and so does every process.
+        wake: called when a message has arrived.
+    """
+
+    def __init__(self, inherited: tuple[int, ...], wake: Callable[[], None]) -> None:
+        self._inherited = inherited
+        self._wake = wake
+        self._connection: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._made: list[ForkedProcess] = []
+
+    def make(self, arguments: list[str]) -> ForkedProcess:
+        """Request a new process; start a fork server if there is none."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        process = ForkedProcess()
+        self._made.append(process)
+        message = {"ordinal": len(self._made) - 1, "arguments": arguments}
+        try:
+            assert self._connection is not None
+            self._connection.send(json.dumps(message).encode())
+        except OSError:
+            process.status = -int(signal.SIGKILL)  # the fork server has just died
+            self._wake()
+        return process
+
+    def poll(self) -> None:
+        """Notice that the fork server has ended: all its processes ended with it."""
+        if self._process is not None and self._process.poll() is not None:
+            status = self._process.poll() or -int(signal.SIGKILL)
+            _log.warning("ended", what="fork server", status=status)
+            self.close()
+            for process in self._made:
+                if process.status is None:
+                    process.status = status
+
+    def close(self) -> None:
+        """Drop the connection to the fork server."""
+        if self._connection is not None:
+            asyncio.get_running_loop().remove_reader(self._connection)
+            self._connection.close()
+            self._connection = None
+        self._process = None
+
+    def kill(self) -> None:
+        """Kill the fork server with all its processes, including those not created yet."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self) -> None:
+        """Start the fork server; requests sent before it is up wait in the connection."""
+        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._connection.setblocking(False)
+        self._made = []
+        with theirs:
+            number = theirs.fileno()
+            filler = "-" * 400  # room for the arguments of the processes that it becomes
+            self._process = subprocess.Popen(
+                python_command("shard.process.fork_server", str(number), filler),
+                stdin=subprocess.DEVNULL,
+                pass_fds=(number, *self._inherited),
+                process_group=0,
+            )
+        asyncio.get_running_loop().add_reader(self._connection, self._read)
+
+    def _read(self) -> None:
+        """Handle the fork server's messages."""
+        assert self._connection is not None
+        while True:
+            try:
+                packet = self._connection.recv(4096)
+            except BlockingIOError:
+                break
+            except OSError:
+                packet = b""
+            if not packet:  # end of stream; `poll` will find the fork server dead
+                asyncio.get_running_loop().remove_reader(self._connection)
+                break
+            message = json.loads(packet)
+            if "ordinal" in message:
+                self._made[message["ordinal"]].pid = message["pid"]
+                continue
+            for process in self._made:
+                if process.pid == message["pid"] and process.status is None:
+                    process.status = message["status"]
+        self._wake()

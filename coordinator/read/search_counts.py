@@ -1,0 +1,181 @@
+"""Counts of one day of searches and clicks, in bounded memory."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Hashable
+from datetime import date, timedelta
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import orjson
+
+SLOW_MAX: Final = 100
+"""Slowest searches kept of a day."""
+ROWS_AT_ONCE: Final = 1_000
+K = TypeVar("K", bound=Hashable)
+Values = list[int]
+
+
+class FrequentKeys(Generic[K]):
+    """Numbers by key, of the most frequent keys.
+
+    Args:
+        num_max: how many keys are always kept.
+        num_values: numbers per key; the first one decides what is frequent.
+
+    Attributes:
+        floor: the greatest number that a forgotten key can have.
+    """
+
+    def __init__(self, num_max: int, num_values: int) -> None:
+        self.floor = 0
+        self._num_max = num_max
+        self._num_values = num_values
+        self._values: dict[K, Values] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def at(self, key: K) -> Values:
+        """Return the mutable numbers of a key; the last one is how much they may be short."""
+        values = self._values.get(key)
+        if values is None:
+            if len(self._values) >= 2 * self._num_max:
+                self._forget()
+            values = self._values[key] = [0] * self._num_values + [self.floor]
+        return values
+
+    def get(self, key: K) -> Values | None:
+        """Return the numbers of a key; None if it is not among the frequent ones."""
+        return self._values.get(key)
+
+    def rows(self) -> list[tuple[K, Values]]:
+        """Return all keys with their numbers."""
+        return list(self._values.items())
+
+    def put(self, key: K, values: Values) -> None:
+        """Set the numbers of a key, as `rows` returned them."""
+        self._values[key] = values
+
+    def discard(self, is_discarded: Callable[[K], bool]) -> None:
+        """Discard some keys."""
+        self._values = {key: one for key, one in self._values.items() if not is_discarded(key)}
+
+    def _forget(self) -> None:
+        """Keep the most frequent keys."""
+        ordered = sorted(self._values.items(), key=lambda one: one[1][0] + one[1][-1], reverse=True)
+        _, first_gone = ordered[self._num_max]
+        self.floor = max(self.floor, first_gone[0] + first_gone[-1])
+        self._values = dict(ordered[: self._num_max])
+
+
+class SlowSearch(NamedTuple):
+    """One slow search."""
+
+    took_us: int
+    at: float
+    name: str
+    """Of the index."""
+    query: str
+
+
+class Day:
+    """The counts of one day.
+
+    Args:
+        number: days since 1970.
+        num_max: texts, and clicked items, that are kept.
+
+    Attributes:
+        totals: by index: searches, those without hits, microseconds.
+        queries: by index and text: searches, those without hits, microseconds, hits of the last
+            one, clicks, sum of their positions.
+        clicked: by index and id: clicks, sum of their positions.
+        slow: the slowest, as a heap.
+    """
+
+    def __init__(self, number: int, num_max: int) -> None:
+        self.number = number
+        self.totals: dict[str, Values] = {}
+        self.queries: FrequentKeys[tuple[str, str]] = FrequentKeys(num_max, 6)
+        self.clicked: FrequentKeys[tuple[str, str]] = FrequentKeys(num_max, 2)
+        self.slow: list[SlowSearch] = []
+
+    @property
+    def name(self) -> str:
+        """The date."""
+        return (date(1970, 1, 1) + timedelta(days=self.number)).isoformat()
+
+    def add(self, index: str, query: str, num_hits: int, took_us: int, at: float) -> None:
+        """Count a search."""
+        is_empty = num_hits == 0
+        total = self.totals.get(index)
+        if total is None:
+            total = self.totals[index] = [0, 0, 0]
+        total[0] += 1
+        total[1] += is_empty
+        total[2] += took_us
+        if query:
+            values = self.queries.at((index, query))
+            values[0] += 1
+            values[1] += is_empty
+            values[2] += took_us
+            values[3] = num_hits
+        if len(self.slow) < SLOW_MAX:
+            heapq.heappush(self.slow, SlowSearch(took_us, at, index, query))
+        elif took_us > self.slow[0].took_us:
+            heapq.heapreplace(self.slow, SlowSearch(took_us, at, index, query))
+
+    def forget(self, index: str | None) -> None:
+        """Forget an index, or everything."""
+        if index is None:
+            self.totals.clear()
+        else:
+            self.totals.pop(index, None)
+        for counter in (self.queries, self.clicked):
+            counter.discard(lambda key: index is None or key[0] == index)
+        self.slow = [one for one in self.slow if index is not None and one.name != index]
+        heapq.heapify(self.slow)
+
+    def encode(self) -> bytes:
+        """Return the day as JSON; made in parts, between which other threads run."""
+        parts = [
+            b'{"totals":%b,"floors":%b,"slow":%b'
+            % (
+                orjson.dumps(dict(self.totals)),
+                orjson.dumps([self.queries.floor, self.clicked.floor]),
+                orjson.dumps([list(one) for one in tuple(self.slow)]),
+            )
+        ]
+        for name, counter in (("queries", self.queries), ("clicked", self.clicked)):
+            rows = [[*key, *values] for key, values in counter.rows()]
+            encoded = []
+            for first in range(0, len(rows), ROWS_AT_ONCE):
+                encoded.append(orjson.dumps(rows[first : first + ROWS_AT_ONCE])[1:-1])
+                time.sleep(0)
+            parts.append(b',"%b":[%b]' % (name.encode(), b",".join(encoded)))
+        return b"".join(parts) + b"}"
+
+    @classmethod
+    def decode(cls, number: int, text: bytes, num_max: int) -> Day:
+        """Read a day.
+
+        Raises:
+            ValueError: it is not one.
+        """
+        day = cls(number, num_max)
+        try:
+            stored = orjson.loads(text)
+            for name, values in stored["totals"].items():
+                day.totals[str(name)] = list(map(int, values))
+            day.queries.floor, day.clicked.floor = map(int, stored["floors"])
+            day.slow = [SlowSearch(*one) for one in stored["slow"]]
+            heapq.heapify(day.slow)
+            for index, query, *values in stored["queries"]:
+                day.queries.put((index, query), values)
+            for index, id, *values in stored["clicked"]:
+                day.clicked.put((index, id), values)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no counts of a day: {error!r}") from error
+        return day
