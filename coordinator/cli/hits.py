@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from common.values import number_text
 from coordinator.cli.tables import console
 
 HIGHLIGHT_MARKS: Final = ("\ue000", "\ue001")
@@ -26,6 +27,8 @@ BAR_COLUMNS: Final = 24
 _SHORT_CHARS: Final = 60
 _LONG_CHARS: Final = 240
 _SHORT_FIELDS: Final = 8
+_SINGLE_VALUES: Final = 5
+"""From this many numbers on that one hit each has, a facet shows the least and the greatest."""
 
 
 def print_answer(answer: dict[str, Any]) -> None:
@@ -124,12 +127,17 @@ def _text(value: Any, style: str, chars_max: int = 200) -> Text:
 
 
 def _print_facet(out: Console, facet: dict[str, Any]) -> None:
-    """Print the values of a facet with bars."""
+    """Print the values of a facet with bars, or the range of numbers that do not repeat."""
     buckets = [bucket for bucket in facet["buckets"] if bucket["doc_count"]]
     if not buckets:
         return
     most = max(bucket["doc_count"] for bucket in buckets)
     out.print(Text(f"\n{facet['title']}", "bold"))
+    statistics = facet.get("facet_stats")
+    if statistics and most == 1 and len(buckets) >= _SINGLE_VALUES:
+        least, greatest = number_text(statistics["min"]), number_text(statistics["max"])
+        out.print(Text(f"{least} to {greatest}"))
+        return
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
     table.add_column(max_width=_SHORT_CHARS // 2, no_wrap=True)
     table.add_column(justify="right")

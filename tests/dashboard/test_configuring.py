@@ -162,6 +162,14 @@ def test_two_indexes_are_asked_the_same(page: Any, service: Service, expect: Any
     page.wait_for_url("**q=lantern")
 
 
+def test_each_of_two_indexes_is_shown_by_its_own_titles(
+    page: Any, service: Service, expect: Any
+) -> None:
+    service.make_index("lamps-3", {}, [{"id": 1, "title": "A lamp of another shop"}])
+    page.goto("/dashboard/lamps?compare=lamps-3&q=lamp")
+    expect(titles(page, 1)).to_have_text(["A lamp of another shop"])
+
+
 def test_a_mistake_is_shown_in_its_part_of_the_form(page: Any, expect: Any) -> None:
     dialog = open_part(page, "Rules")
     dialog.get_by_role("button", name="Add a rule").click()

@@ -43,6 +43,9 @@ def test_searches_are_listed_and_lead_to_their_hits(
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert violations(page, axe) == []
+        # No table stands beside an empty half of the page.
+        region = page.get_by_role("region", name="Searches").bounding_box()
+        assert panel(page, "Slowest").bounding_box()["width"] == region["width"]
 
         page.get_by_label("Searches of").select_option("today")
         expect(page.get_by_role("region", name="Searches")).to_contain_text(

@@ -17,11 +17,10 @@ import { errorNotice } from "./notice.js";
 const HITS = 20;
 
 /**
- * @param {{title: string, index: string, overrides: () => object}[]} sides two of them; `overrides`
- *   are parameters of the search beyond the query
- * @param {string} titleField what heads an item
+ * @param {{title: string, index: string, titleField: string, overrides: () => object}[]} sides two
+ *   of them; `titleField` heads an item, `overrides` are parameters of the search beyond the query
  */
-export function createComparison(sides, titleField) {
+export function createComparison(sides) {
   const latest = new Latest();
   const problem = h("div", { class: "messages" });
   const verdict = h("p", { class: "muted", role: "status" });
@@ -81,7 +80,7 @@ export function createComparison(sides, titleField) {
             h(
               "a",
               { href: itemPath(sides[side].index, item.id), dir: "auto" },
-              plainTitle(item, titleField),
+              plainTitle(item, sides[side].titleField),
             ),
             change(side, place, other.get(String(item.id))),
           ),

@@ -88,13 +88,10 @@ export function createPreview(index, { saved, draft, onLeave }) {
     if (!comparison) {
       try {
         const { titleField } = await loadSchema(index);
-        comparison = createComparison(
-          [
-            { title: "As it is", index, overrides: () => ({}) },
-            { title: "As it would be", index, overrides },
-          ],
-          titleField,
-        );
+        comparison = createComparison([
+          { title: "As it is", index, titleField, overrides: () => ({}) },
+          { title: "As it would be", index, titleField, overrides },
+        ]);
         fill(place, comparison.element);
       } catch (error) {
         fill(problem, errorNotice(error));

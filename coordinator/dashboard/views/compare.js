@@ -82,14 +82,16 @@ export function compareView({ index, other, query, go }) {
         fill(differences, h("p", { class: "muted" }, "Choose an index to compare with."));
         return;
       }
-      const [schema, mine, theirs] = await Promise.all([
-        loadSchema(index, controller.signal),
-        effectiveConfiguration(index, controller.signal),
-        effectiveConfiguration(other, controller.signal),
+      const sides = [index, other];
+      const [schemas, [mine, theirs]] = await Promise.all([
+        Promise.all(sides.map((name) => loadSchema(name, controller.signal))),
+        Promise.all(sides.map((name) => effectiveConfiguration(name, controller.signal))),
       ]);
       comparison = createComparison(
-        [index, other].map((name) => ({ title: name, index: name, overrides: () => ({}) })),
-        schema.titleField,
+        sides.map((name, side) => {
+          const { titleField } = schemas[side];
+          return { title: name, index: name, titleField, overrides: () => ({}) };
+        }),
       );
       fill(place, comparison.element);
       drawDifferences(mine, theirs);

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.cli.hits import print_answer
+
+
+def answer_of(counts: list[int], **facet: Any) -> dict[str, Any]:
+    buckets = [{"key": str(10 + i / 2), "doc_count": count} for i, count in enumerate(counts)]
+    return {
+        "pagination": {"total": sum(counts), "page": 1, "per_page": 0},
+        "data": {
+            "items": [],
+            "aggregations": {"price": {"title": "P", "buckets": buckets, **facet}},
+        },
+        "meta": {"took_us": 900},
+    }
+
+
+STATISTICS = {"facet_stats": {"min": 10, "max": 899.5, "avg": 1.0, "sum": 1.0, "count": 9}}
+
+
+def test_numbers_that_do_not_repeat_are_a_range(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(answer_of([1] * 9, **STATISTICS))
+    shown = capsys.readouterr().out
+    assert "P\n10 to 899.5\n" in shown
+    assert "█" not in shown
+
+
+@pytest.mark.parametrize(
+    ("counts", "facet"), [([2, 1, 1, 1, 1], STATISTICS), ([1] * 9, {}), ([1, 1], STATISTICS)]
+)
+def test_other_values_have_bars(
+    capsys: pytest.CaptureFixture[str], counts: list[int], facet: dict[str, Any]
+) -> None:
+    print_answer(answer_of(counts, **facet))
+    shown = capsys.readouterr().out
+    assert shown.count("█") >= len(counts)
+    assert " to " not in shown
