@@ -24,6 +24,7 @@ import ctypes
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -116,6 +117,11 @@ def check(data: Path, *, rebuilds: bool = False, drops_damaged: bool = False) ->
             *(("--drop-damaged",) if drops_damaged else ()),
         )
         status = ours.run("shard.maintenance.check", "--data-dir", str(ours.folder), *options)
+    if status < 0:
+        print(
+            f"PROBLEM the check was ended by {signal.Signals(-status).name} in what comes after "
+            "the last index above; if the data are damaged there, restore them from a backup"
+        )
     return 1 if problems or status else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.process import maintenance
 from tests.service import ROOT, Service, run_command
 
 CONFIGURATION = {"aggregations": {"tags": {"conjunction": False}, "year": {}}}
@@ -83,6 +85,14 @@ class TestCheck:
             (stopped / "gone").rename(folder)
         assert checked.returncode == 1
         assert b"shard-1/shard.json is missing" in checked.stdout
+
+    def test_a_check_that_does_not_come_to_its_end(
+        self, stopped: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """As when a kernel, or the database, meets what it cannot survive."""
+        monkeypatch.setattr(maintenance.OwnedData, "run", lambda *_, **__: -signal.SIGSEGV)
+        assert maintenance.check(stopped) == 1
+        assert "PROBLEM the check was ended by SIGSEGV" in capsys.readouterr().out
 
     def test_no_data(self, tmp_path: Path) -> None:
         checked = run_command("check", "--data-dir", str(tmp_path))
