@@ -49,7 +49,7 @@ import zstandard
 from common.analysis.collations import NUMERIC
 from common.analysis.page_table import in_pages
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import I64Array, U8Array, U16Array, int64, uint64
+from common.kernels.types import I64Array, U8Array, int64, uint64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,31 +168,49 @@ def _next_state(tables: _Tables, state: int, point: int) -> int:
     return low + 1 if low < len(transitions) and transitions[low] == wanted else 0
 
 
+@arguments
+class _Weights(NamedTuple):
+    """The weights of a text, level by level; written one text after the other.
+
+    Attributes:
+        primaries: of letters.
+        secondaries: of accents.
+        tertiaries: of case.
+        counts: how many of each are written.
+    """
+
+    primaries: NDArray[np.uint16]
+    secondaries: NDArray[np.uint8]
+    tertiaries: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+
+
 @kernel(allocates=False)
-def _append_elements(
-    tables: _Tables,
-    row: int,
-    point: int,
-    primaries: U16Array,
-    secondaries: U8Array,
-    tertiaries: U8Array,
-    counts: I64Array,
-) -> None:
+def _append_plain(tables: _Tables, first: int, second: int, weights: _Weights) -> None:
+    """Append two primary weights, with the accent and the case of a plain digit."""
+    counts = weights.counts
+    weights.primaries[counts[0]] = first
+    weights.primaries[counts[0] + 1] = second
+    weights.secondaries[counts[1]] = tables.commons[2]
+    weights.tertiaries[counts[2]] = tables.commons[3]
+    counts[0] += 2
+    counts[1] += 1
+    counts[2] += 1
+
+
+@kernel(allocates=False)
+def _append_elements(tables: _Tables, row: int, point: int, weights: _Weights) -> None:
     """Append the weights of a list of elements, or those of a character without one."""
+    primaries, secondaries, tertiaries, counts = weights
     if row == 0:
-        primaries[counts[0]] = _IMPLICIT + (point >> 15)
-        primaries[counts[0] + 1] = (point & 0x7FFF) | 0x8000
-        secondaries[counts[1]] = tables.commons[2]
-        tertiaries[counts[2]] = tables.commons[3]
-        counts[0] += 2
-        counts[1] += 1
-        counts[2] += 1
+        _append_plain(tables, _IMPLICIT + (point >> 15), (point & 0x7FFF) | 0x8000, weights)
         return
     for i in range(int64(tables.starts[row]), int64(tables.starts[row + 1])):
         element = int64(tables.elements[i])
         if element >> 16:
             primaries[counts[0]] = element >> 16
             counts[0] += 1
+        # Secondary weights have nine bits: from 0xFF on they take two bytes, which still ascend.
         secondary = (element >> 7) & 0x1FF
         if secondary >= 0xFF:
             secondaries[counts[1]] = 0xFF
@@ -227,6 +245,116 @@ def _row_of(tables: _Tables, point: int) -> int:
     return int64(tables.cells[page << 8 | point & 255])
 
 
+@kernel(inline=True, allocates=False)
+def _longest_sequence(
+    tables: _Tables, text: U8Array, at: int, end: int, point: int, size: int
+) -> tuple[int, int]:
+    """Find the longest contraction that begins with a character ("ch" in Spanish).
+
+    Args:
+        tables: of the collation.
+        text: in UTF-8.
+        at: where the character begins.
+        end: where the text ends.
+        point: the character.
+        size: its bytes.
+
+    Returns:
+        (its list of elements, its bytes); (0, `size`) if there is none.
+    """
+    row = int64(0)
+    state = _next_state(tables, 0, point)
+    ahead = at + size
+    while state != 0 and ahead < end:
+        following, num_bytes = _decode_point(text, ahead, end)
+        state = _next_state(tables, state, following)
+        ahead += num_bytes
+        if state != 0 and tables.accepted[state - 1] != 0:
+            row = int64(tables.accepted[state - 1])
+            size = ahead - at
+    return row, size
+
+
+@kernel(inline=True, allocates=False)
+def _append_digit(tables: _Tables, digit: int, number_at: int, weights: _Weights) -> int:
+    """Append a digit of a number, in numeric order.
+
+    A number is the weight of a digit, its length, its digits; leading zeros do not count, so a
+    longer number is a greater one.
+
+    Args:
+        tables: of the collation.
+        digit: 0 to 9.
+        number_at: where the length of the number is; -1: the digit is its first one.
+        weights: output.
+
+    Returns:
+        Where the length of the number is.
+    """
+    primaries, counts = weights.primaries, weights.counts
+    if number_at < 0:
+        number_at = counts[0] + 1
+        _append_plain(tables, int64(tables.digits[0]), 1, weights)
+    if digit > 0 or counts[0] > number_at + 1:
+        primaries[counts[0]] = digit + 1
+        counts[0] += 1
+        if primaries[number_at] < 0xFFFF:
+            primaries[number_at] += 1
+    return number_at
+
+
+@kernel(allocates=False)
+def _append_syllable(tables: _Tables, point: int, weights: _Weights) -> None:
+    """Append a syllable of Hangul: its two or three letters, which its code point spells."""
+    syllable = point - 0xAC00
+    for part in range(3):
+        jamo = 0x1100 + syllable // 588
+        if part == 1:
+            jamo = 0x1161 + syllable % 588 // 28
+        elif part == 2:
+            jamo = 0x11A7 + syllable % 28
+            if jamo == 0x11A7:
+                break
+        _append_elements(tables, _row_of(tables, jamo) & 0x7FFFFFFF, jamo, weights)
+
+
+@kernel(allocates=False)
+def _write_levels(tables: _Tables, weights: _Weights, out: U8Array, cursor: int) -> int:
+    """Write the weights of a text, level by level; return the cursor after them."""
+    primaries, secondaries, tertiaries, counts = weights
+    # Primary weights, the high byte first, so that bytes compare as numbers do.
+    for k in range(counts[0]):
+        out[cursor] = primaries[k] >> 8
+        out[cursor + 1] = primaries[k] & 255
+        cursor += 2
+    out[cursor] = 0
+    out[cursor + 1] = 0
+    cursor += 2
+    # Secondary weights, where the last accent decides (Canadian French) backwards. Common ones
+    # at the end say nothing.
+    num = counts[1]
+    if tables.flags[0] & 2:
+        for k in range(num):
+            out[cursor + k] = secondaries[num - 1 - k]
+    else:
+        for k in range(num):
+            out[cursor + k] = secondaries[k]
+    while num > 0 and out[cursor + num - 1] == tables.commons[0]:
+        num -= 1
+    cursor += num
+    out[cursor] = 0
+    cursor += 1
+    # Tertiary weights, without the common ones at the end.
+    num = counts[2]
+    while num > 0 and tertiaries[num - 1] == tables.commons[1]:
+        num -= 1
+    for k in range(num):
+        out[cursor + k] = tertiaries[k]
+    cursor += num
+    out[cursor] = 0
+    return cursor + 1
+
+
 @kernel
 def _make_keys(
     text: U8Array, offsets: I64Array, tables: _Tables, out: U8Array, out_offsets: I64Array
@@ -248,10 +376,14 @@ def _make_keys(
     longest = 0
     for i in range(len(offsets) - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    primaries = np.empty(_EXPANSION_MAX * longest + 8, np.uint16)
-    secondaries = np.empty(_EXPANSION_MAX * longest + 8, np.uint8)
-    tertiaries = np.empty(_EXPANSION_MAX * longest + 8, np.uint8)
-    counts = np.zeros(3, np.int64)
+    capacity = _EXPANSION_MAX * longest + 8
+    weights = _Weights(
+        np.empty(capacity, np.uint16),
+        np.empty(capacity, np.uint8),
+        np.empty(capacity, np.uint8),
+        np.zeros(3, np.int64),
+    )
+    counts = weights.counts
     is_numeric = (tables.flags[0] & 1) != 0
     cursor = 0
     out_offsets[0] = 0
@@ -259,88 +391,26 @@ def _make_keys(
         at = offsets[i]
         end = offsets[i + 1]
         counts[:] = 0
-        number_at = -1  # where the weight of a number's length is to be written
+        number_at = int64(-1)  # where the weight of a number's length is to be written
         while at < end:
-            point, length = _decode_point(text, at, end)
+            point, size = _decode_point(text, at, end)
             cell = _row_of(tables, point)
             row = cell & 0x7FFFFFFF
-            # A contraction may begin here ("ch" in Spanish): the longest one that fits.
             if cell >> 31:
-                state = _next_state(tables, 0, point)
-                ahead = at + length
-                while state != 0 and ahead < end:
-                    following, num_bytes = _decode_point(text, ahead, end)
-                    state = _next_state(tables, state, following)
-                    ahead += num_bytes
-                    if state != 0 and tables.accepted[state - 1] != 0:
-                        row = int64(tables.accepted[state - 1])
-                        length = ahead - at
-            at += length
-            # Numeric order: a number is the weight of a digit, its length, its digits; leading
-            # zeros do not count, so a longer number is a greater one.
+                sequence, size = _longest_sequence(tables, text, at, end, point, size)
+                if sequence != 0:
+                    row = sequence
+            at += size
             digit = _digit(tables, row) if is_numeric else -1
             if digit >= 0:
-                if number_at < 0:
-                    primaries[counts[0]] = tables.digits[0]
-                    number_at = counts[0] + 1
-                    primaries[number_at] = 1
-                    secondaries[counts[1]] = tables.commons[2]
-                    tertiaries[counts[2]] = tables.commons[3]
-                    counts[0] += 2
-                    counts[1] += 1
-                    counts[2] += 1
-                if digit > 0 or counts[0] > number_at + 1:
-                    primaries[counts[0]] = digit + 1
-                    counts[0] += 1
-                    if primaries[number_at] < 0xFFFF:
-                        primaries[number_at] += 1
+                number_at = _append_digit(tables, digit, number_at, weights)
                 continue
-            number_at = -1
-            if 0xAC00 <= point <= 0xD7A3:  # a syllable of Hangul: its two or three letters
-                syllable = point - 0xAC00
-                for part in range(3):
-                    jamo = 0x1100 + syllable // 588
-                    if part == 1:
-                        jamo = 0x1161 + syllable % 588 // 28
-                    elif part == 2:
-                        jamo = 0x11A7 + syllable % 28
-                        if jamo == 0x11A7:
-                            break
-                    row = _row_of(tables, jamo) & 0x7FFFFFFF
-                    _append_elements(tables, row, jamo, primaries, secondaries, tertiaries, counts)
-                continue
-            _append_elements(tables, row, point, primaries, secondaries, tertiaries, counts)
-        # Primary weights, the high byte first, so that bytes compare as numbers do.
-        for k in range(counts[0]):
-            out[cursor] = primaries[k] >> 8
-            out[cursor + 1] = primaries[k] & 255
-            cursor += 2
-        out[cursor] = 0
-        out[cursor + 1] = 0
-        cursor += 2
-        # Secondary weights, where the last accent decides (Canadian French) backwards. Common ones
-        # at the end say nothing.
-        num = counts[1]
-        if tables.flags[0] & 2:
-            for k in range(num):
-                out[cursor + k] = secondaries[num - 1 - k]
-        else:
-            for k in range(num):
-                out[cursor + k] = secondaries[k]
-        while num > 0 and out[cursor + num - 1] == tables.commons[0]:
-            num -= 1
-        cursor += num
-        out[cursor] = 0
-        cursor += 1
-        # Tertiary weights, without the common ones at the end.
-        num = counts[2]
-        while num > 0 and tertiaries[num - 1] == tables.commons[1]:
-            num -= 1
-        for k in range(num):
-            out[cursor + k] = tertiaries[k]
-        cursor += num
-        out[cursor] = 0
-        cursor += 1
+            number_at = int64(-1)
+            if 0xAC00 <= point <= 0xD7A3:
+                _append_syllable(tables, point, weights)
+            else:
+                _append_elements(tables, row, point, weights)
+        cursor = _write_levels(tables, weights, out, cursor)
         # The text decides among equal weights.
         for k in range(offsets[i], end):
             out[cursor] = text[k]

@@ -53,6 +53,7 @@ from common.analysis.characters import (
     PAGES,
     CharacterClass,
 )
+from common.analysis.utf8 import decode_wide, encode_point
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U8Array, int64, uint64
 
@@ -63,7 +64,7 @@ TERM_BYTES_MAX: Final = 128
 _SPELT_WORD_BYTES_MAX: Final = 96
 """Folded bytes of a word that gets a term for its spelling."""
 _MARGIN_BYTES: Final = TERM_BYTES_MAX + _SPELT_WORD_BYTES_MAX + SPELLING_BYTES + 20
-"""Room that must be left in the caller's buffer for the next word, or the last two of a run."""
+"""Space that must be left in the caller's buffer for the next word, or the last two of a run."""
 _MARGIN_WORDS: Final = 8
 _SYMBOL_WORD_BYTES_MAX: Final = 32
 """Bytes of a word that may have a symbol."""
@@ -139,41 +140,6 @@ def token_buffers(num_words: int) -> TokenBuffers:
 
 
 @kernel(inline=True, allocates=False)
-def _decode(text: U8Array, start: int) -> tuple[int, int]:
-    """Return the code point that begins at `start` (valid UTF-8, not ASCII) and its bytes."""
-    lead = int64(text[start])
-    second = int64(text[start + 1]) & 0x3F
-    if lead < 0xE0:
-        return (lead & 0x1F) << 6 | second, 2
-    third = int64(text[start + 2]) & 0x3F
-    if lead < 0xF0:
-        return (lead & 0x0F) << 12 | second << 6 | third, 3
-    return (lead & 0x07) << 18 | second << 12 | third << 6 | int64(text[start + 3]) & 0x3F, 4
-
-
-@kernel(inline=True, allocates=False)
-def _encode(point: int, out: U8Array, cursor: int) -> int:
-    """Write a code point as UTF-8; return the cursor after it."""
-    if point < 0x80:
-        out[cursor] = point
-        return cursor + 1
-    if point < 0x800:
-        out[cursor] = 0xC0 | point >> 6
-        out[cursor + 1] = 0x80 | point & 0x3F
-        return cursor + 2
-    if point < 0x10000:
-        out[cursor] = 0xE0 | point >> 12
-        out[cursor + 1] = 0x80 | point >> 6 & 0x3F
-        out[cursor + 2] = 0x80 | point & 0x3F
-        return cursor + 3
-    out[cursor] = 0xF0 | point >> 18
-    out[cursor + 1] = 0x80 | point >> 12 & 0x3F
-    out[cursor + 2] = 0x80 | point >> 6 & 0x3F
-    out[cursor + 3] = 0x80 | point & 0x3F
-    return cursor + 4
-
-
-@kernel(inline=True, allocates=False)
 def _is_letter(byte: int) -> bool:
     """Return whether a byte is an ASCII letter or digit, or part of another character."""
     lower = byte | 0x20
@@ -232,7 +198,7 @@ def _encode_spelling(accents: U64, out: U8Array, cursor: int) -> int:
 def _encode_character(character: int, out: U8Array, cursor: int) -> int:
     """Write a character of a run, its base and up to two marks; return the cursor after it."""
     while character != 0:
-        cursor = _encode(character & _POINT_MASK, out, cursor)
+        cursor = encode_point(character & _POINT_MASK, out, cursor)
         character >>= _POINT_BITS
     return cursor
 
@@ -261,6 +227,155 @@ def _compose(first: int, second: int) -> int:
     return 0
 
 
+@kernel(inline=True, allocates=False)
+def _put_word(
+    buffers: TokenBuffers, count: int, cursor: int, position: int, start: int, end: int
+) -> int:
+    """Note the word whose bytes end at the cursor; return the number of words then.
+
+    Args:
+        buffers: where it goes.
+        count: words before it.
+        cursor: where its bytes end.
+        position: its position.
+        start: where it begins in the text.
+        end: where it ends in the text.
+    """
+    buffers.word_ends[count] = cursor
+    buffers.positions[count] = position
+    buffers.starts[count] = start
+    buffers.ends[count] = end
+    return count + 1
+
+
+@kernel(inline=True, allocates=False)
+def _attach(state: I64Array, character: int, end: int, is_mark: bool, is_composing: bool) -> bool:
+    """Let a mark, or the second half of a composed character, join the last one of the open run.
+
+    Args:
+        state: of the text.
+        character: read next.
+        end: where it ends.
+        is_mark: whether it belongs to the character before it.
+        is_composing: whether it may compose with that.
+
+    Returns:
+        Whether it joined; otherwise it is a character of its own.
+    """
+    if state[_LAST] == 0:
+        return False
+    if is_mark:
+        # Into a free slot of the last character; a third mark is dropped.
+        state[_LAST_END] = end
+        if state[_LAST] >> _POINT_BITS == 0:
+            state[_LAST] |= character << _POINT_BITS
+        elif state[_LAST] >> 2 * _POINT_BITS == 0:
+            state[_LAST] |= character << 2 * _POINT_BITS
+        return True
+    if is_composing:
+        composed = _compose(state[_LAST], character)
+        if composed != 0:
+            state[_LAST] = composed
+            state[_LAST_END] = end
+            return True
+    return False
+
+
+@kernel(inline=True, allocates=False)
+def _put_bigram(state: I64Array, buffers: TokenBuffers, count: int, cursor: int) -> tuple[int, int]:
+    """Write the last two characters of the open run as a word; return count and cursor then."""
+    cursor = _encode_character(state[_FIRST], buffers.word_bytes, cursor)
+    cursor = _encode_character(state[_LAST], buffers.word_bytes, cursor)
+    count = _put_word(buffers, count, cursor, state[_NEXT], state[_FIRST_START], state[_LAST_END])
+    return count, cursor
+
+
+@kernel(inline=True, allocates=False)
+def _end_run(
+    state: I64Array, is_indexing: bool, buffers: TokenBuffers, count: int, cursor: int
+) -> tuple[int, int]:
+    """Write the last words of a run: its last bigram, and its last character.
+
+    The character is a word of its own where items are indexed, or where it is the whole run.
+    """
+    is_bigram = state[_FIRST] != 0
+    if is_bigram:
+        count, cursor = _put_bigram(state, buffers, count, cursor)
+    if is_indexing or not is_bigram:
+        cursor = _encode_character(state[_LAST], buffers.word_bytes, cursor)
+        count = _put_word(
+            buffers, count, cursor, state[_NEXT], state[_LAST_START], state[_LAST_END]
+        )
+    state[_NEXT] += 1
+    state[_FIRST] = 0
+    state[_LAST] = 0
+    return count, cursor
+
+
+@kernel(inline=True, allocates=False)
+def _fold_word(
+    text: U8Array, at: int, end: int, tables: CharacterTables, word_bytes: U8Array, cursor: int
+) -> tuple[int, int, U64]:
+    """Fold the letters up to the next separator or run; what is past the limit of a word is cut.
+
+    Args:
+        text: the text.
+        at: where the word begins.
+        end: where the text ends.
+        tables: of characters.
+        word_bytes: where the word goes.
+        cursor: where in it.
+
+    Returns:
+        (where the word ends in the text; in `word_bytes`; the sum of its accents).
+    """
+    ascii_folding, pages, cells, expansions, _, _ = tables
+    word_start = cursor
+    word_limit = cursor + TERM_BYTES_MAX
+    is_arabic = False
+    accents = uint64(0)
+    while at < end:
+        folded = ascii_folding[text[at]]
+        # ASCII needs one lookup, anything else the tables of all characters.
+        if folded != NOT_ASCII:
+            if folded == 0:
+                break
+            if cursor < word_limit:
+                word_bytes[cursor] = folded
+                cursor += 1
+            at += 1
+            is_arabic = False
+            continue
+        point, size = decode_wide(text, at)
+        cell = int64(cells[int64(pages[point >> 8]) << 8 | point & 255])
+        kind = cell >> CLASS_SHIFT
+        if kind != _WORD and kind != _IGNORED:
+            break
+        if point == 0x200C and is_arabic:
+            break
+        at += size
+        if kind == _IGNORED:
+            accents += _accents(tables, point, cursor - word_start)
+            continue
+        is_arabic = _is_arabic(point)
+        # Write what the character folds to, one code point or several (ß to ss).
+        target = cell & FOLDED_MASK
+        if target < EXPANSION_BASE:
+            if cursor + 4 <= word_limit:
+                cursor = encode_point(target, word_bytes, cursor)
+            else:
+                word_limit = cursor  # what follows is cut off, even if shorter
+        else:
+            first = target - EXPANSION_BASE + 1
+            for i in range(first, first + int64(expansions[first - 1])):
+                if cursor + 4 <= word_limit:
+                    cursor = encode_point(int64(expansions[i]), word_bytes, cursor)
+                else:
+                    word_limit = cursor
+        accents += _accents(tables, point, cursor - word_start)
+    return at, cursor, accents
+
+
 @kernel(allocates=False)
 def tokenize_span(
     text: U8Array,
@@ -287,13 +402,14 @@ def tokenize_span(
         (number of words written, where to go on; `end` when the text is done).
     """
     ascii_folding, pages, cells, expansions, _, _ = tables
-    word_bytes, word_ends, positions, starts, ends = buffers
+    word_bytes = buffers.word_bytes
     if state[_BEGIN] == 0:
         state[_BEGIN] = start + 1
     begin = state[_BEGIN] - 1
     count = 0
     cursor = 0
-    count_max = len(word_ends) - _MARGIN_WORDS
+    # The margins hold what one turn of the loop can write, so nothing else checks the buffers.
+    count_max = len(buffers.word_ends) - _MARGIN_WORDS
     cursor_max = len(word_bytes) - _MARGIN_BYTES
     at = start
     while True:
@@ -309,7 +425,7 @@ def tokenize_span(
                 return count, at
             folded = ascii_folding[text[at]]
             if folded == NOT_ASCII:
-                point, size = _decode(text, at)
+                point, size = decode_wide(text, at)
                 cell = int64(cells[int64(pages[point >> 8]) << 8 | point & 255])
                 kind = cell >> CLASS_SHIFT
                 run = cell & FOLDED_MASK
@@ -325,8 +441,8 @@ def tokenize_span(
                     run = 0
             else:
                 is_word = folded != 0
-        # A character of a run: attach a mark, compose a second half, or shift the bigram by one.
         if run != 0:
+            # A character of a run, or what it expands to: each joins the last one, or completes it.
             num_points: Any = 1
             first: Any = 0
             if run >= EXPANSION_BASE:
@@ -337,30 +453,12 @@ def tokenize_span(
                     run = int64(expansions[first + i])
                     # ำ is a mark and a letter; no other expansion of a run has marks.
                     is_mark = run == 0x0E4D or run == 0x0ECD
-                # A mark goes into a free slot of the last character; a third one is dropped.
-                if is_mark and state[_LAST] != 0:
-                    state[_LAST_END] = at + size
-                    if state[_LAST] >> _POINT_BITS == 0:
-                        state[_LAST] |= run << _POINT_BITS
-                    elif state[_LAST] >> 2 * _POINT_BITS == 0:
-                        state[_LAST] |= run << 2 * _POINT_BITS
+                if _attach(state, run, at + size, is_mark, is_composing):
                     continue
-                if is_composing and state[_LAST] != 0:
-                    composed = _compose(state[_LAST], run)
-                    if composed != 0:
-                        state[_LAST] = composed
-                        state[_LAST_END] = at + size
-                        continue
                 # The last character is complete: write the bigram that ends with it.
                 if state[_LAST] != 0 and state[_FIRST] != 0:
-                    cursor = _encode_character(state[_FIRST], word_bytes, cursor)
-                    cursor = _encode_character(state[_LAST], word_bytes, cursor)
-                    word_ends[count] = cursor
-                    positions[count] = state[_NEXT]
-                    starts[count] = state[_FIRST_START]
-                    ends[count] = state[_LAST_END]
+                    count, cursor = _put_bigram(state, buffers, count, cursor)
                     state[_NEXT] += 1
-                    count += 1
                 state[_FIRST] = state[_LAST]
                 state[_FIRST_START] = state[_LAST_START]
                 state[_LAST] = run
@@ -369,122 +467,47 @@ def tokenize_span(
             at += size
             continue
         if state[_LAST] != 0:
-            # The run is over: its last bigram, and its last character.
-            is_bigram = state[_FIRST] != 0
-            if is_bigram:
-                cursor = _encode_character(state[_FIRST], word_bytes, cursor)
-                cursor = _encode_character(state[_LAST], word_bytes, cursor)
-                word_ends[count] = cursor
-                positions[count] = state[_NEXT]
-                starts[count] = state[_FIRST_START]
-                ends[count] = state[_LAST_END]
-                count += 1
-            if is_indexing or not is_bigram:
-                cursor = _encode_character(state[_LAST], word_bytes, cursor)
-                word_ends[count] = cursor
-                positions[count] = state[_NEXT]
-                starts[count] = state[_LAST_START]
-                ends[count] = state[_LAST_END]
-                count += 1
-            state[_NEXT] += 1
-            state[_FIRST] = 0
-            state[_LAST] = 0
+            count, cursor = _end_run(state, is_indexing, buffers, count, cursor)
         if is_end:
             state[_BEGIN] = 0
             return count, at
         if not is_word:
             at += size
             continue
-        # A word: letters up to the next separator or run, folded; the rest past its limit is cut.
-        word_limit = cursor + TERM_BYTES_MAX
         word_start = cursor
         source_start = at
-        starts[count] = at
-        is_arabic = False
-        accents = uint64(0)
-        while at < end:
-            folded = ascii_folding[text[at]]
-            # ASCII needs one lookup, anything else the tables of all characters.
-            if folded != NOT_ASCII:
-                if folded == 0:
-                    break
-                if cursor < word_limit:
-                    word_bytes[cursor] = folded
-                    cursor += 1
-                at += 1
-                is_arabic = False
-                continue
-            point, size = _decode(text, at)
-            cell = int64(cells[int64(pages[point >> 8]) << 8 | point & 255])
-            kind = cell >> CLASS_SHIFT
-            if kind != _WORD and kind != _IGNORED:
-                break
-            if point == 0x200C and is_arabic:
-                break
-            at += size
-            if kind == _IGNORED:
-                accents += _accents(tables, point, cursor - word_start)
-                continue
-            is_arabic = _is_arabic(point)
-            # Write what the character folds to, one code point or several (ß to ss).
-            target = cell & FOLDED_MASK
-            if target < EXPANSION_BASE:
-                if cursor + 4 <= word_limit:
-                    cursor = _encode(target, word_bytes, cursor)
-                else:
-                    word_limit = cursor  # what follows is cut off, even if shorter
-            else:
-                first = target - EXPANSION_BASE + 1
-                for i in range(first, first + int64(expansions[first - 1])):
-                    if cursor + 4 <= word_limit:
-                        cursor = _encode(int64(expansions[i]), word_bytes, cursor)
-                    else:
-                        word_limit = cursor
-            accents += _accents(tables, point, cursor - word_start)
-        # The word with a symbol, before the word without it.
+        at, cursor, accents = _fold_word(text, at, end, tables, word_bytes, cursor)
+        size = cursor - word_start
         num_symbols = _symbol_after(text, at, end)
         has_dot = _has_dot_before(text, source_start, begin)
-        size = cursor - word_start
+        source_first = source_start  # where the word begins in the text, with its dot
         if (num_symbols > 0 or has_dot) and size <= _SYMBOL_WORD_BYTES_MAX:
-            symbols = cursor
+            form_start = word_start  # of the form with the symbol
             if is_indexing:
-                # Copy the word; otherwise the symbol goes onto the word itself.
+                # Both forms: the word as it stands, then a copy that gets the symbol.
+                count = _put_word(buffers, count, cursor, state[_NEXT], source_start, at)
+                form_start = cursor
                 for i in range(size):
                     word_bytes[cursor + has_dot + i] = word_bytes[word_start + i]
                 cursor += size + has_dot
             elif has_dot:
+                # The form with the symbol only: the word moves to make way for its dot.
                 for i in range(size):
                     word_bytes[cursor - i] = word_bytes[cursor - i - 1]
                 cursor += 1
-                symbols = word_start
             if has_dot:
-                word_bytes[symbols] = 0x2E
-                starts[count] = source_start - 1
+                word_bytes[form_start] = 0x2E
+                source_first -= 1
             for _ in range(num_symbols):
                 word_bytes[cursor] = text[at]
                 cursor += 1
                 at += 1
-            if is_indexing:
-                # The word without the symbol has been written first: it keeps its place.
-                word_ends[count] = symbols
-                positions[count] = state[_NEXT]
-                starts[count] = source_start
-                ends[count] = at - num_symbols
-                count += 1
-                starts[count] = source_start - has_dot
-        word_ends[count] = cursor
-        positions[count] = state[_NEXT]
-        ends[count] = at
-        count += 1
+        count = _put_word(buffers, count, cursor, state[_NEXT], source_first, at)
         if is_indexing and accents != 0 and size <= _SPELT_WORD_BYTES_MAX:
             # The term of the spelling: of its accents, then of the folded word.
             cursor = _encode_spelling(accents, word_bytes, cursor)
             for i in range(size):
                 word_bytes[cursor + i] = word_bytes[word_start + i]
             cursor += size
-            word_ends[count] = cursor
-            positions[count] = state[_NEXT]
-            starts[count] = source_start
-            ends[count] = at
-            count += 1
+            count = _put_word(buffers, count, cursor, state[_NEXT], source_start, at)
         state[_NEXT] += 1

@@ -29,7 +29,7 @@ import numpy as np
 from common.json.scan import ItemError, ScannedItems
 from common.json.tokens import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U8, U64, BoolArray, U64Array, int64, uint8, uint64
+from common.kernels.types import U8, U64, BoolArray, U8Array, U64Array, int64, uint8, uint64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,6 +81,14 @@ class _Walk(NamedTuple):
 def _hash_step(path_hash: U64, byte: U8) -> U64:
     """Continue the hash of a path by one byte."""
     return (path_hash ^ uint64(byte)) * _HASH_PRIME
+
+
+@kernel(inline=True, allocates=False)
+def _hash_bytes(path_hash: U64, text: U8Array, start: int, end: int) -> U64:
+    """Continue the hash of a path by the bytes of a key."""
+    for i in range(start, end):
+        path_hash = _hash_step(path_hash, text[i])
+    return path_hash
 
 
 @kernel(inline=True, allocates=False)
@@ -147,19 +155,20 @@ def _add_paths(
                 is_key = False
                 path_hash = hashes[depth]
                 if has_escapes:
-                    length = unescape(payload, start, close, key, 0)
-                    for i in range(length):
-                        path_hash = _hash_step(path_hash, key[i])
+                    path_hash = _hash_bytes(
+                        path_hash, key, 0, unescape(payload, start, close, key, 0)
+                    )
                 else:
-                    for i in range(start, close):
-                        path_hash = _hash_step(path_hash, payload[i])
+                    path_hash = _hash_bytes(path_hash, payload, start, close)
                 name = path_hash if path_hash != _FREE else uint64(1)
                 slot = _find_slot(name, slots)
                 if slots[slot] != _FREE:
                     continue
                 is_over = num_fields + num_added >= num_fields_max
                 if is_over or 2 * (num_fields + num_added + 1) > len(slots):
-                    while num_added > 0:  # nothing depends on the slot that was filled last
+                    # Take back what the item has added, last first: no other path was put past a
+                    # slot that is freed, so every chain of the table stays whole.
+                    while num_added > 0:
                         num_added -= 1
                         slots[added[num_added]] = _FREE
                     if not is_over:
@@ -170,22 +179,23 @@ def _add_paths(
                 added[num_added] = slot
                 num_added += 1
                 continue
+            # Numbers, literals and white space pass by; what opens and closes says whose keys come.
             position += 1
-            if byte == 0x7B:  # {
+            if byte == 0x7B:  # {, whose keys continue the path with a dot
                 if depth > 0:
                     path_hash = _hash_step(path_hash, _DOT)
                 depth += 1
                 is_object[depth] = True
                 hashes[depth] = path_hash
                 is_key = True
-            elif byte == 0x5B:  # [
+            elif byte == 0x5B:  # [, whose elements share the path of its key
                 depth += 1
                 is_object[depth] = False
                 hashes[depth] = path_hash
             elif byte == 0x7D or byte == 0x5D:  # } or ]
                 depth -= 1
                 is_key = False
-            elif byte == 0x2C:  # ,
+            elif byte == 0x2C:  # , before the next key of an object or element of an array
                 is_key = is_object[depth]
                 path_hash = hashes[depth]
         num_fields += num_added
