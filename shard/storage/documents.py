@@ -65,7 +65,8 @@ from shard.storage.codecs import (
 )
 from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.page_check import END
-from shard.storage.word_codes import DamagedDictionary, WordCodes, frame_size
+from shard.storage.word_codes import WordCodes, frame_size
+from shard.storage.word_dictionary import DamagedDictionary
 from shard.storage.word_training import train_words
 
 COMPRESSION_LEVEL = 2

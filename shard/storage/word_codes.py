@@ -6,26 +6,15 @@ words; words with one space between them need no code for the space: Moura, Nava
 Baeza-Yates: Fast and flexible word searching on compressed text, ACM TOIS 18 (2), 2000). An item is
 read without its neighbours, as with a zstd dictionary, in half to nine tenths of the bytes.
 
-    {"id":7,"title":"deep blue sea","tags":["sea"]}
-    ───┬── ┬ ────┬───── ─┬── ─┬── ┬ ─────┬──── ┬ ┬
-    {"id": 7 ,"title":" deep blue sea ","tags":[" sea "]}        tokens; both spaces are implied
-
-A *word* is a run of ASCII letters, digits, underscores and characters of two bytes; a *separator*
-is a run of other ASCII characters, with the key of an object in it if there is one, or a single
-character of three or four bytes (scripts without spaces). Both end after `TOKEN_BYTES_MAX` bytes.
-Between two words is one space, unless a separator says otherwise (an empty one, if need be).
+    item ─▶ tokens (`word_tokens`) ─▶ their codes (`word_dictionary`) ─▶ frame
 
     frame      | size of the item, 7 bits a byte, lowest first | codes, from the highest bit on |
                a token that the dictionary lacks: the code of an escape, 6 bits of length, and the
                codes of its bytes
 
-    dictionary | items that it was learnt from u32 | number of tokens u32
-               | escape of separators u32 | escape of words u32
-               | tokens with codes of 0 … 24 bits u32[25] | bits of the code of each byte u8[256]
-               | length << 1 + is a word, u8 of each token | the bytes of all tokens |
-
-Tokens are in the order of their codes, so that the codes follow from the lengths. The dictionary is
-a zstd frame on disk; in memory it takes some 15 bytes a token for reading, 20 more for writing.
+A frame is decoded by table: the next `_LOOKUP_BITS` bits name the token of any code that is no
+longer, so nearly all take one lookup; longer codes are found by their length. In memory a
+dictionary takes some 15 bytes a token for reading, 20 more for writing.
 
 Costs: 25 ns a token to encode, 10 ns to decode. `shard.storage.word_training` learns the words.
 
@@ -38,17 +27,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-import zstandard
 
 from common.kernels.byte_words import copy_32, load_u64
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import (
-    U64,
-    I64Array,
-    Rows,
-    U8Array,
-    int64,
-    uint64,
+from common.kernels.types import U64, I64Array, Rows, U8Array, int64, uint64
+from shard.storage.word_dictionary import (
+    BYTE_BITS_MAX,
+    CODE_BITS_MAX,
+    ESCAPE,
+    WORD,
+    WordDictionary,
+    canonical_codes,
+    first_codes,
+    read_dictionary,
+)
+from shard.storage.word_tokens import (
+    BYTE_CLASSES,
+    SPACE,
+    TOKEN_BYTES_MAX,
+    are_equal,
+    end_of_token,
+    first_bytes,
+    is_implied,
+    token_hash,
 )
 
 if TYPE_CHECKING:
@@ -56,42 +57,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-TOKEN_BYTES_MAX: Final = 63
-TOKENS_MAX: Final = 1 << 16
-DICTIONARY_BYTES_MAX: Final = 8 << 20
-"""Far above what `TOKENS_MAX` tokens take; bounds what a damaged dictionary may claim."""
-
-CODE_BITS_MAX: Final = 24
 _LOOKUP_BITS: Final = 12
-BYTE_BITS_MAX: Final = 12
 _LENGTH_BITS: Final = 6
-
-_WORD: Final = 1
-_ESCAPE: Final = 2
-"""Kinds of a token: a separator is 0, an escape of words is _WORD | _ESCAPE."""
+"""Bits of the length of a token without a code."""
 
 _PADDING: Final = 64
-"""Bytes after arrays that are read, or written, 32 bytes at a time."""
-
+"""Bytes after frames, which are read 8 bytes at a time, and items, which are written 32 at a time.
+"""
 _PADDING_BYTES: Final = bytes(_PADDING)
 _SIZE_BYTES_MAX: Final = 8
 """Maximum bytes of the size at the beginning of a frame."""
 
-_QUOTE: Final = 0x22
-_COLON: Final = 0x3A
-_SPACE: Final = 0x20
 _ONE: Final = uint64(1)
 _S32: Final = uint64(32)
 _LOW32: Final = uint64(0xFFFFFFFF)
-_K1: Final = uint64(0x9E3779B97F4A7C15)
-_K2: Final = uint64(0xD6E8FEB86659FD93)
-
-HEAD_NUMBERS: Final = 4
-_FIXED_BYTES: Final = 4 * (HEAD_NUMBERS + CODE_BITS_MAX + 1) + 256
-
-
-class DamagedDictionary(Exception):
-    """Bytes that no training has made."""
 
 
 @arguments
@@ -135,97 +114,6 @@ class Encoding(NamedTuple):
     escapes: NDArray[np.uint32]
 
 
-def _make_classes() -> NDArray[np.uint8]:
-    """Return, by byte: 1 in words, 2 the first of three or four bytes, 0 anything else."""
-    classes = np.zeros(256, np.uint8)
-    for byte in b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ":
-        classes[byte] = 1
-    classes[0x80:0xE0] = 1  # characters of two bytes, and what follows a first byte
-    classes[0xE0:] = 2
-    return classes
-
-
-BYTE_CLASSES: Final = _make_classes()
-
-
-@kernel(allocates=False)
-def end_of_token(text: U8Array, start: int, end: int, classes: U8Array) -> tuple[int, bool]:
-    """Return where the token at `start` ends, and whether it is a word."""
-    limit = min(end, start + TOKEN_BYTES_MAX)
-    at = start
-    first = classes[text[at]]
-    if first == 1:
-        while at < limit and classes[text[at]] == 1:
-            at += 1
-        return at, True
-    if first == 2:  # one character, whatever it is
-        at += 1
-        while at < limit and text[at] & 0xC0 == 0x80:
-            at += 1
-        return at, False
-    while at < limit and classes[text[at]] == 0:
-        at += 1
-    # A key: quoted, and a colon after it. What follows the colon belongs to the separator too.
-    if at < limit and text[at - 1] == _QUOTE and classes[text[at]] == 1:
-        key = at
-        while key < limit and classes[text[key]] == 1:
-            key += 1
-        if key + 1 < limit and text[key] == _QUOTE and text[key + 1] == _COLON:
-            at = key + 2
-            while at < limit and classes[text[at]] == 0:
-                at += 1
-    return at, False
-
-
-@kernel(inline=True, allocates=False)
-def first_bytes(text: U8Array, start: int, end: int) -> U64:
-    """Return up to eight bytes as a word, zeros after them."""
-    size = end - start
-    if start + 8 <= len(text):
-        word = load_u64(text, start)
-        return word if size >= 8 else word & ~(~uint64(0) << uint64(8 * size))
-    word = uint64(0)
-    for i in range(min(size, 8)):
-        word |= uint64(text[start + i]) << uint64(8 * i)
-    return word
-
-
-@kernel(inline=True, allocates=False)
-def token_hash(first: U64, text: U8Array, start: int, end: int, is_word: bool) -> U64:
-    """Return a hash of a token in the upper 32 bits; the rest is zero."""
-    digest = (first ^ uint64(end - start) << uint64(1) ^ uint64(is_word)) * _K1
-    at = start + 8
-    while at < end:
-        digest = (digest ^ digest >> _S32 ^ first_bytes(text, at, end)) * _K2
-        at += 8
-    digest ^= digest >> _S32
-    digest *= _K2
-    return digest & ~_LOW32
-
-
-@kernel(inline=True, allocates=False)
-def are_equal(left: U8Array, left_start: int, right: U8Array, right_start: int, size: int) -> bool:
-    """Return whether two spans of `size` bytes are equal; at most `TOKEN_BYTES_MAX`."""
-    for i in range(size):  # noqa: SIM110 - a kernel has no generators
-        if left[left_start + i] != right[right_start + i]:
-            return False
-    return True
-
-
-@kernel(inline=True, allocates=False)
-def is_implied(
-    text: U8Array, start: int, stop: int, end: int, classes: U8Array, is_after_word: bool
-) -> bool:
-    """Return whether a token is the one space between two words."""
-    return (
-        is_after_word
-        and stop == start + 1
-        and text[start] == _SPACE
-        and stop < end
-        and classes[text[stop]] == 1
-    )
-
-
 @kernel(allocates=False)
 def _fill_slots(encoding: Encoding) -> None:
     """Put all tokens but the escapes into the hash table, and their first bytes into their rows."""
@@ -233,13 +121,13 @@ def _fill_slots(encoding: Encoding) -> None:
     mask = uint64(len(slots) - 1)
     for number in range(len(rows)):
         token = int64(rows[number, 1] & _LOW32)
-        if token & _ESCAPE != 0:
+        if token & ESCAPE != 0:
             continue
         start = token >> 8
         end = start + (token >> 2 & TOKEN_BYTES_MAX)
         first = first_bytes(token_bytes, start, end)
         rows[number, 0] = first
-        tag = token_hash(first, token_bytes, start, end, token & _WORD != 0)
+        tag = token_hash(first, token_bytes, start, end, token & WORD != 0)
         slot = tag >> _S32 & mask
         while slots[slot] != 0:
             slot = (slot + _ONE) & mask
@@ -279,6 +167,16 @@ def _write_bytes(pending: U64, num_pending: int, out: U8Array, cursor: int) -> t
     return num_pending, cursor
 
 
+@kernel(inline=True, allocates=False)
+def _append(pending: U64, num_pending: int, code: int) -> tuple[U64, int]:
+    """Append a code, given as code << 8 | its bits, to the pending bits.
+
+    What has been written already is above the pending bits, and falls off at the top.
+    """
+    num_bits = code & 255
+    return pending << uint64(num_bits) | uint64(code >> 8), num_pending + num_bits
+
+
 @kernel(allocates=False)
 def _encode_item(
     text: U8Array,
@@ -291,7 +189,9 @@ def _encode_item(
 ) -> int:
     """Write the frame of one item; return where it ends, or -1 if it is not smaller."""
     byte_codes, escapes = encoding.byte_codes, encoding.escapes
-    last = cursor + size - 8  # a code is at most three bytes, written on top of seven bits
+    # No frame may pass the item's own size. One check before each code is enough to stay within it:
+    # a code of three bytes at most is written on top of seven bits.
+    last = cursor + size - 8
     if cursor > last:
         return int64(-1)
     rest = size
@@ -310,8 +210,10 @@ def _encode_item(
         stop, is_word = end_of_token(text, at, end, classes)
         token_start = at
         at = stop
-        if is_word and is_after_word and text[token_start - 1] != _SPACE:
-            at = token_start  # an empty separator between two words that touch
+        if is_word and is_after_word and text[token_start - 1] != SPACE:
+            # Two words touch, because the first one was cut: an empty separator says that there is
+            # no space between them, and the second one is next.
+            at = token_start
             stop = token_start
             is_word = False
         elif is_implied(text, token_start, stop, end, classes, is_after_word):
@@ -321,26 +223,24 @@ def _encode_item(
         is_known = code != 0
         if not is_known:
             code = int64(escapes[int64(is_word)])
-        pending = pending << uint64(code & 255) | uint64(code >> 8)
-        num_pending += code & 255
+        pending, num_pending = _append(pending, num_pending, code)
         if cursor > last:
             return int64(-1)
         num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
         if is_known:
             continue
-        pending = pending << uint64(_LENGTH_BITS) | uint64(stop - token_start)
-        num_pending += _LENGTH_BITS
+        # The dictionary lacks the token: its length, then its bytes, which all have codes.
+        length = stop - token_start
+        pending, num_pending = _append(pending, num_pending, length << 8 | _LENGTH_BITS)
         for i in range(token_start, stop):
-            code = int64(byte_codes[text[i]])
-            pending = pending << uint64(code & 255) | uint64(code >> 8)
-            num_pending += code & 255
+            pending, num_pending = _append(pending, num_pending, int64(byte_codes[text[i]]))
             if cursor > last:
                 return int64(-1)
             num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
     if cursor > last:
         return int64(-1)
     num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
-    if num_pending > 0:
+    if num_pending > 0:  # the last bits, followed by zeros
         out[cursor] = pending << uint64(8 - num_pending) & uint64(255)
         cursor += 1
     return cursor
@@ -412,6 +312,23 @@ def _measure(frames: U8Array, bounds: I64Array, sizes: I64Array) -> int:
     return total
 
 
+@kernel(inline=True, allocates=False)
+def _find_long(decoding: Decoding, window: U64) -> tuple[int, int]:
+    """Return the number of the token of a code of more than `_LOOKUP_BITS` bits, and its bits.
+
+    Codes are canonical: those of n bits are one range, above all shorter ones when written in
+    `CODE_BITS_MAX` bits. So the first range that does not end before the code says its bits; more
+    than `CODE_BITS_MAX`: no token has it.
+    """
+    code = int64(window >> uint64(64 - CODE_BITS_MAX))
+    num_bits = int64(_LOOKUP_BITS + 1)
+    while num_bits <= CODE_BITS_MAX and code >= decoding.bounds[num_bits]:
+        num_bits += 1
+    if num_bits > CODE_BITS_MAX:
+        return int64(0), num_bits
+    return decoding.bases[num_bits] + (code >> (CODE_BITS_MAX - num_bits)), num_bits
+
+
 @kernel(allocates=False)
 def _decode_item(
     frames: U8Array, start: int, end: int, decoding: Decoding, out: U8Array, cursor: int
@@ -421,7 +338,7 @@ def _decode_item(
     Anything may be in the frame: nothing is read or written outside of it, of the item and of the
     padding of both.
     """
-    token_bytes, tokens, lookup, bounds, bases, byte_lookup = decoding
+    token_bytes, tokens, byte_lookup = decoding.token_bytes, decoding.tokens, decoding.byte_lookup
     size, at = _item_size(frames, start, end)
     if size < 0:
         return False
@@ -430,37 +347,35 @@ def _decode_item(
     bits_end = end << 3
     is_after_word = False
     while cursor < stop:
+        # The next code. A window may reach beyond the frame; a code that does is none.
         window = _window(frames, bit)
-        entry = int64(lookup[window >> uint64(64 - _LOOKUP_BITS)])
+        entry = int64(decoding.lookup[window >> uint64(64 - _LOOKUP_BITS)])
         number = entry >> 8
         num_bits: Any = entry & 255
         if entry == 0:
-            # A code of more bits: its value says how many.
-            code = int64(window >> uint64(64 - CODE_BITS_MAX))
-            num_bits = int64(_LOOKUP_BITS + 1)
-            while num_bits <= CODE_BITS_MAX and code >= bounds[num_bits]:
-                num_bits += 1
+            number, num_bits = _find_long(decoding, window)
             if num_bits > CODE_BITS_MAX:
                 return False
-            number = bases[num_bits] + (code >> (CODE_BITS_MAX - num_bits))
         bit += num_bits
         if bit > bits_end:
             return False
         token = int64(tokens[number])
-        is_word = token & _WORD != 0
-        if is_word and is_after_word:
-            out[cursor] = _SPACE
+        is_word = token & WORD != 0
+        if is_word and is_after_word:  # the space between two words has no code
+            out[cursor] = SPACE
             cursor += 1
         is_after_word = is_word
         length = token >> 2 & TOKEN_BYTES_MAX
-        if token & _ESCAPE == 0:
+        if token & ESCAPE == 0:
             if cursor + length > stop:
                 return False
+            # Whole words of 32 bytes, whatever the length: the next token overwrites the rest.
             copy_32(token_bytes, token >> 8, out, cursor)
             if length > 32:
                 copy_32(token_bytes, (token >> 8) + 32, out, cursor + 32)
             cursor += length
             continue
+        # A token that the dictionary lacks: its length and its bytes, one by one.
         length = int64(_window(frames, bit) >> uint64(64 - _LENGTH_BITS))
         bit += _LENGTH_BITS
         if cursor + length > stop:
@@ -518,10 +433,10 @@ class WordCodes:
     """
 
     def __init__(self, content: bytes) -> None:
-        self._tables = _read_content(content)
-        self.num_items = self._tables.num_items
+        self._dictionary = read_dictionary(content)
+        self.num_items = self._dictionary.num_items
         self._encoding: Encoding | None = None
-        self._decoding = _make_decoding(self._tables)
+        self._decoding = _make_decoding(self._dictionary)
 
     def encode(
         self, payload: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
@@ -533,7 +448,7 @@ class WordCodes:
             than the item.
         """
         if self._encoding is None:
-            self._encoding = _make_encoding(self._tables)
+            self._encoding = _make_encoding(self._dictionary)
         frame_sizes = np.empty(len(starts), np.int64)
         out = np.empty(int(sizes.sum()), np.uint8)
         end = _encode_all(payload, starts, sizes, BYTE_CLASSES, self._encoding, out, frame_sizes)
@@ -580,80 +495,6 @@ class WordCodes:
         return bytes(memoryview(out)[:size])
 
 
-class _Tables(NamedTuple):
-    """The validated content of a dictionary."""
-
-    num_items: int
-    token_bytes: NDArray[np.uint8]
-    tokens: NDArray[np.uint32]
-    num_of_bits: NDArray[np.int64]
-    byte_bits: NDArray[np.int64]
-    escapes: NDArray[np.int64]
-
-
-def _read_content(content: bytes) -> _Tables:
-    """Read a dictionary.
-
-    Raises:
-        DamagedDictionary: it is none.
-    """
-    try:
-        whole = zstandard.ZstdDecompressor().decompress(
-            content, max_output_size=DICTIONARY_BYTES_MAX
-        )
-    except zstandard.ZstdError as error:
-        raise DamagedDictionary(str(error)) from error
-    if not _FIXED_BYTES <= len(whole) <= DICTIONARY_BYTES_MAX:
-        raise DamagedDictionary("its size")
-    numbers = np.frombuffer(whole, np.uint32, HEAD_NUMBERS + CODE_BITS_MAX + 1).astype(np.int64)
-    num_items, count = numbers[:2].tolist()
-    escapes, num_of_bits = numbers[2:HEAD_NUMBERS], numbers[HEAD_NUMBERS:]
-    byte_bits = np.frombuffer(whole, np.uint8, 256, _FIXED_BYTES - 256).astype(np.int64)
-    if (
-        not 2 < count <= TOKENS_MAX
-        or num_of_bits.sum() != count
-        or num_of_bits[0]
-        or (num_of_bits << (CODE_BITS_MAX - np.arange(CODE_BITS_MAX + 1))).sum()
-        > 1 << CODE_BITS_MAX
-        or not (byte_bits.min() >= 1 and byte_bits.max() <= BYTE_BITS_MAX)
-        or (1 << (BYTE_BITS_MAX - byte_bits)).sum() > 1 << BYTE_BITS_MAX
-        or escapes.max() >= count
-        or escapes[0] == escapes[1]
-        or len(whole) < _FIXED_BYTES + count
-    ):
-        raise DamagedDictionary("its codes")
-    kinds = np.frombuffer(whole, np.uint8, count, _FIXED_BYTES).astype(np.int64)
-    lengths = kinds >> 1
-    lengths[escapes] = 0
-    token_bytes = whole[_FIXED_BYTES + count :]
-    if lengths.max() > TOKEN_BYTES_MAX or lengths.sum() != len(token_bytes):
-        raise DamagedDictionary("its tokens")
-    tokens = (np.cumsum(lengths) - lengths) << 8 | lengths << 2 | kinds & _WORD
-    tokens[escapes] = tokens[escapes] >> 8 << 8 | np.array([_ESCAPE, _ESCAPE | _WORD])
-    padded = np.zeros(len(token_bytes) + _PADDING, np.uint8)
-    padded[: len(token_bytes)] = np.frombuffer(token_bytes, np.uint8)
-    return _Tables(num_items, padded, tokens.astype(np.uint32), num_of_bits, byte_bits, escapes)
-
-
-def _first_codes(num_of_bits: NDArray[np.int64]) -> tuple[list[int], list[int]]:
-    """Return, by bits of a code, the first code and the number of its token."""
-    codes, numbers = [0], [0]
-    for bits in range(1, len(num_of_bits)):
-        codes.append((codes[-1] + int(num_of_bits[bits - 1])) << 1)
-        numbers.append(numbers[-1] + int(num_of_bits[bits - 1]))
-    return codes, numbers
-
-
-def _canonical(bits: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the code of each symbol, given its bits; symbols of equal bits in order."""
-    order = np.argsort(bits, kind="stable")
-    firsts, numbers = _first_codes(np.bincount(bits))
-    codes = np.empty(len(bits), np.int64)
-    ordered = bits[order]
-    codes[order] = np.array(firsts)[ordered] + np.arange(len(bits)) - np.array(numbers)[ordered]
-    return codes
-
-
 def _lookup(
     codes: NDArray[np.int64], bits: NDArray[np.int64], symbols: NDArray[np.int64], most: int
 ) -> NDArray[np.uint32]:
@@ -666,37 +507,42 @@ def _lookup(
     return lookup
 
 
-def _make_decoding(tables: _Tables) -> Decoding:
-    firsts, numbers = _first_codes(tables.num_of_bits)
+def _make_decoding(dictionary: WordDictionary) -> Decoding:
+    firsts, numbers = first_codes(dictionary.num_of_bits)
     bounds = np.zeros(CODE_BITS_MAX + 1, np.int64)
     bases = np.zeros(CODE_BITS_MAX + 1, np.int64)
     for bits in range(1, CODE_BITS_MAX + 1):
-        bounds[bits] = (firsts[bits] + int(tables.num_of_bits[bits])) << (CODE_BITS_MAX - bits)
+        bounds[bits] = (firsts[bits] + int(dictionary.num_of_bits[bits])) << (CODE_BITS_MAX - bits)
         bases[bits] = numbers[bits] - firsts[bits]
-    num_short = int(tables.num_of_bits[: _LOOKUP_BITS + 1].sum())
-    short = np.repeat(np.arange(_LOOKUP_BITS + 1), tables.num_of_bits[: _LOOKUP_BITS + 1])
+    num_short = int(dictionary.num_of_bits[: _LOOKUP_BITS + 1].sum())
+    short = np.repeat(np.arange(_LOOKUP_BITS + 1), dictionary.num_of_bits[: _LOOKUP_BITS + 1])
     return Decoding(
-        tables.token_bytes,
-        tables.tokens,
-        _lookup(_canonical(short), short, np.arange(num_short), _LOOKUP_BITS),
+        dictionary.token_bytes,
+        dictionary.tokens,
+        _lookup(canonical_codes(short), short, np.arange(num_short), _LOOKUP_BITS),
         bounds,
         bases,
-        _lookup(_canonical(tables.byte_bits), tables.byte_bits, np.arange(256), BYTE_BITS_MAX),
+        _lookup(
+            canonical_codes(dictionary.byte_bits),
+            dictionary.byte_bits,
+            np.arange(256),
+            BYTE_BITS_MAX,
+        ),
     )
 
 
-def _make_encoding(tables: _Tables) -> Encoding:
-    bits = np.repeat(np.arange(CODE_BITS_MAX + 1), tables.num_of_bits)
-    codes = _canonical(bits)
+def _make_encoding(dictionary: WordDictionary) -> Encoding:
+    bits = np.repeat(np.arange(CODE_BITS_MAX + 1), dictionary.num_of_bits)
+    codes = canonical_codes(bits)
     rows = np.zeros((len(bits), 2), np.uint64)
-    rows[:, 1] = bits << 56 | codes << 32 | tables.tokens
+    rows[:, 1] = bits << 56 | codes << 32 | dictionary.tokens
     num_slots = 1 << (2 * len(bits)).bit_length()
     encoding = Encoding(
-        tables.token_bytes,
+        dictionary.token_bytes,
         np.zeros(num_slots, np.uint64),
         rows,
-        (_canonical(tables.byte_bits) << 8 | tables.byte_bits).astype(np.uint32),
-        (codes << 8 | bits)[tables.escapes].astype(np.uint32),
+        (canonical_codes(dictionary.byte_bits) << 8 | dictionary.byte_bits).astype(np.uint32),
+        (codes << 8 | bits)[dictionary.escapes].astype(np.uint32),
     )
     _fill_slots(encoding)
     return encoding

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shard.storage.codecs import as_bytes_array
-from shard.storage.word_codes import TOKEN_BYTES_MAX, DamagedDictionary, WordCodes
+from shard.storage.word_codes import WordCodes
+from shard.storage.word_dictionary import DamagedDictionary
+from shard.storage.word_tokens import TOKEN_BYTES_MAX
 from shard.storage.word_training import train_words
 
 _TITLES = [
