@@ -22,7 +22,7 @@ from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from shard.segment.facet_dictionary import FacetDictionary
-from shard.segment.merge_arrays import Room
+from shard.segment.merge_arrays import MergeAllocator
 from shard.segment.segment import DamagedSegment, Segment
 from shard.segment.segment_builder import merge_to_file
 from shard.storage.group_log import State
@@ -168,27 +168,30 @@ class DerivedFiles:
         """Write a segment to a new file and return it as mapped from there.
 
         Raises:
-            OSError: no room, or the device failed.
+            OSError: no space left, or the device failed.
         """
         path = self._reserve(kind)
         segment.write(path)
         return Segment.map(path)
 
     def merge(
-        self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room
+        self,
+        parts: Sequence[Segment],
+        doc_maps: Sequence[NDArray[np.int64]],
+        allocator: MergeAllocator,
     ) -> Segment:
         """Merge segments into a new file and return the merger as mapped from there.
 
         Args:
             parts: in the order of their records.
             doc_maps: see `make_doc_maps`.
-            room: allocates the arrays of the merge.
+            allocator: allocates the arrays of the merge.
 
         Raises:
-            OSError: no room, or the device failed.
+            OSError: no space left, or the device failed.
         """
         path = self._reserve("segment")
-        merge_to_file([part.apart() for part in parts], doc_maps, path, room)
+        merge_to_file([part.apart() for part in parts], doc_maps, path, allocator)
         return Segment.map(path)
 
     def _reserve(self, kind: str) -> Path:
@@ -226,7 +229,7 @@ class DerivedFiles:
                 None while one is being written.
 
         Raises:
-            OSError: no room, or the device failed; the former manifest stands.
+            OSError: no space left, or the device failed; the former manifest stands.
         """
         pieces = {path: self._write_open_segment(path, one) for path, one in dictionaries.items()}
         fault("manifest.write")

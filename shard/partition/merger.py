@@ -40,7 +40,7 @@ from shard.caches.lru_cache import (
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import make_doc_maps, merge_segments
 from shard.segment.snapshot import SegmentView
@@ -258,7 +258,7 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
     """Do one step for an index: merge, or write to files; returns whether there was one.
 
     Raises:
-        OSError: no room, or the device failed; nothing has changed.
+        OSError: no space left, or the device failed; nothing has changed.
     """
     views, open_segment_uid = partition.segments_to_merge()
     sizes = [
@@ -342,13 +342,13 @@ def _merge(
     num_docs = sum(segment.num_docs for segment in segments)
     num_docs -= sum(0 if gone is None else len(gone) for gone in dropped)
     is_file = is_flush or _belongs_in_file(partition, segments, num_docs)
-    room = Room(partition.folder) if is_file else MEMORY
-    doc_maps = make_doc_maps(segments, dropped, room)
+    allocator = MergeAllocator(partition.folder) if is_file else IN_MEMORY
+    doc_maps = make_doc_maps(segments, dropped, allocator)
     is_copy = len(segments) == 1 and num_docs == segments[0].num_docs
     merged: Segment | None = None
     if num_docs and is_file:
         files = partition.derived
-        merged = files.write(segments[0]) if is_copy else files.merge(segments, doc_maps, room)
+        merged = files.write(segments[0]) if is_copy else files.merge(segments, doc_maps, allocator)
     elif num_docs:
         merged = segments[0] if is_copy else merge_segments(segments, doc_maps)
     fault("merge.publish")

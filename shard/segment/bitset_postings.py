@@ -50,7 +50,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.segment.doc_sets import num_words, set_bit
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 from shard.segment.postings import BLOCK_ENTRIES, PostingLists
 from shard.segment.postings_cursor import decode_docs, next_block, open_postings
 
@@ -173,7 +173,7 @@ def make_dense_lists(
     doc_freqs: NDArray[np.uint32],
     num_terms: int,
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> DenseLists:
     """Build bitset postings for those lists of a segment that are dense.
 
@@ -182,7 +182,7 @@ def make_dense_lists(
         doc_freqs: documents of each.
         num_terms: how many of these are terms; prefixes follow.
         num_docs: of the segment.
-        room: where large arrays go.
+        allocator: makes the large arrays.
     """
     if num_docs < DOCS_MIN:
         return _NONE
@@ -195,10 +195,10 @@ def make_dense_lists(
     num_groups = _num_groups(num_docs)
     dense = DenseLists(
         terms,
-        room.zeros(len(terms) * num_words(num_docs) + DENSE_PADDING, np.uint64),
-        room.empty(len(terms) * num_groups, np.uint32),
-        room.zeros(len(terms) * num_groups + 1, np.uint32),
-        room.empty(num_entries - int(doc_freqs[terms].sum(dtype=np.int64)), np.uint8),
+        allocator.zeros(len(terms) * num_words(num_docs) + DENSE_PADDING, np.uint64),
+        allocator.empty(len(terms) * num_groups, np.uint32),
+        allocator.zeros(len(terms) * num_groups + 1, np.uint32),
+        allocator.empty(num_entries - int(doc_freqs[terms].sum(dtype=np.int64)), np.uint8),
     )
     _fill_all(dense, lists, num_docs)
     return dense

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from shard.segment.external_ids import build_ids, merge_ids
 from shard.segment.facet_columns import build_facets, merge_facets
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 from shard.segment.number_columns import build_numbers, merge_numbers
 from shard.segment.presence import build_presence, merge_presence
 
@@ -53,7 +53,7 @@ def merge_columns(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge every column of consecutive segments, one structure after the other.
 
@@ -62,12 +62,12 @@ def merge_columns(
         doc_maps: by part: new ordinal of each document, -1 if it is dropped. Kept documents are
             numbered consecutively over all parts.
         num_docs: documents of the result.
-        room: where large arrays go.
+        allocator: makes the large arrays.
 
     Yields:
         Arrays by name, all together equal to those of a build from the kept documents.
     """
-    yield from merge_facets(parts, doc_maps, num_docs, room)
-    yield from merge_numbers(parts, doc_maps, num_docs, room)
-    yield merge_presence(parts, doc_maps, num_docs, room)
-    yield merge_ids(parts, doc_maps, num_docs, room)
+    yield from merge_facets(parts, doc_maps, num_docs, allocator)
+    yield from merge_numbers(parts, doc_maps, num_docs, allocator)
+    yield merge_presence(parts, doc_maps, num_docs, allocator)
+    yield merge_ids(parts, doc_maps, num_docs, allocator)

@@ -50,7 +50,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -362,21 +362,21 @@ def _write_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array, sets: 
 
 
 def write_sets(
-    docs: NDArray[np.uint32], offsets: NDArray[np.int64], room: Room = MEMORY
+    docs: NDArray[np.uint32], offsets: NDArray[np.int64], allocator: MergeAllocator = IN_MEMORY
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Encode many sets of documents, one after the other.
 
     Args:
         docs: documents of all sets, ascending within a set.
         offsets: set i is docs[offsets[i]:offsets[i + 1]]; shape (num_sets + 1,).
-        room: where large arrays go.
+        allocator: makes the large arrays.
 
     Returns:
         The stored sets, and where each begins in them (num_sets + 1).
     """
-    set_offsets = room.empty(len(offsets), np.int64)
+    set_offsets = allocator.empty(len(offsets), np.int64)
     _measure_sets(docs, offsets, set_offsets)
-    sets = room.empty(int(set_offsets[-1]), np.uint16)
+    sets = allocator.empty(int(set_offsets[-1]), np.uint16)
     _write_sets(docs, offsets, set_offsets, sets)
     return sets, set_offsets
 

@@ -30,7 +30,7 @@ from common.kernels.decorator import kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64
 from common.placement import canonical_id, xxh64
 from shard.segment.doc_sets import has_bit
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,7 +121,7 @@ def merge_ids(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> dict[str, NDArray[Any]]:
     """Merge the id tables of segments; equal to a build from the same documents.
 
@@ -129,15 +129,15 @@ def merge_ids(
     taken from all parts, and sorted.
     """
     num_ids = sum(len(part["ids.doc"]) for part in parts)
-    num_ranges = max(1, -(-num_ids // room.piece_rows))
+    num_ranges = max(1, -(-num_ids // allocator.piece_rows))
     width = (1 << 64) // num_ranges
     inner = np.array([i * width for i in range(1, num_ranges)], np.uint64)
     bounds = [
         [0, *np.searchsorted(part["ids.hash"], inner).tolist(), len(part["ids.hash"])]
         for part in parts
     ]
-    hashes = room.empty(num_ids, np.uint64)
-    docs = room.empty(num_ids, np.uint32)
+    hashes = allocator.empty(num_ids, np.uint64)
+    docs = allocator.empty(num_ids, np.uint32)
     at = 0
     for i in range(num_ranges):
         slices = [slice(one[i], one[i + 1]) for one in bounds]
@@ -185,15 +185,15 @@ def find_live(
         Candidates, in query order: position in `hashes`, document ordinal. At most one per hash,
         except where ids share a hash.
     """
-    room = len(hashes) + 1
+    capacity = len(hashes) + 1
     while True:
-        queries = np.empty(room, np.int64)
-        docs = np.empty(room, np.uint32)
+        queries = np.empty(capacity, np.int64)
+        docs = np.empty(capacity, np.uint32)
         live = _NO_MASK if live_mask is None else live_mask
         count = _find_live(segment["ids.hash"], segment["ids.doc"], live, hashes, queries, docs)
-        if count <= room:
+        if count <= capacity:
             return queries[:count], docs[:count]
-        room = count
+        capacity = count
 
 
 class _IdOnly(msgspec.Struct):

@@ -32,8 +32,8 @@ import numpy as np
 
 from common.json.tokens import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import F64Array, I64Array, Rows, U8Array, int64, uint8
-from common.values import ValueKind, number_text
+from common.kernels.types import U64, Rows, U8Array, uint8
+from common.values import ValueKind
 from shard.segment.field_registry import (
     HASH_BASIS,
     FieldRegistry,
@@ -144,12 +144,81 @@ class _Walk(NamedTuple):
     num_objects: NDArray[np.int64]
 
 
+@kernel(inline=True, allocates=False)
+def _end_of_number(payload: U8Array, position: int) -> tuple[int, int]:
+    """Return where the number that begins at `position` ends, and its kind.
+
+    It is an integer until a point or an exponent says otherwise, and ends at ',', ']', '}' or white
+    space.
+    """
+    kind = _INTEGER
+    position += 1
+    while True:
+        byte = payload[position]
+        if 0x30 <= byte <= 0x39 or byte == 0x2D or byte == 0x2B:
+            position += 1
+        elif byte == 0x2E or byte == 0x65 or byte == 0x45:
+            kind = _FLOAT
+            position += 1
+        else:
+            return position, kind
+
+
+@kernel(inline=True, allocates=False)
+def _append_key(
+    payload: U8Array, key_start: int, path: U8Array, length: int, path_hash: U64
+) -> tuple[int, int, U64]:
+    """Append a key to the path of its object, and continue the path's hash.
+
+    Args:
+        payload: the JSON.
+        key_start: after the quote before the key.
+        path: that of the object, dot included; changed.
+        length: its bytes.
+        path_hash: its hash.
+
+    Returns:
+        (position of the quote after the key, bytes of the path, its hash).
+    """
+    close = find_quote_or_backslash(payload, key_start)
+    if payload[close] == 0x5C:
+        close = find_closing_quote(payload, close)
+        key_end = unescape(payload, key_start, close, path, length)
+        while length < key_end:
+            path_hash = hash_step(path_hash, path[length])
+            length += 1
+    else:
+        for position in range(key_start, close):
+            byte = payload[position]
+            path[length] = byte
+            path_hash = hash_step(path_hash, byte)
+            length += 1
+    return close, length, path_hash
+
+
+@kernel(allocates=False)
+def _remove_dropped(out: Extraction, first: int, end: int) -> int:
+    """Compact a document's values over those of repeated keys; return where the rest ends."""
+    tracks = len(out.parents) > 0
+    kept = first
+    for value in range(first, end):
+        if out.kind[value] != _DROPPED:
+            out.field[kept] = out.field[value]
+            out.kind[kept] = out.kind[value]
+            out.start[kept] = out.start[value]
+            out.end[kept] = out.end[value]
+            out.shape[kept] = out.shape[value]
+            if tracks:
+                out.object[kept] = out.object[value]
+            kept += 1
+    return kept
+
+
 @kernel(allocates=False)
 def _extract(
     documents: _Documents,
     first_doc: int,
     num_values: int,
-    num_objects: int,
     paths: PathTable,
     overflow_field: int,
     walk: _Walk,
@@ -162,7 +231,10 @@ def _extract(
     """
     payload, starts, ends = documents
     seen, path, stack, base_hash, objects_seen = walk
+    num_objects = objects_seen[0]
     tracks = len(out.parents) > 0
+    # The rows of the stack, by depth: a row is what one kind of container needs to go on after what
+    # is nested in it.
     is_object = stack[0]
     base_length = stack[1]  # the path before the keys of the object, dot included
     of_field = stack[2]  # object: the key being read; array: the key that it is a value of
@@ -172,7 +244,7 @@ def _extract(
 
     for doc in range(first_doc, len(starts)):
         # A value takes at least two bytes (itself and a separator): stop early if this document may
-        # not fit.
+        # not fit. So nothing inside the loop checks the length of an array.
         most = ((ends[doc] - starts[doc]) >> 1) + 1
         objects_seen[0] = num_objects
         if num_values + most > len(out.doc) or (tracks and num_objects + most >= len(out.parents)):
@@ -264,19 +336,7 @@ def _extract(
                 position += 4
                 value_end = position
             else:
-                # Number: an integer until a point or an exponent says otherwise.
-                kind = _INTEGER
-                position += 1
-                while True:
-                    byte = payload[position]
-                    # A number ends at ',', ']', '}' or white space, none of which is here.
-                    if 0x30 <= byte <= 0x39 or byte == 0x2D or byte == 0x2B:
-                        position += 1
-                    elif byte == 0x2E or byte == 0x65 or byte == 0x45:
-                        kind = _FLOAT
-                        position += 1
-                    else:
-                        break
+                position, kind = _end_of_number(payload, position)
                 value_end = position
             if kind >= 0:
                 # A scalar or an empty container: append it.
@@ -303,24 +363,10 @@ def _extract(
             while True:
                 if needs_key:
                     needs_key = False
-                    # Append the key to the path of its object and hash it; the path starts over for
-                    # each key.
-                    key_start = position + 1
-                    close = find_quote_or_backslash(payload, key_start)
-                    length = base_length[depth]
-                    path_hash = base_hash[depth]
-                    if payload[close] == 0x5C:
-                        close = find_closing_quote(payload, close)
-                        key_end = unescape(payload, key_start, close, path, length)
-                        while length < key_end:
-                            path_hash = hash_step(path_hash, path[length])
-                            length += 1
-                    else:
-                        for key_position in range(key_start, close):
-                            byte = payload[key_position]
-                            path[length] = byte
-                            path_hash = hash_step(path_hash, byte)
-                            length += 1
+                    # The path starts over for each key.
+                    close, length, path_hash = _append_key(
+                        payload, position + 1, path, base_length[depth], base_hash[depth]
+                    )
                     field = find_field(path_hash, path, length, paths)
                     if field < 0:
                         if overflow_field < 0:
@@ -337,7 +383,7 @@ def _extract(
                     of_field[depth] = field
                     num_arrays = 0
                     on_way = way[depth]
-                    position = _skip_space(payload, close + 1)
+                    position = _skip_space(payload, close + 1)  # the colon
                     position = _skip_space(payload, position + 1)
                     break
                 if depth == 0:
@@ -364,19 +410,7 @@ def _extract(
             if depth == 0:
                 break
         if has_dropped:
-            # Compact the document's values over those of repeated keys.
-            kept = first_value
-            for value in range(first_value, num_values):
-                if out.kind[value] != _DROPPED:
-                    out.field[kept] = out.field[value]
-                    out.kind[kept] = out.kind[value]
-                    out.start[kept] = out.start[value]
-                    out.end[kept] = out.end[value]
-                    out.shape[kept] = out.shape[value]
-                    if tracks:
-                        out.object[kept] = out.object[value]
-                    kept += 1
-            num_values = kept
+            num_values = _remove_dropped(out, first_value, num_values)
     objects_seen[0] = num_objects
     return _DONE, len(starts), num_values, 0
 
@@ -402,20 +436,46 @@ def extract(
     Returns:
         The values. `text` is a copy, so the payload may be reused.
     """
-    num_docs = len(starts)
     documents = _Documents(payload, starts, ends)
     walk = _Walk(
-        seen=np.zeros((len(registry.table.path_hashes), 3), np.int64),
+        seen=_nothing_seen(registry),
         path=np.empty(_PATH_BYTES_MAX, np.uint8),
         stack=np.empty((6, DEPTH_MAX + 1), np.int64),
         base_hash=np.empty(DEPTH_MAX + 1, np.uint64),
         num_objects=np.zeros(1, np.int64),
     )
-    # A guess of one value per 16 bytes; the arrays grow if there are more.
+    out = _reserve(documents, wants_objects=wants_objects)
+    doc = num_values = 0
+    while True:
+        reason, doc, num_values, length = _extract(
+            documents, doc, num_values, registry.table, registry.overflow_number, walk, out
+        )
+        if reason == _DONE:
+            break
+        if reason == _UNKNOWN_PATH:
+            registry.learn(walk.path[:length].tobytes().decode())
+            walk = walk._replace(seen=_nothing_seen(registry))
+        else:
+            out = _change(out, _BY_VALUE, lambda array: np.concatenate((array, array)))
+            out = _change(out, _BY_OBJECT, lambda array: np.concatenate((array, array)))
+    num_objects = int(walk.num_objects[0])
+    out = _change(out, _BY_OBJECT, lambda array: array[: num_objects + 1])
+    return _change(out, _BY_VALUE, lambda array: array[:num_values])
+
+
+def _nothing_seen(registry: FieldRegistry) -> NDArray[np.int64]:
+    """Return `_Walk.seen` for the fields that a registry knows."""
+    return np.zeros((len(registry.table.path_hashes), 3), np.int64)
+
+
+def _reserve(documents: _Documents, *, wants_objects: bool) -> Extraction:
+    """Return arrays for the values of documents: a guess of one value per 16 bytes."""
+    payload, starts, ends = documents
+    num_docs = len(starts)
     sizes = ends - starts
     capacity = int(sizes.sum()) // 16 + (int(sizes.max()) // 2 if num_docs else 0) + 16
     num_tracked = capacity if wants_objects else 0
-    out = Extraction(
+    return Extraction(
         payload.copy(),
         num_docs,
         doc=np.empty(capacity, np.uint32),  # untouched pages cost nothing
@@ -430,29 +490,6 @@ def extract(
         parents=np.zeros(num_tracked, np.uint32),
         object_fields=np.full(num_tracked, NO_FIELD, np.uint16),
     )
-    doc = num_values = 0
-    while True:
-        reason, doc, num_values, length = _extract(
-            documents,
-            doc,
-            num_values,
-            int(walk.num_objects[0]),
-            registry.table,
-            registry.overflow_number,
-            walk,
-            out,
-        )
-        if reason == _DONE:
-            break
-        if reason == _UNKNOWN_PATH:
-            registry.learn(walk.path[:length].tobytes().decode())
-            walk = walk._replace(seen=np.zeros((len(registry.table.path_hashes), 3), np.int64))
-        else:
-            out = _change(out, _BY_VALUE, lambda array: np.concatenate((array, array)))
-            out = _change(out, _BY_OBJECT, lambda array: np.concatenate((array, array)))
-    num_objects = int(walk.num_objects[0])
-    out = _change(out, _BY_OBJECT, lambda array: array[: num_objects + 1])
-    return _change(out, _BY_VALUE, lambda array: array[:num_values])
 
 
 _BY_VALUE: Final = ("doc", "field", "kind", "start", "end", "shape", "object")
@@ -465,216 +502,3 @@ def _change(
     """Return an extraction with some arrays changed."""
     changed: dict[str, Any] = {name: change(getattr(extraction, name)) for name in names}
     return extraction._replace(**changed)
-
-
-# --- numbers and keys of selected values ----------------------------------------------------------
-
-_POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
-"""10^0 … 10^22, the powers that a double holds exactly."""
-_NUM_DIGITS_EXACT: Final = 15
-"""Integers of up to 15 digits are exact doubles, so a single multiplication or division rounds
-once: correctly.
-"""
-
-
-@kernel(allocates=False)
-def _parse_numbers(
-    extraction: Extraction, selection: I64Array, powers: F64Array, slow: I64Array, out: F64Array
-) -> int:
-    """Parse the easy numbers to `out`; list the positions of the others in `slow`."""
-    text = extraction.text
-    num_slow = 0
-    for i in range(len(selection)):
-        value = selection[i]
-        value_kind = extraction.kind[value]
-        if value_kind != _INTEGER and value_kind != _FLOAT:
-            out[i] = 1.0 if value_kind == _TRUE else (0.0 if value_kind == _FALSE else np.nan)
-            continue
-        position = extraction.start[value]
-        last = extraction.end[value]
-        is_negative = text[position] == 0x2D
-        if is_negative:
-            position += 1
-        # value = mantissa · 10^exponent. Digits past the exact ones only mark the number as slow.
-        mantissa: Any = 0
-        num_digits = 0
-        exponent = 0
-        in_fraction = False
-        while position < last:
-            byte = text[position]
-            position += 1
-            if byte == 0x2E:
-                in_fraction = True
-                continue
-            if byte > 0x39:  # an exponent
-                is_small = text[position] == 0x2D
-                if is_small or text[position] == 0x2B:
-                    position += 1
-                power: Any = 0
-                while position < last:
-                    power = min(power * 10 + int64(text[position]) - 0x30, 10_000)
-                    position += 1
-                exponent += -power if is_small else power
-                break
-            if mantissa > 0 or byte != 0x30:
-                num_digits += 1
-            if num_digits <= _NUM_DIGITS_EXACT:
-                mantissa = mantissa * 10 + int64(byte) - 0x30
-            if in_fraction:
-                exponent -= 1
-        # Not exact in one operation: Python's correctly rounded parser takes over.
-        if num_digits > _NUM_DIGITS_EXACT or exponent < -22 or exponent > 22:
-            slow[num_slow] = i
-            num_slow += 1
-            continue
-        number = np.float64(mantissa)
-        number = number / powers[-exponent] if exponent < 0 else number * powers[exponent]
-        out[i] = -number if is_negative else number
-    return num_slow
-
-
-def parse_numbers(extraction: Extraction, selection: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the selected values as doubles, correctly rounded.
-
-    Args:
-        extraction: the batch.
-        selection: ordinals of values.
-
-    Returns:
-        float64 by position in the selection; booleans are 1 and 0, other kinds NaN.
-
-    Cost: about 20 ns a number; 0.3 µs if it has more than 15 digits or a large exponent.
-    """
-    out = np.empty(len(selection), np.float64)
-    slow = np.empty(len(selection), np.int64)
-    num_slow = _parse_numbers(extraction, selection, _POWERS, slow, out)
-    for i in slow[:num_slow].tolist():
-        out[i] = float(_token(extraction, int(selection[i])))
-    return out
-
-
-@kernel(allocates=False)
-def _key_spans(
-    extraction: Extraction,
-    selection: I64Array,
-    key_start: I64Array,
-    key_end: I64Array,
-    slow: I64Array,
-) -> tuple[int, int]:
-    """Find the part of each value's token that is its key; list the values without one in `slow`.
-
-    Returns:
-        (number of slow values, total length of the keys of the rest).
-    """
-    text = extraction.text
-    num_slow = 0
-    num_bytes = 0
-    for i in range(len(selection)):
-        value = selection[i]
-        value_kind = extraction.kind[value]
-        first = extraction.start[value]
-        last = extraction.end[value]
-        is_slow = False
-        if value_kind == _INTEGER:
-            # -0 has the key of 0.
-            if text[first] == 0x2D and text[first + 1] == 0x30:
-                first += 1
-        elif value_kind == _FLOAT:
-            # A plain decimal of up to 15 digits is the shortest text of its double, but for
-            # trailing zeros. Below 0.0001 the key has an exponent.
-            point = -1
-            position = first
-            digits = 0
-            while position < last:
-                byte = text[position]
-                if byte == 0x2E:
-                    point = position
-                elif byte > 0x39:
-                    is_slow = True
-                elif byte != 0x2D:
-                    digits += 1
-                position += 1
-            whole = first + (1 if text[first] == 0x2D else 0)
-            is_tiny = (
-                text[whole] == 0x30
-                and last - point > 4
-                and (
-                    text[point + 1] == 0x30
-                    and text[point + 2] == 0x30
-                    and text[point + 3] == 0x30
-                    and text[point + 4] == 0x30
-                )
-            )
-            is_slow = is_slow or digits > _NUM_DIGITS_EXACT or is_tiny
-            if not is_slow:
-                while text[last - 1] == 0x30:
-                    last -= 1
-                if text[last - 1] == 0x2E:
-                    last -= 1
-                if last - first == 2 and text[first] == 0x2D and text[first + 1] == 0x30:
-                    first += 1
-        elif value_kind > _FALSE:
-            # Null and empty containers have no key.
-            last = first
-        if is_slow:
-            slow[num_slow] = i
-            num_slow += 1
-            last = first
-        key_start[i] = first
-        key_end[i] = last
-        num_bytes += last - first
-    return num_slow, num_bytes
-
-
-@kernel(allocates=False)
-def _copy_spans(
-    text: U8Array, first: I64Array, last: I64Array, arena: U8Array, offsets: I64Array
-) -> None:
-    """Copy the spans to `arena`, one after the other, and write where each begins to `offsets`."""
-    target = 0
-    for i in range(len(first)):
-        offsets[i] = target
-        for position in range(first[i], last[i]):
-            arena[target] = text[position]
-            target += 1
-    offsets[len(first)] = target
-
-
-def canonical_keys(
-    extraction: Extraction, selection: NDArray[np.int64]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the facet keys (`common.values.facet_key`) of the selected values, as bytes.
-
-    Args:
-        extraction: the batch.
-        selection: ordinals of values.
-
-    Returns:
-        (arena, offsets): key i is ``arena[offsets[i]:offsets[i + 1]]``; empty for a value without a
-        key.
-
-    Cost: about 1 ns a byte; 1 µs for a number that must be rewritten (exponent, more than 15
-    digits).
-    """
-    key_start = np.empty(len(selection), np.int64)
-    key_end = np.empty(len(selection), np.int64)
-    slow = np.empty(len(selection), np.int64)
-    text = extraction.text
-    num_slow, num_bytes = _key_spans(extraction, selection, key_start, key_end, slow)
-    if num_slow:
-        rewritten = bytearray()
-        for i in slow[:num_slow].tolist():
-            key_start[i] = len(text) + len(rewritten)
-            rewritten += number_text(float(_token(extraction, int(selection[i])))).encode()
-            key_end[i] = len(text) + len(rewritten)
-        num_bytes += len(rewritten)
-        text = np.concatenate([text, np.frombuffer(rewritten, np.uint8)])
-    arena = np.empty(num_bytes, np.uint8)
-    offsets = np.empty(len(selection) + 1, np.int64)
-    _copy_spans(text, key_start, key_end, arena, offsets)
-    return arena, offsets
-
-
-def _token(extraction: Extraction, value: int) -> bytes:
-    """Return the bytes of one value."""
-    return extraction.text[extraction.start[value] : extraction.end[value]].tobytes()

@@ -57,8 +57,8 @@ from shard.segment.doc_sets import (
     set_bit,
     write_sets,
 )
-from shard.segment.extraction import canonical_keys
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.value_parsing import canonical_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +73,7 @@ SETS_DOCS_MIN: Final = 4_096
 """Segments with at least this many documents store the set of documents of each value."""
 
 _INSERTION_MAX: Final = 32
-_ROOM_CODES: Final = 4_096
+_GATHERED_CODES: Final = 4_096
 """Codes gathered before they are counted, few enough for the first-level cache."""
 _NO_STARTS: Final = np.zeros(0, np.uint32)
 _NO_CODES: Final = np.zeros(0, np.uint8)
@@ -151,9 +151,9 @@ def _list_by_value(codes: Codes, starts: U32Array, cursors: I64Array, docs: U32A
 
 @kernel(inline=True)
 def _gather_codes(
-    docs: U32Array, first: int, codes: Codes, starts: U32Array, room: Codes
+    docs: U32Array, first: int, codes: Codes, starts: U32Array, gathered: Codes
 ) -> tuple[int, int]:
-    """Copy the codes of the documents from `first` on into `room` until it is full.
+    """Copy the codes of the documents from `first` on to `gathered` until it is full.
 
     Rows are short and of any length, so a loop over each would end unpredictably, and the
     misprediction costs more than counting the row. So 32 bytes of every row are copied, and the
@@ -166,14 +166,14 @@ def _gather_codes(
     last = len(codes) - copied
     num_codes = 0
     i = first
-    while i < len(docs) and num_codes + copied <= len(room):
+    while i < len(docs) and num_codes + copied <= len(gathered):
         begin = int64(starts[docs[i]])
         length: Any = int64(starts[docs[i] + uint32(1)]) - begin
         if length <= copied and begin <= last:
-            copy_32(codes, begin, room, num_codes)
-        elif num_codes + length <= len(room):
+            copy_32(codes, begin, gathered, num_codes)
+        elif num_codes + length <= len(gathered):
             for j in range(length):
-                room[num_codes + j] = codes[begin + j]
+                gathered[num_codes + j] = codes[begin + j]
         else:
             break
         num_codes += length
@@ -196,13 +196,13 @@ def count_codes(
         for doc in docs:
             counts[codes[doc]] += uint32(1)
         return
-    room = np.empty(_ROOM_CODES, codes.dtype)
+    gathered = np.empty(_GATHERED_CODES, codes.dtype)
     i = 0
     while i < len(docs):
-        i, num_codes = _gather_codes(docs, i, codes, starts, room)
+        i, num_codes = _gather_codes(docs, i, codes, starts, gathered)
         for j in range(num_codes):
-            counts[room[j]] += uint32(1)
-        if num_codes == 0 and i < len(docs):  # a row that is longer than the room
+            counts[gathered[j]] += uint32(1)
+        if num_codes == 0 and i < len(docs):  # a row that is longer than that
             for position in range(starts[docs[i]], starts[docs[i] + uint32(1)]):
                 counts[codes[position]] += uint32(1)
             i += 1
@@ -232,16 +232,16 @@ def count_codes_noting(
             num_touched += 1 if counts[code] == 0 else 0
             counts[code] += uint32(1)
         return num_touched
-    room = np.empty(_ROOM_CODES, codes.dtype)
+    gathered = np.empty(_GATHERED_CODES, codes.dtype)
     i = 0
     while i < len(docs):
-        i, num_codes = _gather_codes(docs, i, codes, starts, room)
+        i, num_codes = _gather_codes(docs, i, codes, starts, gathered)
         for j in range(num_codes):
-            code = room[j]
+            code = gathered[j]
             touched[num_touched] = code
             num_touched += 1 if counts[code] == 0 else 0
             counts[code] += uint32(1)
-        if num_codes == 0 and i < len(docs):  # a row that is longer than the room
+        if num_codes == 0 and i < len(docs):  # a row that is longer than that
             for position in range(starts[docs[i]], starts[docs[i] + uint32(1)]):
                 code = codes[position]
                 touched[num_touched] = code
@@ -316,21 +316,21 @@ def build_column(
 
 
 def build_sets(
-    codes: NDArray[Any], starts: NDArray[np.uint32] | None, room: Room = MEMORY
+    codes: NDArray[Any], starts: NDArray[np.uint32] | None, allocator: MergeAllocator = IN_MEMORY
 ) -> dict[str, NDArray[Any]]:
     """Return `numbers`, `counts`, `sets` and `set_offsets` of a column: it, transposed."""
     starts = _NO_STARTS if starts is None else starts
-    counts_by_code = room.zeros(int(codes.max()) + 1, np.int64)
+    counts_by_code = allocator.zeros(int(codes.max()) + 1, np.int64)
     _count_each(codes, counts_by_code)
-    ends = room.zeros(len(counts_by_code) + 1, np.int64)
+    ends = allocator.zeros(len(counts_by_code) + 1, np.int64)
     np.cumsum(counts_by_code, out=ends[1:])
-    docs = room.empty(len(codes), np.uint32)
-    _list_by_value(codes, starts, room.concatenate([ends[:-1]]), docs)
+    docs = allocator.empty(len(codes), np.uint32)
+    _list_by_value(codes, starts, allocator.concatenate([ends[:-1]]), docs)
     present = np.flatnonzero(counts_by_code)
     present = present[present > 0]
     num_missing = int(counts_by_code[0])
     offsets = np.append(ends[present], ends[-1]) - num_missing
-    sets, set_offsets = write_sets(docs[num_missing:], offsets, room)
+    sets, set_offsets = write_sets(docs[num_missing:], offsets, allocator)
     return {
         "numbers": (present - 1).astype(np.uint32),
         "counts": counts_by_code[present].astype(np.uint32),
@@ -376,7 +376,7 @@ def merge_facets(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the facet columns of segments.
 
@@ -384,20 +384,20 @@ def merge_facets(
         parts: segments, in order.
         doc_maps: by part: new ordinal of each document, -1 if it is dropped; ascending over all.
         num_docs: documents of the result.
-        room: where large arrays go.
+        allocator: makes the large arrays.
 
     Yields:
         The arrays of one field after the other, equal to those of a build from the same documents.
     """
     fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_codes(name)})
     for field in fields:
-        rows: Iterable[_Rows] = _KeptRows(parts, doc_maps, field, room)
-        if num_docs <= room.piece_rows:
+        rows: Iterable[_Rows] = _KeptRows(parts, doc_maps, field, allocator)
+        if num_docs <= allocator.piece_rows:
             few = list(rows)
             rows = (_Rows(*map(np.concatenate, zip(*few, strict=True))),)
-        column = _join_rows(rows, num_docs, room)
+        column = _join_rows(rows, num_docs, allocator)
         if column and num_docs >= SETS_DOCS_MIN:
-            column |= build_sets(column["codes"], column.get("starts"), room)
+            column |= build_sets(column["codes"], column.get("starts"), allocator)
         yield {f"facet.{field}.{name}": array for name, array in column.items()}
 
 
@@ -420,18 +420,18 @@ class _KeptRows:
         parts: Sequence[Segment],
         doc_maps: Sequence[NDArray[np.int64]],
         field: int,
-        room: Room,
+        allocator: MergeAllocator,
     ) -> None:
         self._parts = parts
         self._doc_maps = doc_maps
         self._field = field
-        self._room = room
+        self._allocator = allocator
 
     def __iter__(self) -> Iterator[_Rows]:
         for part, doc_map in zip(self._parts, self._doc_maps, strict=True):
             codes = part.get(f"facet.{self._field}.codes")
             starts = part.get(f"facet.{self._field}.starts")
-            for piece in self._room.pieces(len(doc_map)):
+            for piece in self._allocator.pieces(len(doc_map)):
                 keep = doc_map[piece] >= 0
                 if codes is None:
                     yield _Rows(_NO_CODES, np.zeros(np.count_nonzero(keep), np.uint32))
@@ -446,7 +446,9 @@ class _KeptRows:
                     yield _Rows(of_piece[np.repeat(keep, lengths)], lengths[keep])
 
 
-def _join_rows(rows: Iterable[_Rows], num_docs: int, room: Room) -> dict[str, NDArray[Any]]:
+def _join_rows(
+    rows: Iterable[_Rows], num_docs: int, allocator: MergeAllocator
+) -> dict[str, NDArray[Any]]:
     """Return `codes` (and `starts`) of a column, given its rows in pieces; nothing if it is empty.
 
     Two passes over the rows: one measures, which decides the form; one writes.
@@ -461,14 +463,14 @@ def _join_rows(rows: Iterable[_Rows], num_docs: int, room: Room) -> dict[str, ND
         return {}
     dtype = _code_type(greatest)
     if most == 1:
-        dense: NDArray[Any] = room.zeros(num_docs, dtype)
+        dense: NDArray[Any] = allocator.zeros(num_docs, dtype)
         doc = 0
         for codes, lengths in rows:
             dense[doc : doc + len(lengths)][lengths != 0] = codes
             doc += len(lengths)
         return {"codes": dense}
-    joined: NDArray[Any] = room.empty(num_codes, dtype)
-    starts = room.empty(num_docs + 1, np.uint32)
+    joined: NDArray[Any] = allocator.empty(num_codes, dtype)
+    starts = allocator.empty(num_docs + 1, np.uint32)
     starts[0] = 0
     doc = at = 0
     for codes, lengths in rows:

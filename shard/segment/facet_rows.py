@@ -124,17 +124,17 @@ def _count_rows(
     mask = uint64((1 << bits) - 1)
     shift = uint64(bits)
     carry = uint64(64 - bits)
-    room = np.empty(2 * _PIECE_DOCS, np.uint64)
+    gathered = np.empty(2 * _PIECE_DOCS, np.uint64)
     num_spilled: Any = 0
     for start in range(0, len(docs), _PIECE_DOCS):
         num_docs = min(_PIECE_DOCS, len(docs) - start)
         for i in range(num_docs):
             doc = int64(docs[start + i])
-            room[2 * i] = rows[2 * doc]
-            room[2 * i + 1] = rows[2 * doc + 1]
+            gathered[2 * i] = rows[2 * doc]
+            gathered[2 * i + 1] = rows[2 * doc + 1]
         for i in range(num_docs):
-            low = room[2 * i]
-            high = room[2 * i + 1]
+            low = gathered[2 * i]
+            high = gathered[2 * i + 1]
             spilled[num_spilled] = docs[start + i]
             num_spilled += int64(low & mask == uint64(mark))
             for _ in range(num_slots):

@@ -32,7 +32,7 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8, I32Array, I64Array, U8Array, U16Array, U32Array, int64, uint8
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -248,7 +248,7 @@ def merge_lengths(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> dict[str, NDArray[np.generic]]:
     """Merge the lengths of several segments; new ordinals of a part follow those before it."""
     sources = [
@@ -261,8 +261,8 @@ def merge_lengths(
         counts[field] += _count_row(lengths, row, doc_map)
     counts = np.trim_zeros(counts, "b")
     rows, row_fields, starts, doc_starts, num_sparse = _lay_out(counts, num_docs)
-    merged = room.zeros(int(starts[-1]), np.uint8)
-    merged_docs = room.empty(num_sparse, np.uint32)
+    merged = allocator.zeros(int(starts[-1]), np.uint8)
+    merged_docs = allocator.empty(num_sparse, np.uint32)
     filled = np.zeros(len(row_fields), np.int64)
     totals = np.zeros(len(row_fields), np.int64)
     for lengths, row, field, doc_map in sources:

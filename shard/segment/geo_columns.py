@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.decorator import kernel
+from common.kernels.decorator import arguments, kernel
 from common.kernels.types import F64Array, U32Array, U64Array, uint64
 from common.query import Area, GeoBox, GeoPolygon, GeoRadius
 from shard.caches.derived import derived_by_key
 from shard.segment.column_values import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import count_docs, list_docs
-from shard.segment.extraction import parse_numbers
-from shard.segment.merge_arrays import MEMORY, Growing, Room
+from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.nested_elements import Elements
+from shard.segment.value_parsing import parse_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,23 +71,26 @@ def _measure(lats: F64Array, lngs: F64Array, lat: float, lng: float, distances: 
         distances[i] = haversine(lats[i], lngs[i], lat, lng)
 
 
+@arguments
+class _Bands(NamedTuple):
+    """A band of latitudes, and two of longitudes: a box across 180° has a part on either side."""
+
+    bottom: float
+    top: float
+    left: float
+    right: float
+    other_left: float
+    other_right: float
+
+
 @kernel(allocates=False)
-def _scan_box(
-    lats: F64Array,
-    lngs: F64Array,
-    bottom: float,
-    top: float,
-    left: float,
-    right: float,
-    other_left: float,
-    other_right: float,
-    words: U64Array,
-) -> None:
+def _scan_box(lats: F64Array, lngs: F64Array, bands: _Bands, words: U64Array) -> None:
     """Set the bits of the points within a band of latitudes and one of two bands of longitudes.
 
     At a pole all meridians meet, so a pole matches any longitude. The inner loop has constant
     length and no branch, so it vectorizes.
     """
+    bottom, top, left, right, other_left, other_right = bands
     num_whole = len(lats) >> 6
     for word in range(num_whole):
         bits = uint64(0)
@@ -218,7 +221,7 @@ def _named(field: int, points: _Points, num_docs: int) -> dict[str, NDArray[Any]
     }
     is_one_each = len(points.docs) == num_docs and all(
         bool((np.diff(points.docs[piece]) == 1).all()) and points.docs[piece.start] == piece.start
-        for piece in MEMORY.pieces(num_docs)
+        for piece in IN_MEMORY.pieces(num_docs)
     )
     if not is_one_each:
         arrays[f"geo.{field}.docs"] = points.docs
@@ -229,7 +232,7 @@ def merge_points(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the geo columns of segments; equal to a build from the kept documents.
 
@@ -239,15 +242,15 @@ def merge_points(
     fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_lats(name)})
     for field in fields:
         docs, lats, lngs = (
-            Growing(room, np.uint32),
-            Growing(room, np.float64),
-            Growing(room, np.float64),
+            GrowingArray(allocator, np.uint32),
+            GrowingArray(allocator, np.float64),
+            GrowingArray(allocator, np.float64),
         )
         for part, doc_map in zip(parts, doc_maps, strict=True):
             column = geo_column(part, field)
             if column is None:
                 continue
-            for piece in room.pieces(len(column.docs)):
+            for piece in allocator.pieces(len(column.docs)):
                 new_docs = doc_map[column.docs[piece]]
                 keep = new_docs >= 0
                 docs.append(new_docs[keep].astype(np.uint32))
@@ -309,11 +312,12 @@ class GeoColumn:
         words = np.zeros((len(self.lats) + 63) >> 6, np.uint64)
         left = -180.0 if left == 180.0 else left
         if left > right:
-            bands = (left, 180.0, -180.0, right)
+            bands = _Bands(bottom, top, left, 180.0, -180.0, right)
         else:
             # 180 is stored as -180.
-            bands = (left, right, -180.0, -180.0 if right == 180.0 else -math.inf)
-        _scan_box(self.lats, self.lngs, bottom, top, *bands, words)
+            other_right = -180.0 if right == 180.0 else -math.inf
+            bands = _Bands(bottom, top, left, right, -180.0, other_right)
+        _scan_box(self.lats, self.lngs, bands, words)
         return list_docs(words, int(count_docs(words)))
 
     def distances(

@@ -1,11 +1,11 @@
 """Arrays of a merge: small ones in memory, large ones in unlinked files.
 
 A merge makes a segment of any size in a bounded amount of memory. It reads its parts through their
-mappings and works through them in pieces; what it makes, and the few temporary arrays that grow
-with the segments, come from here. From `LARGE_BYTES` on such an array is a mapped file in the
-folder of the index: the kernel may write back and evict its pages like those of any file.
-The file has no name, so it is gone with its last array, or with the process. What grows long and is
-read again late is written back on the way (`Growing.set_aside`): where memory is short, its pages
+mappings, piece by piece; the arrays that it makes, and the few temporary ones that grow with the
+segments, come from here. From `LARGE_BYTES` on such an array is a mapped file in the folder of the
+index, so the operating system may write back and evict its pages like those of any file. The file
+has no name, so it is gone with its last array, or with the process. A long array that is not read
+again soon is written back on the way (`GrowingArray.evict`): where memory is short, its pages
 would displace those that searches read.
 
 The blocks of a file are reserved before it is mapped. So a full disk is an OSError here, and not a
@@ -33,11 +33,11 @@ LARGE_BYTES: Final = 1 << 20
 """Arrays from this size on are files: more than glibc cuts from its arenas (see
 `common.process.memory`), and few of the smaller ones are in use at once."""
 
-ASIDE_BYTES: Final = 32 << 20
-"""An array is set aside each time that a merge has written this much more of it."""
+EVICT_BYTES: Final = 32 << 20
+"""An array is evicted each time that a merge has written this much more of it."""
 
 
-class Room:
+class MergeAllocator:
     """Allocates the arrays of a merge, and bounds the size of its steps.
 
     Args:
@@ -110,25 +110,25 @@ class Room:
         return joined
 
 
-class Growing(Generic[S]):
+class GrowingArray(Generic[S]):
     """An array that is written from its beginning to its end, however long it becomes.
 
     Args:
-        room: where it is.
+        allocator: makes it.
         dtype: of its elements.
 
     Attributes:
         length: elements that were written.
     """
 
-    def __init__(self, room: Room, dtype: type[S]) -> None:
+    def __init__(self, allocator: MergeAllocator, dtype: type[S]) -> None:
         self.length = 0
-        self._room = room
+        self._allocator = allocator
         self._dtype = dtype
         self._array: NDArray[S] = np.empty(0, dtype)
         self._file = -1
         self._mapping: mmap.mmap | None = None
-        self._num_aside = 0
+        self._num_evicted = 0
 
     def reserve(self, num_more: int) -> NDArray[S]:
         """Return the array, with at least this many elements of room after those written.
@@ -153,18 +153,18 @@ class Growing(Generic[S]):
         self.reserve(len(piece))[self.length : end] = piece
         self.length = end
 
-    def set_aside(self) -> None:
+    def evict(self) -> None:
         """Write back what was written, once that is much, and release its pages until it is read.
 
         Raises:
             OSError: the disk is full, or failed.
         """
         num_bytes = self.length * self._array.itemsize
-        if self._mapping is not None and num_bytes - self._num_aside >= ASIDE_BYTES:
+        if self._mapping is not None and num_bytes - self._num_evicted >= EVICT_BYTES:
             self._mapping.madvise(mmap.MADV_DONTNEED)
             os.fdatasync(self._file)
             os.posix_fadvise(self._file, 0, num_bytes, os.POSIX_FADV_DONTNEED)
-            self._num_aside = num_bytes
+            self._num_evicted = num_bytes
 
     def finish(self) -> NDArray[S]:
         """Return the written array."""
@@ -177,11 +177,11 @@ class Growing(Generic[S]):
         written = self._array[: self.length]
         if self._file >= 0:
             self._map(num_bytes)
-        elif not self._room.is_file(num_bytes):
+        elif not self._allocator.is_file(num_bytes):
             self._array = np.empty(capacity, self._dtype)
             self._array[: self.length] = written
         else:
-            file = tempfile.TemporaryFile(dir=self._room.folder, buffering=0)  # noqa: SIM115
+            file = tempfile.TemporaryFile(dir=self._allocator.folder, buffering=0)  # noqa: SIM115
             self._file = file.fileno()
             weakref.finalize(self, file.close)
             self._map(num_bytes)
@@ -199,12 +199,16 @@ def _map(file: int, num_bytes: int) -> mmap.mmap:
     return mmap.mmap(file, num_bytes)
 
 
-MEMORY: Final = Room()
+IN_MEMORY: Final = MergeAllocator()
 """All arrays in memory: for batches, and for merges of segments that are there too."""
 
 
 def move_kept(
-    source: NDArray[S], doc_map: NDArray[np.int64], target: NDArray[S], at: int, room: Room
+    source: NDArray[S],
+    doc_map: NDArray[np.int64],
+    target: NDArray[S],
+    at: int,
+    allocator: MergeAllocator,
 ) -> int:
     """Copy the values of kept documents, one each, to a target from a position on.
 
@@ -213,18 +217,20 @@ def move_kept(
         doc_map: of these documents, see `segment_builder`.
         target: where they go.
         at: the first one.
-        room: says how many are taken at a time.
+        allocator: bounds how many are copied at a time.
 
     Returns:
         The position after the last one.
     """
-    for piece in room.pieces(len(source)):
+    for piece in allocator.pieces(len(source)):
         kept = source[piece][doc_map[piece] >= 0]
         target[at : at + len(kept)] = kept
         at += len(kept)
     return at
 
 
-def count_kept(doc_map: NDArray[np.int64], room: Room) -> int:
+def count_kept(doc_map: NDArray[np.int64], allocator: MergeAllocator) -> int:
     """Return how many documents a map keeps."""
-    return sum(int(np.count_nonzero(doc_map[piece] >= 0)) for piece in room.pieces(len(doc_map)))
+    return sum(
+        int(np.count_nonzero(doc_map[piece] >= 0)) for piece in allocator.pieces(len(doc_map))
+    )

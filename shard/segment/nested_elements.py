@@ -35,7 +35,7 @@ from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import add_docs, empty_bitset
 from shard.segment.extraction import NO_FIELD
 from shard.segment.facet_columns import build_facets, merge_facets
-from shard.segment.merge_arrays import MEMORY, Growing, Room
+from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.number_columns import build_numbers, merge_numbers
 from shard.segment.presence import build_presence, merge_presence
 from shard.segment.segment import Segment
@@ -157,7 +157,9 @@ def _named(
 
 
 def merge_elements(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room = MEMORY
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the element columns of segments; equal to a build from the kept documents.
 
@@ -166,7 +168,7 @@ def merge_elements(
     """
     fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_docs(name)})
     for field in fields:
-        kept_docs = Growing(room, np.uint32)
+        kept_docs = GrowingArray(allocator, np.uint32)
         kept_parts: list[Segment] = []
         maps: list[NDArray[np.int64]] = []
         for part, doc_map in zip(parts, doc_maps, strict=True):
@@ -175,8 +177,8 @@ def merge_elements(
                 continue
             # An element lives and dies with its document: derive the map of elements from that of
             # documents.
-            element_map = room.empty(len(elements.docs), np.int64)
-            for piece in room.pieces(len(elements.docs)):
+            element_map = allocator.empty(len(elements.docs), np.int64)
+            for piece in allocator.pieces(len(elements.docs)):
                 docs = doc_map[elements.docs[piece]]
                 keep = docs >= 0
                 element_map[piece] = np.where(keep, np.cumsum(keep) - 1 + kept_docs.length, -1)
@@ -189,9 +191,9 @@ def merge_elements(
         prefix = f"nested.{field}."
         yield {prefix + "docs": kept_docs.finish()}
         for columns in itertools.chain(
-            merge_facets(kept_parts, maps, num_kept, room),
-            merge_numbers(kept_parts, maps, num_kept, room),
-            (merge_presence(kept_parts, maps, num_kept, room),),
+            merge_facets(kept_parts, maps, num_kept, allocator),
+            merge_numbers(kept_parts, maps, num_kept, allocator),
+            (merge_presence(kept_parts, maps, num_kept, allocator),),
         ):
             yield {prefix + name: array for name, array in columns.items()}
 

@@ -54,8 +54,9 @@ from common.values import ValueKind
 from shard.caches.derived import derived_by_key
 from shard.segment.column_values import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import add_docs
-from shard.segment.extraction import Extraction, parse_numbers
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.extraction import Extraction
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.value_parsing import parse_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,7 +129,7 @@ def build_numbers(extraction: Extraction) -> dict[str, NDArray[Any]]:
             values[begin:end],
             None if residuals is None else residuals[begin:end],
         )
-        arrays |= _encode_column(f"number.{field}", (numbers,), extraction.num_docs, MEMORY)
+        arrays |= _encode_column(f"number.{field}", (numbers,), extraction.num_docs, IN_MEMORY)
     return arrays
 
 
@@ -136,7 +137,7 @@ def merge_numbers(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the number columns of segments; equal to a build from the same documents.
 
@@ -152,10 +153,10 @@ def merge_numbers(
             for part, doc_map in zip(parts, doc_maps, strict=True)
             if (column := number_column(part, field)) is not None
         ]
-        kept: Iterable[_Numbers] = _KeptNumbers(columns, room)
-        if sum(len(column.values) for column, _ in columns) <= room.piece_rows:
+        kept: Iterable[_Numbers] = _KeptNumbers(columns, allocator)
+        if sum(len(column.values) for column, _ in columns) <= allocator.piece_rows:
             kept = (_join(list(kept)),)
-        yield _encode_column(f"number.{field}", kept, num_docs, room)
+        yield _encode_column(f"number.{field}", kept, num_docs, allocator)
 
 
 def _is_values(name: str) -> bool:
@@ -166,14 +167,14 @@ class _KeptNumbers:
     """The numbers of the kept documents of several columns, under their new ordinals, in pieces."""
 
     def __init__(
-        self, columns: Sequence[tuple[NumberColumn, NDArray[np.int64]]], room: Room
+        self, columns: Sequence[tuple[NumberColumn, NDArray[np.int64]]], allocator: MergeAllocator
     ) -> None:
         self._columns = columns
-        self._room = room
+        self._allocator = allocator
 
     def __iter__(self) -> Iterator[_Numbers]:
         for column, doc_map in self._columns:
-            for piece in self._room.pieces(len(column.values)):
+            for piece in self._allocator.pieces(len(column.values)):
                 docs, values, residuals = column.pairs(piece)
                 new_docs = doc_map[docs]
                 keep = new_docs >= 0
@@ -251,7 +252,7 @@ class _Survey:
 
 
 def _encode_column(
-    prefix: str, numbers: Iterable[_Numbers], num_docs: int, room: Room
+    prefix: str, numbers: Iterable[_Numbers], num_docs: int, allocator: MergeAllocator
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of one column, in the narrowest form that keeps every number exact.
 
@@ -259,7 +260,7 @@ def _encode_column(
         prefix: of their names.
         numbers: in document order, in pieces; iterated over twice.
         num_docs: documents of the segment.
-        room: where large arrays go.
+        allocator: makes the large arrays.
 
     Returns:
         Nothing if there are no numbers.
@@ -273,11 +274,11 @@ def _encode_column(
     dtype = survey.dtype()
     is_sparse = survey.has_several or survey.count * SPARSE_SHARE < num_docs
     length = survey.count if is_sparse else num_docs
-    values: NDArray[Any] = room.empty(length, dtype)
+    values: NDArray[Any] = allocator.empty(length, dtype)
     residuals: NDArray[np.int16] | None = None
     if survey.has_residuals and dtype is np.float64:
-        residuals = room.zeros(length, np.int16)
-    docs = room.empty(length if is_sparse else 0, np.uint32)
+        residuals = allocator.zeros(length, np.int16)
+    docs = allocator.empty(length if is_sparse else 0, np.uint32)
     if survey.count < length:
         values[:] = missing_value(values.dtype)
     at = 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shard.segment.geo_columns import build_points, merge_points
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 from shard.segment.nested_elements import build_elements, elements_of, inner_fields, merge_elements
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def merge_object_fields(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Merge the columns of these fields; see `columns.merge_columns`."""
-    yield from merge_points(parts, doc_maps, num_docs, room)
-    yield from merge_elements(parts, doc_maps, room)
+    yield from merge_points(parts, doc_maps, num_docs, allocator)
+    yield from merge_elements(parts, doc_maps, allocator)

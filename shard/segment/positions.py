@@ -91,6 +91,20 @@ def are_bytes(positions: U8Array, cursor: int, count: int) -> bool:
 
 
 @kernel(inline=True, allocates=False)
+def copy_varints(
+    positions: U8Array, cursor: int, count: int, out: U8Array, out_cursor: int
+) -> tuple[int, int]:
+    """Copy `count` numbers as they are; return both cursors after them."""
+    while count > 0:
+        byte = positions[cursor]
+        out[out_cursor] = byte
+        count -= byte < 128  # the last byte of a number
+        cursor += 1
+        out_cursor += 1
+    return cursor, out_cursor
+
+
+@kernel(inline=True, allocates=False)
 def skip_varints(positions: U8Array, cursor: int, count: int) -> int:
     """Skip `count` numbers; return the cursor after them."""
     if count < 8 and cursor + 8 <= len(positions):

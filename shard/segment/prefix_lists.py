@@ -41,7 +41,7 @@ from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
 from shard.segment.doc_sets import set_bit
-from shard.segment.merge_arrays import MEMORY, Growing, Room
+from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.postings import (
     BLOCK_ENTRIES,
     BLOCK_HEADER_BYTES,
@@ -224,7 +224,7 @@ class _Scratch(NamedTuple):
     """Scratch arrays of the build.
 
     Attributes:
-        list_at: by term, the list of the shortest range so far that begins there; -1: none.
+        list_at: by term, the list of the widest range so far that begins there; -1: none.
         ends: by document, zeros.
         touched: bitset of documents, clean.
         read_docs: by entry of the longest list.
@@ -240,6 +240,76 @@ class _Scratch(NamedTuple):
     entries: NDArray[np.uint64]
 
 
+@kernel(inline=True, allocates=False)
+def _next_list(
+    head: int, lists: PostingLists, made: PostingLists, ranges: PrefixRanges, list_at: I64Array
+) -> tuple[int, int, int]:
+    """Return where to read the entries of the terms from `head` on.
+
+    Longer prefixes come first, so their lists exist: they are read instead of their terms.
+
+    Returns:
+        (where the list begins, its entries, the first term after those that it covers).
+    """
+    longer = list_at[head]
+    if longer >= 0:
+        count = int64(made.entry_counts[longer])
+        return int64(made.posting_starts[longer]), count, int64(ranges.prefix_lasts[longer])
+    return int64(lists.posting_starts[head]), int64(lists.entry_counts[head]), head + 1
+
+
+@kernel(allocates=False)
+def _pack_sums(
+    made: PostingLists, i_list: int, row: int, cursor: int, scratch: _Scratch, block: Entries
+) -> tuple[int, int, int]:
+    """Write a list whose entries are sorted by document, and clean the scratch arrays on the way.
+
+    Args:
+        made: where the list goes.
+        i_list: its number.
+        row: its first skip row.
+        cursor: where its postings begin.
+        scratch: with its sorted entries.
+        block: scratch.
+
+    Returns:
+        (where its postings end, its last skip row, its documents).
+    """
+    ends, touched, entries = scratch.ends, scratch.touched, scratch.entries
+    docs, fields, freqs = block
+    first_row = row
+    num_docs = 0
+    filled = 0
+    i: Any = int64(0)
+    for word in range(len(touched)):
+        bits = touched[word]
+        touched[word] = 0
+        while bits != 0:
+            doc = word * 64 + trailing_zeros(bits)
+            bits &= bits - _ONE
+            end = int64(ends[doc])
+            ends[doc] = 0
+            num_docs += 1
+            _sort_few(entries, i, end)
+            # One entry per field, with the sum of the terms' frequencies.
+            while i < end:
+                field = entries[i] >> _S32
+                freq = uint64(0)
+                while i < end and entries[i] >> _S32 == field:
+                    freq += entries[i] & _LOW32
+                    i += 1
+                if filled == BLOCK_ENTRIES:
+                    cursor = add_block(made, i_list, row, cursor, block, filled)
+                    row += 1
+                    filled = 0
+                docs[filled] = doc
+                fields[filled] = field
+                freqs[filled] = freq
+                filled += 1
+    made.entry_counts[i_list] = (row - first_row) * BLOCK_ENTRIES + filled
+    return add_block(made, i_list, row, cursor, block, filled), row, num_docs
+
+
 @kernel
 def _add_up(
     lists: PostingLists,
@@ -249,7 +319,7 @@ def _add_up(
     scratch: _Scratch,
     first_list: int,
 ) -> int:
-    """Build the lists of ranges of terms, as far as their bytes have room.
+    """Build the lists of ranges of terms, until one may not fit into the postings.
 
     Args:
         lists: of the terms.
@@ -262,81 +332,38 @@ def _add_up(
     Returns:
         The first list that is not made now.
     """
-    entry_counts, posting_starts = lists.entry_counts, lists.posting_starts
     firsts, lasts = ranges
-    out, starts, counts, skip_starts, _, _ = made
-    list_at, ends, touched, read_docs, read_entries, entries = scratch
+    postings, starts, skip_starts = made.postings, made.posting_starts, made.skip_starts
+    list_at, read_docs, read_entries = scratch.list_at, scratch.read_docs, scratch.read_entries
     block = new_block()
-    docs, fields, freqs = block
 
     cursor = starts[first_list]
     num_rows = int64(skip_starts[first_list])
     for i_list in range(first_list, len(firsts)):
-        # Longer prefixes come first, so their lists exist: read these instead of their terms.
         num_read: Any = int64(0)
         head: Any = int64(firsts[i_list])
         while head < lasts[i_list]:
-            longer = list_at[head]
-            if longer >= 0:
-                num_read += int64(counts[longer])
-                head = int64(lasts[longer])
-            else:
-                num_read += int64(entry_counts[head])
-                head += 1
-        # In the worst case, this list does not fit.
+            _, num_entries, head = _next_list(head, lists, made, ranges, list_at)
+            num_read += num_entries
+        # Sums can only be fewer than what is read: an upper bound on the bytes.
         needed = cursor + num_read * ENTRY_BYTES_MAX + POSTINGS_PADDING
         needed += (num_read // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
-        if needed > len(out):
+        if needed > len(postings):
             return i_list
         num_read = int64(0)
         head = int64(firsts[i_list])
         while head < lasts[i_list]:
-            longer = list_at[head]
-            start = posting_starts[head]
-            num_entries = int64(entry_counts[head])
-            head += 1
-            if longer >= 0:
-                start = starts[longer]
-                num_entries = int64(counts[longer])
-                head = int64(lasts[longer])
-            num_read = _read_list(out, start, num_entries, num_read, read_docs, read_entries, block)
+            start, num_entries, head = _next_list(head, lists, made, ranges, list_at)
+            num_read = _read_list(
+                postings, start, num_entries, num_read, read_docs, read_entries, block
+            )
         list_at[firsts[i_list]] = i_list
-        _sort_by_doc(read_docs, read_entries, num_read, ends, touched, entries)
-        row = num_rows
-        num_docs_of_list = 0
-        filled = 0
-        i: Any = int64(0)
-        # Walk the documents in order, adding up the frequencies of each field, and clean the
-        # scratch arrays on the way.
-        for word in range(len(touched)):
-            bits = touched[word]
-            touched[word] = 0
-            while bits != 0:
-                doc = word * 64 + trailing_zeros(bits)
-                bits &= bits - _ONE
-                end = int64(ends[doc])
-                ends[doc] = 0
-                num_docs_of_list += 1
-                _sort_few(entries, i, end)
-                while i < end:
-                    field = entries[i] >> _S32
-                    freq = uint64(0)
-                    while i < end and entries[i] >> _S32 == field:
-                        freq += entries[i] & _LOW32
-                        i += 1
-                    if filled == BLOCK_ENTRIES:
-                        cursor = add_block(made, i_list, row, cursor, block, filled)
-                        row += 1
-                        filled = 0
-                    docs[filled] = doc
-                    fields[filled] = field
-                    freqs[filled] = freq
-                    filled += 1
-        # The last block. Its skip row stays only if the list has several blocks.
-        counts[i_list] = (row - num_rows) * BLOCK_ENTRIES + filled
-        doc_freqs[i_list] = num_docs_of_list
-        cursor = add_block(made, i_list, row, cursor, block, filled)
-        if row > num_rows:
+        _sort_by_doc(
+            read_docs, read_entries, num_read, scratch.ends, scratch.touched, scratch.entries
+        )
+        cursor, row, num_docs = _pack_sums(made, i_list, num_rows, cursor, scratch, block)
+        doc_freqs[i_list] = num_docs
+        if row > num_rows:  # a list of one block has no skip row: the next list takes its place
             num_rows = row + 1
         starts[i_list + 1] = cursor
         skip_starts[i_list + 1] = num_rows
@@ -349,11 +376,15 @@ def entries_min(num_docs: int) -> int:
 
 
 def _find_ranges(
-    terms: Terms, entry_counts: NDArray[np.uint32], sums: NDArray[np.int64], least: int, room: Room
+    terms: Terms,
+    entry_counts: NDArray[np.uint32],
+    sums: NDArray[np.int64],
+    least: int,
+    allocator: MergeAllocator,
 ) -> PrefixRanges:
     """Return the ranges of terms that get a list."""
-    firsts = room.empty(len(entry_counts), np.uint32)
-    lasts = room.empty(len(entry_counts), np.uint32)
+    firsts = allocator.empty(len(entry_counts), np.uint32)
+    lasts = allocator.empty(len(entry_counts), np.uint32)
     found = _find_prefixes(terms.term_bytes, terms.term_starts, sums, least, firsts, lasts)
     return PrefixRanges(firsts[:found].copy(), lasts[:found].copy())
 
@@ -361,10 +392,10 @@ def _find_ranges(
 def add_prefix_lists(
     terms: Terms,
     lists: PostingLists,
-    postings: Growing[np.uint8],
+    postings: GrowingArray[np.uint8],
     doc_freqs: NDArray[np.uint32],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> tuple[PrefixRanges, PostingLists, NDArray[np.uint32]]:
     """Build the prefix lists of a segment.
 
@@ -374,62 +405,95 @@ def add_prefix_lists(
         postings: of its terms; gets those of the prefixes, and the padding.
         doc_freqs: documents of each list.
         num_docs: documents of the segment.
-        room: where large arrays go.
+        allocator: makes the large arrays.
 
     Returns:
         Their ranges; the lists of the terms, followed by these; documents of every list.
     """
-    sums = room.zeros(len(lists.entry_counts) + 1, np.int64)
+    sums = allocator.zeros(len(lists.entry_counts) + 1, np.int64)
     first = num_spellings(terms)  # nothing that is typed is a prefix of these
     np.cumsum(lists.entry_counts[first:], out=sums[first + 1 :])
-    ranges = _find_ranges(terms, lists.entry_counts, sums, entries_min(num_docs), room)
-    num_lists = len(ranges.prefix_firsts)
-    if not num_lists:
+    ranges = _find_ranges(terms, lists.entry_counts, sums, entries_min(num_docs), allocator)
+    if not len(ranges.prefix_firsts):
         postings.append(_PADDING)
         return ranges, lists._replace(postings=postings.finish()), doc_freqs
     sizes = sums[ranges.prefix_lasts] - sums[ranges.prefix_firsts]
-    num_most, num_all = int(sizes.max()), int(sizes.sum())
-    scratch = _Scratch(
-        room.empty(len(lists.entry_counts), np.int64),
-        room.zeros(num_docs, np.uint32),
-        room.zeros((num_docs + 63) >> 6, np.uint64),
-        room.empty(num_most, np.uint32),
-        room.empty(num_most, np.uint64),
-        room.empty(num_most, np.uint64),
-    )
-    scratch.list_at[:] = -1
-    rows_max = num_all // BLOCK_ENTRIES + num_lists
-    own = PostingLists(
-        _NO_BYTES,
-        np.full(num_lists + 1, postings.length, np.int64),
-        np.empty(num_lists, np.uint32),
-        np.zeros(num_lists + 1, np.uint32),
-        room.empty(rows_max, np.uint32),
-        room.empty(rows_max, np.uint32),
-    )
-    own_freqs = np.empty(num_lists, np.uint32)
-    num_made = 0
-    # An entry takes two bytes at most, mostly; where it takes more, the rest is reserved again.
-    num_bytes = 2 * num_all
-    while num_made < num_lists:
-        worst = int(sizes[num_made]) * ENTRY_BYTES_MAX + POSTINGS_PADDING
-        worst += (int(sizes[num_made]) // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
-        made = own._replace(postings=postings.reserve(max(num_bytes, worst)))
-        num_made = _add_up(lists, made, own_freqs, ranges, scratch, num_made)
-        postings.length = int(own.posting_starts[num_made])
-        num_bytes = 0
+    made, made_freqs = _make_lists(lists, postings, ranges, sizes, num_docs, allocator)
     postings.append(_PADDING)
-    num_rows = int(own.skip_starts[-1])
+    num_rows = int(made.skip_starts[-1])
     rows = lists.skip_starts
     return (
         ranges,
         PostingLists(
             postings.finish(),
-            room.concatenate((lists.posting_starts[:-1], own.posting_starts)),
-            room.concatenate((lists.entry_counts, own.entry_counts)),
-            room.concatenate((rows[:-1], rows[-1] + own.skip_starts)),
-            room.concatenate((lists.skip_docs, own.skip_docs[:num_rows])),
-            room.concatenate((lists.skip_postings, own.skip_postings[:num_rows])),
+            allocator.concatenate((lists.posting_starts[:-1], made.posting_starts)),
+            allocator.concatenate((lists.entry_counts, made.entry_counts)),
+            allocator.concatenate((rows[:-1], rows[-1] + made.skip_starts)),
+            allocator.concatenate((lists.skip_docs, made.skip_docs[:num_rows])),
+            allocator.concatenate((lists.skip_postings, made.skip_postings[:num_rows])),
         ),
-        room.concatenate((doc_freqs, own_freqs)),
+        allocator.concatenate((doc_freqs, made_freqs)),
+    )
+
+
+def _make_lists(
+    lists: PostingLists,
+    postings: GrowingArray[np.uint8],
+    ranges: PrefixRanges,
+    sizes: NDArray[np.int64],
+    num_docs: int,
+    allocator: MergeAllocator,
+) -> tuple[PostingLists, NDArray[np.uint32]]:
+    """Build the lists of ranges of terms.
+
+    Args:
+        lists: of the terms; without postings.
+        postings: of the terms; gets those of the ranges.
+        ranges: at least one.
+        sizes: entries of the terms of each range.
+        num_docs: documents of the segment.
+        allocator: makes the large arrays.
+
+    Returns:
+        The lists, without postings; documents of each.
+    """
+    num_lists = len(sizes)
+    scratch = _make_scratch(len(lists.entry_counts), num_docs, int(sizes.max()), allocator)
+    rows_max = int(sizes.sum()) // BLOCK_ENTRIES + num_lists
+    made = PostingLists(
+        _NO_BYTES,
+        np.full(num_lists + 1, postings.length, np.int64),
+        np.empty(num_lists, np.uint32),
+        np.zeros(num_lists + 1, np.uint32),
+        allocator.empty(rows_max, np.uint32),
+        allocator.empty(rows_max, np.uint32),
+    )
+    doc_freqs = np.empty(num_lists, np.uint32)
+    num_made = 0
+    # An entry takes two bytes at most, mostly; where it takes more, the rest is reserved again.
+    num_bytes = 2 * int(sizes.sum())
+    while num_made < num_lists:
+        size = int(sizes[num_made])
+        worst = size * ENTRY_BYTES_MAX + (size // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
+        reserved = postings.reserve(max(num_bytes, worst + POSTINGS_PADDING))
+        with_bytes = made._replace(postings=reserved)
+        num_made = _add_up(lists, with_bytes, doc_freqs, ranges, scratch, num_made)
+        postings.length = int(made.posting_starts[num_made])
+        num_bytes = 0
+    return made, doc_freqs
+
+
+def _make_scratch(
+    num_terms: int, num_docs: int, num_entries: int, allocator: MergeAllocator
+) -> _Scratch:
+    """Return scratch arrays for lists of at most some number of entries."""
+    list_at = allocator.empty(num_terms, np.int64)
+    list_at[:] = -1
+    return _Scratch(
+        list_at,
+        allocator.zeros(num_docs, np.uint32),
+        allocator.zeros((num_docs + 63) >> 6, np.uint64),
+        allocator.empty(num_entries, np.uint32),
+        allocator.empty(num_entries, np.uint64),
+        allocator.empty(num_entries, np.uint64),
     )

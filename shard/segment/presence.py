@@ -51,7 +51,7 @@ from common.values import Shape, ValueKind
 from shard.caches.derived import derived
 from shard.segment.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
 from shard.segment.extraction import Extraction
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -288,7 +288,7 @@ def merge_presence(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> dict[str, NDArray[Any]]:
     """Merge the rows of segments; equals a build, except that `presence.kinds` may keep more."""
     all_keys = np.unique(np.concatenate([part["presence.keys"] for part in parts]).astype(np.int64))
@@ -298,7 +298,7 @@ def merge_presence(
     occurs = counts > 0
     keys, counts = all_keys[occurs], counts[occurs]
     forms, offsets = _lay_out(counts, num_docs)
-    words = room.zeros(int(offsets[-1]), np.uint64)
+    words = allocator.zeros(int(offsets[-1]), np.uint64)
     rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
     _merge_rows(parts, doc_maps, keys, counts, rows)
     fields = np.unique(keys // _NUM_ASPECTS)

@@ -28,7 +28,7 @@ from shard.segment.doc_sets import StoredSets
 from shard.segment.extraction import Extraction, extract
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.merge_arrays import MEMORY, Room, count_kept, move_kept
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator, count_kept, move_kept
 from shard.segment.object_fields import ObjectFields, merge_object_fields
 from shard.segment.segment import Segment, SegmentWriter
 from shard.segment.text_builder import build_text
@@ -115,13 +115,16 @@ def merge_segments(parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64
         doc_maps: by part: new ordinal of each document, or -1.
     """
     arrays: dict[str, NDArray[Any]] = {}
-    for more in _merge_arrays(parts, doc_maps, MEMORY):
+    for more in _merge_arrays(parts, doc_maps, IN_MEMORY):
         arrays |= more
     return _with_docs(arrays)
 
 
 def merge_to_file(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], path: Path, room: Room
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    path: Path,
+    allocator: MergeAllocator,
 ) -> None:
     """Merge segments into one in a file, in memory that does not grow with them.
 
@@ -131,13 +134,13 @@ def merge_to_file(
         parts: in the order of their records.
         doc_maps: by part: new ordinal of each document, or -1.
         path: of the file.
-        room: where large arrays go.
+        allocator: makes the large arrays.
 
     Raises:
         OSError: no space, or the device failed; nothing is left under `path`.
     """
     with SegmentWriter(path, _possible_names(parts)) as writer:
-        merged = _merge_arrays(parts, doc_maps, room)
+        merged = _merge_arrays(parts, doc_maps, allocator)
         docs = next(merged)
         writer.write(docs)
         facts = _with_docs(docs)
@@ -148,21 +151,21 @@ def merge_to_file(
 
 
 def _merge_arrays(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room
+    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], allocator: MergeAllocator
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Yield the arrays of a merged segment, structure by structure; first docs.*."""
-    num_docs = sum(count_kept(doc_map, room) for doc_map in doc_maps)
+    num_docs = sum(count_kept(doc_map, allocator) for doc_map in doc_maps)
     docs: dict[str, NDArray[Any]] = {}
     for name in ("docs.record", "docs.place"):
-        docs[name] = room.empty(num_docs, np.uint64)
+        docs[name] = allocator.empty(num_docs, np.uint64)
         at = 0
         for part, doc_map in zip(parts, doc_maps, strict=True):
-            at = move_kept(part[name], doc_map, docs[name], at, room)
+            at = move_kept(part[name], doc_map, docs[name], at, allocator)
     yield docs
     del docs
-    yield from merge_text(parts, doc_maps, num_docs, room)
-    yield from merge_columns(parts, doc_maps, num_docs, room)
-    yield from merge_object_fields(parts, doc_maps, num_docs, room)
+    yield from merge_text(parts, doc_maps, num_docs, allocator)
+    yield from merge_columns(parts, doc_maps, num_docs, allocator)
+    yield from merge_object_fields(parts, doc_maps, num_docs, allocator)
 
 
 def _possible_names(parts: Sequence[Segment]) -> set[str]:
@@ -188,22 +191,22 @@ def _possible_names(parts: Sequence[Segment]) -> set[str]:
 def make_doc_maps(
     parts: Sequence[Segment],
     dropped: Sequence[NDArray[np.uint32] | None],
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> list[NDArray[np.int64]]:
     """Return the doc maps of parts without their dropped documents.
 
     Args:
         parts: in the order of their records.
         dropped: by part: ordinals of documents to drop, or None.
-        room: where large maps go.
+        allocator: makes the large maps.
     """
     doc_maps = []
     first = 0
     for part, gone in zip(parts, dropped, strict=True):
-        doc_map = room.zeros(part.num_docs, np.int64)
+        doc_map = allocator.zeros(part.num_docs, np.int64)
         if gone is not None:
             doc_map[gone] = -1
-        for rows in room.pieces(part.num_docs):
+        for rows in allocator.pieces(part.num_docs):
             keep = doc_map[rows] == 0
             ordinals = np.cumsum(keep, dtype=np.int64) + (first - 1)
             doc_map[rows] = np.where(keep, ordinals, -1)
@@ -221,6 +224,6 @@ def _with_docs(arrays: dict[str, NDArray[Any]]) -> Segment:
                 > places[rows][: len(places) - 1 - rows.start]
             ).all()
         )
-        for rows in MEMORY.pieces(len(places))
+        for rows in IN_MEMORY.pieces(len(places))
     )
     return Segment(arrays, num_docs=len(places), meta={"places_ascending": are_ascending})

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from common.analysis.collations import CODE_POINTS
-from common.kernels.decorator import kernel
+from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     U64,
     F64Array,
@@ -134,6 +134,7 @@ def ordered_keys(values: NDArray[np.float64], *, is_descending: bool = False) ->
     return keys
 
 
+@arguments
 class Permutation(NamedTuple):
     """Documents that have a value, by key; those with equal keys ascend."""
 

@@ -1,5 +1,8 @@
 """Gives every distinct word of a batch a number, in one pass over its text.
 
+    a document's strings, by field ─▶ words, 1,024 at a time ─▶ numbers and positions
+                                      (tokenizer)               (hash table)
+
 A hash table numbers the words in order of first appearance. Occurrences come out by document,
 field and position; `text_builder` inverts them.
 
@@ -39,6 +42,13 @@ _STRING: Final = int(ValueKind.STRING)
 _CHUNK_WORDS: Final = 1024
 """Words that the tokenizer returns at a time: they stay in the first-level cache."""
 _TABLE_SIZE_MIN: Final = 2048
+_TABLE_SIZE_FIRST_MAX: Final = 65_536
+"""Slots of the hash table that a large batch begins with."""
+_INSERTION_MAX: Final = 64
+"""Strings of a document that are sorted by insertion."""
+_VALUE_BITS: Final = 44
+"""Bits of a value's number, in a string that sorts by field; the field is above."""
+_VALUE_MASK: Final = (1 << _VALUE_BITS) - 1
 
 KEY: Final = 0
 """Columns of the words of a batch, see `_number_chunk`."""
@@ -87,6 +97,31 @@ def _hash_term(key: U64, term_bytes: U8Array, start: int, length: int) -> U64:
     return digest & ~_LOW32
 
 
+@kernel(inline=True, allocates=False)
+def _find_word(
+    word: U8Array, key: U64, tag: U64, table: U64Array, terms: Rows[np.int64], term_bytes: U8Array
+) -> tuple[int, int]:
+    """Return the number of a word and its slot; -1 and a free slot if the word is new."""
+    slot_mask = uint64(len(table) - 1)
+    size: Any = int64(len(word))
+    slot = tag >> _S32 & slot_mask
+    while True:
+        entry = table[slot]
+        if entry == 0:
+            return int64(-1), int64(slot)
+        # Same hash: compare key and length, then the bytes after the first eight.
+        if entry & ~_LOW32 == tag:
+            number = int64(entry & _LOW32) - 1
+            other = terms[number, START]
+            if terms[number, KEY] == int64(key) and terms[number, END] - other == size:
+                offset: Any = int64(8)
+                while offset < size and term_bytes[other + offset] == word[offset]:
+                    offset += 1
+                if offset >= size:
+                    return number, int64(slot)
+        slot = (slot + uint64(1)) & slot_mask
+
+
 @kernel(allocates=False)
 def _number_chunk(
     chunk_bytes: U8Array,
@@ -106,7 +141,6 @@ def _number_chunk(
     Returns:
         How many distinct words there are now.
     """
-    slot_mask = uint64(len(table) - 1)
     num_bytes: Any = terms[num_terms - 1, END] if num_terms > 0 else 0
     begin: Any = int64(0)
     for word in range(len(chunk_ends)):
@@ -114,26 +148,7 @@ def _number_chunk(
         size: Any = stop - begin
         key = term_key(chunk_bytes, begin, size)
         tag = _hash_term(key, chunk_bytes, begin, size)
-        slot = tag >> _S32 & slot_mask
-        number: Any = int64(-1)
-        while True:
-            entry = table[slot]
-            if entry == 0:
-                break
-            # Same hash: compare key and length, then the bytes after the first eight.
-            if entry & ~_LOW32 == tag:
-                candidate = int64(entry & _LOW32) - 1
-                other = terms[candidate, START]
-                if terms[candidate, KEY] == int64(key) and terms[candidate, END] - other == size:
-                    offset: Any = int64(8)
-                    while (
-                        offset < size and term_bytes[other + offset] == chunk_bytes[begin + offset]
-                    ):
-                        offset += 1
-                    if offset >= size:
-                        number = candidate
-                        break
-            slot = (slot + uint64(1)) & slot_mask
+        number, slot = _find_word(chunk_bytes[begin:stop], key, tag, table, terms, term_bytes)
         if number < 0:
             # A new word: fill the slot, copy the bytes, start a row.
             number = int64(num_terms)
@@ -166,6 +181,67 @@ def _grow_table(table: U64Array) -> U64Array:
     return larger
 
 
+@kernel(allocates=False)
+def _measure_text(extraction: Extraction, is_searchable: BoolArray) -> tuple[int, int]:
+    """Return how many searchable strings a batch has, and how many bytes these have."""
+    num_strings = 0
+    num_bytes = 0
+    for value in range(len(extraction.doc)):
+        if extraction.kind[value] == _STRING and is_searchable[extraction.field[value]]:
+            num_strings += 1
+            num_bytes += extraction.end[value] - extraction.start[value]
+    return num_strings, num_bytes
+
+
+@kernel
+def _select_strings(
+    extraction: Extraction, is_searchable: BoolArray, first: int, selected: I64Array
+) -> tuple[I64Array, int, int]:
+    """List the searchable strings of a document by field, within a field in document order.
+
+    Args:
+        extraction: the batch.
+        is_searchable: by field.
+        first: the document's first value.
+        selected: scratch.
+
+    Returns:
+        (the strings, as ``field << _VALUE_BITS | value``, in `selected` or a longer array; their
+        number; the first value of the next document).
+    """
+    docs, fields, kinds = extraction.doc, extraction.field, extraction.kind
+    num_selected = 0
+    is_sorted = True
+    value = first
+    while value < len(docs) and docs[value] == docs[first]:
+        if kinds[value] == _STRING and is_searchable[fields[value]]:
+            if num_selected == len(selected):
+                selected = with_room(selected, 2 * num_selected)
+            selected[num_selected] = int64(fields[value]) << _VALUE_BITS | value
+            if num_selected > 0 and selected[num_selected - 1] > selected[num_selected]:
+                is_sorted = False
+            num_selected += 1
+        value += 1
+    if not is_sorted:
+        _sort_numbers(selected[:num_selected])
+    return selected, num_selected, value
+
+
+@kernel
+def _sort_numbers(numbers: I64Array) -> None:
+    """Sort numbers: few of them by insertion, which is faster then."""
+    if len(numbers) > _INSERTION_MAX:
+        numbers.sort()
+        return
+    for i in range(1, len(numbers)):
+        number = numbers[i]
+        j = i
+        while j > 0 and numbers[j - 1] > number:
+            numbers[j] = numbers[j - 1]
+            j -= 1
+        numbers[j] = number
+
+
 @kernel
 def number_words(
     extraction: Extraction,
@@ -181,30 +257,25 @@ def number_words(
     """
     text = extraction.text
     docs = extraction.doc
-    fields = extraction.field
-    kinds = extraction.kind
     starts = extraction.start
     ends = extraction.end
     num_values = len(docs)
-    # Size the output from the bytes of text.
-    num_text_bytes = 0
-    num_selected = 0
-    for value in range(num_values):
-        if kinds[value] == _STRING and is_searchable[fields[value]]:
-            num_text_bytes += ends[value] - starts[value]
-            num_selected += 1
+    num_strings, num_text_bytes = _measure_text(extraction, is_searchable)
     # Four bytes are at most three words (a decomposed Thai vowel: two characters, bigram and tail;
-    # é# with a space: bare, with its symbol, and the spelling).
-    capacity = num_text_bytes * 3 // 4 + num_selected + 2
+    # é# with a space: bare, with its symbol, and the spelling). Pages that stay untouched cost
+    # nothing.
+    capacity = num_text_bytes * 3 // 4 + num_strings + 2
     words = np.empty(capacity, np.uint32)
     positions = np.empty(capacity, np.uint32)
-    instance_docs = np.empty(num_selected, np.uint32)
-    instance_fields = np.empty(num_selected, np.uint16)
-    instance_codes = np.empty(num_selected, np.uint8)
-    instance_starts = np.empty(num_selected + 1, np.int64)
+    instance_docs = np.empty(num_strings, np.uint32)
+    instance_fields = np.empty(num_strings, np.uint16)
+    instance_codes = np.empty(num_strings, np.uint8)
+    instance_starts = np.empty(num_strings + 1, np.int64)
 
+    # The table begins small, so that a batch of few items clears little memory, and stays at most
+    # half full: half as many terms as slots.
     table_size = _TABLE_SIZE_MIN
-    while table_size < 65536 and table_size < num_text_bytes >> 3:
+    while table_size < _TABLE_SIZE_FIRST_MAX and table_size < num_text_bytes >> 3:
         table_size *= 2
     table = np.zeros(table_size, np.uint64)
     terms = np.empty((table_size >> 1, 4), np.int64)
@@ -214,46 +285,22 @@ def number_words(
     num_terms = 0
 
     state = np.empty(STATE_SIZE, np.int64)
-    selected = np.empty(64, np.int64)
-
+    selected = np.empty(_INSERTION_MAX, np.int64)
     num_words = 0
     num_instances = 0
     value = 0
     while value < num_values:
-        # Sort the document's searchable values by field, in document order within a field: a value
-        # is packed as field << 44 | value.
         doc = docs[value]
-        num_of_doc = 0
-        is_sorted = True
-        while value < num_values and docs[value] == doc:
-            if kinds[value] == _STRING and is_searchable[fields[value]]:
-                if num_of_doc == len(selected):
-                    selected = with_room(selected, 2 * num_of_doc)
-                selected[num_of_doc] = int64(fields[value]) << 44 | value
-                if num_of_doc > 0 and selected[num_of_doc - 1] > selected[num_of_doc]:
-                    is_sorted = False
-                num_of_doc += 1
-            value += 1
-        if not is_sorted:
-            if num_of_doc <= 64:
-                for i in range(1, num_of_doc):
-                    item = selected[i]
-                    j = i
-                    while j > 0 and selected[j - 1] > item:
-                        selected[j] = selected[j - 1]
-                        j -= 1
-                    selected[j] = item
-            else:
-                selected[:num_of_doc].sort()
+        selected, num_selected, value = _select_strings(extraction, is_searchable, value, selected)
         i = 0
-        while i < num_of_doc:
+        while i < num_selected:
             # One instance: all values of this field, with positions that run on.
-            field = selected[i] >> 44
+            field = selected[i] >> _VALUE_BITS
             first_word = num_words
             length = 0
             state[:] = 0
-            while i < num_of_doc and selected[i] >> 44 == field:
-                source = selected[i] & ((int64(1) << 44) - 1)
+            while i < num_selected and selected[i] >> _VALUE_BITS == field:
+                source = selected[i] & _VALUE_MASK
                 i += 1
                 position_before = state[0]
                 at = starts[source]
@@ -262,8 +309,8 @@ def number_words(
                     count, at = tokenize_span(text, at, end, tables, True, state, chunk)
                     if count == 0:
                         break
+                    # Make room for as many new terms as the chunk has words.
                     while num_terms + count > len(terms):
-                        # More than half full: double the table, whose entries carry their hash.
                         table = _grow_table(table)
                         terms = rows_with_room(terms, len(table) >> 1)
                     num_bytes = terms[num_terms - 1, END] if num_terms > 0 else 0

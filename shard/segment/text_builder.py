@@ -1,7 +1,7 @@
 """Inverts a batch: from the words of its documents to the text structures of a segment.
 
-    extraction ──▶ number_words ──▶ invert ──▶ vocabulary, postings, positions, field lengths
-                   term_numbering
+    extraction ──▶ number_words ────▶ sort words, then ──▶ pack lists ──▶ postings, positions,
+                   (term_numbering)   their occurrences                   vocabulary, field lengths
 
 The distinct words (a tenth of all) are sorted, and a counting sort brings the occurrences into term
 order. They come out of the numbering by document, field and position, and the sort is stable, so
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from common.analysis.tokenizer import TABLES
 from common.kernels.decorator import kernel
-from common.kernels.types import I64Array, Rows, U8Array, U32Array, int64, uint64
+from common.kernels.types import I64Array, Rows, U8Array, U32Array, U64Array, int64, uint64
 from shard.segment.extraction import Extraction
 from shard.segment.field_lengths import DECODED_LENGTHS, arrange_lengths
-from shard.segment.merge_arrays import MEMORY, Growing
+from shard.segment.merge_arrays import IN_MEMORY, GrowingArray
 from shard.segment.positions import POSITION_BYTES_MAX, Positions, encode_varint
 from shard.segment.postings import (
     BLOCK_ENTRIES,
@@ -41,7 +41,7 @@ from shard.segment.postings import (
     trim_lists,
 )
 from shard.segment.term_numbering import COUNT, END, KEY, START, FieldInstances, number_words
-from shard.segment.text_index import text_arrays
+from shard.segment.text_index import InvertedText, text_arrays
 from shard.segment.vocabulary import TERM_PADDING, sort_ties
 
 _S32: Final = uint64(32)
@@ -64,36 +64,27 @@ def _reserve_lists(num_terms: int, num_entries: int) -> PostingLists:
 
 
 @kernel
-def _invert(
-    words: U32Array,
-    positions: U32Array,
-    instances: FieldInstances,
-    terms: Rows[np.int64],
-    term_bytes: U8Array,
-    order: I64Array,
-) -> tuple[U8Array, I64Array, PostingLists, U32Array, Positions]:
-    """Bring occurrences into term order and pack them.
+def _arrange_terms(
+    terms: Rows[np.int64], term_bytes: U8Array, order: I64Array
+) -> tuple[U8Array, I64Array, I64Array]:
+    """Put the words into the order of the vocabulary.
 
     Args:
-        words: number of the word of each occurrence.
-        positions: position of each occurrence.
-        instances: the fields of documents that hold the occurrences.
         terms: per word a row as in `_number_chunk`.
         term_bytes: the bytes of the words.
         order: word numbers in the order of the vocabulary.
 
     Returns:
-        (the vocabulary's bytes and starts, `PostingLists`, documents of each term, `Positions`).
+        (the vocabulary's bytes and starts; by word number, where its occurrences begin among those
+        of all words in this order).
     """
-    instance_docs, instance_fields, _, instance_starts = instances
     num_terms = len(order)
-    # Copy the words in vocabulary order, and give each word its range of occurrences.
     sorted_starts = np.empty(num_terms + 1, np.int64)
     sorted_starts[0] = 0
     num_bytes = terms[num_terms - 1, END] if num_terms > 0 else 0
     sorted_bytes = np.zeros(num_bytes + TERM_PADDING, np.uint8)
-    cursors = np.empty(num_terms, np.int64)
-    total = 0
+    first_occurrences = np.empty(num_terms, np.int64)
+    num_occurrences = 0
     for rank in range(num_terms):
         number = order[rank]
         start = terms[number, START]
@@ -102,23 +93,59 @@ def _invert(
         for offset in range(size):
             sorted_bytes[target + offset] = term_bytes[start + offset]
         sorted_starts[rank + 1] = target + size
-        cursors[number] = total
-        total += terms[number, COUNT]
+        first_occurrences[number] = num_occurrences
+        num_occurrences += terms[number, COUNT]
+    return sorted_bytes, sorted_starts, first_occurrences
 
-    # Counting sort; an occurrence becomes instance << 32 | position.
-    occurrences = np.empty(total, np.uint64)
-    for instance in range(len(instance_docs)):
+
+@kernel
+def _sort_occurrences(
+    words: U32Array, positions: U32Array, instances: FieldInstances, cursors: I64Array
+) -> U64Array:
+    """Bring occurrences into the order of the vocabulary: a stable counting sort.
+
+    Args:
+        words: number of the word of each occurrence.
+        positions: position of each occurrence.
+        instances: the fields of documents that hold the occurrences.
+        cursors: by word, where its occurrences go; changed.
+
+    Returns:
+        Each occurrence as ``instance << 32 | position``.
+    """
+    occurrences = np.empty(len(words), np.uint64)
+    starts = instances.starts
+    for instance in range(len(instances.docs)):
         upper = uint64(instance) << _S32
-        for i in range(instance_starts[instance], instance_starts[instance + 1]):
+        for i in range(starts[instance], starts[instance + 1]):
             number = words[i]
             occurrences[cursors[number]] = upper | uint64(positions[i])
             cursors[number] += 1
+    return occurrences
 
-    # Pack one list per term: an entry per instance, a block per 128 entries.
-    lists = _reserve_lists(num_terms, total)
+
+@kernel
+def _pack_lists(
+    occurrences: U64Array, instances: FieldInstances, terms: Rows[np.int64], order: I64Array
+) -> tuple[PostingLists, U32Array, Positions]:
+    """Pack the posting list and the positions of each term.
+
+    Args:
+        occurrences: as returned by `_sort_occurrences`.
+        instances: the fields of documents that hold them.
+        terms: per word a row as in `_number_chunk`.
+        order: word numbers in the order of the vocabulary.
+
+    Returns:
+        (`PostingLists`, documents of each term, `Positions`).
+    """
+    instance_docs, instance_fields, _, _ = instances
+    num_terms = len(order)
+    num_occurrences = len(occurrences)
+    lists = _reserve_lists(num_terms, num_occurrences)
     _, posting_starts, entry_counts, skip_starts, skip_docs, _ = lists
     doc_freqs = np.empty(num_terms, np.uint32)
-    packed_positions = np.empty(total * POSITION_BYTES_MAX, np.uint8)
+    packed_positions = np.empty(num_occurrences * POSITION_BYTES_MAX, np.uint8)
     position_starts = np.empty(num_terms + 1, np.int64)
     skip_positions = np.empty(len(skip_docs), np.uint32)
     block = new_block()
@@ -140,7 +167,8 @@ def _invert(
         previous_doc = int64(-1)
         block_position = position_cursor
         while i < stop:
-            # One entry: write its positions as deltas while counting its frequency.
+            # One entry, of all occurrences in one instance: write their positions as deltas while
+            # counting them. Beyond the greatest frequency that an entry can have, none is kept.
             instance = occurrences[i] >> _S32
             freq = 0
             previous: Any = 0
@@ -172,7 +200,8 @@ def _invert(
             if doc != previous_doc:
                 num_docs += 1
                 previous_doc = doc
-        # The last block. Skip rows stay only if the list has several blocks.
+        # The last block. Its skip row, and so that of the first block, stays only if there are
+        # several: else the next term overwrites it.
         skip_positions[row] = block_position - position_starts[rank]
         cursor = add_block(lists, rank, row, cursor, block, filled)
         if row > num_rows:
@@ -181,8 +210,6 @@ def _invert(
         doc_freqs[rank] = num_docs
     position_starts[num_terms] = position_cursor
     return (
-        sorted_bytes,
-        sorted_starts,
         trim_lists(lists, num_terms, num_rows, cursor),
         doc_freqs,
         Positions(
@@ -214,21 +241,16 @@ def build_text(
     keys = terms[:, KEY].astype(np.uint64)
     order = np.argsort(keys)
     sort_ties(order, keys, term_bytes, terms)
-    inverted = _invert(words, positions, instances, terms, term_bytes, order)
-    term_bytes, term_starts, all_lists, doc_freqs, all_positions = inverted
+    term_bytes, term_starts, cursors = _arrange_terms(terms, term_bytes, order)
+    occurrences = _sort_occurrences(words, positions, instances, cursors)
+    all_lists, doc_freqs, all_positions = _pack_lists(occurrences, instances, terms, order)
     lists = PostingLists(*all_lists)
-    postings = Growing(MEMORY, np.uint8)
+    postings = GrowingArray(IN_MEMORY, np.uint8)
     postings.append(lists.postings[:-POSTINGS_PADDING])
-    arrays = text_arrays(
-        extraction.num_docs,
-        postings,
-        term_bytes,
-        term_starts,
-        lists,
-        doc_freqs,
-        Positions(*all_positions),
-        MEMORY,
+    text = InvertedText(
+        term_bytes, term_starts, lists, postings, doc_freqs, Positions(*all_positions)
     )
+    arrays = text_arrays(text, extraction.num_docs, IN_MEMORY)
     return arrays | arrange_lengths(
         instances.docs, instances.fields, instances.codes, extraction.num_docs
     )

@@ -27,10 +27,11 @@ from common.kernels.types import I64Array, U8Array, U32Array, uint32
 from common.key_order import sort_keys
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.column_values import KEY_KINDS, TEXT_KINDS, group_values
-from shard.segment.extraction import canonical_keys, extract
+from shard.segment.extraction import extract
 from shard.segment.facet_columns import FacetColumn, build_column, facet_column
 from shard.segment.facet_dictionary import FacetDictionary, join_keys
 from shard.segment.presence import presence_of
+from shard.segment.value_parsing import canonical_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

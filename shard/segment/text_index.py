@@ -11,13 +11,15 @@ its arrays.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from shard.caches.derived import derived
 from shard.segment.bitset_postings import DenseLists, make_dense_lists
 from shard.segment.field_lengths import FieldLengths
-from shard.segment.merge_arrays import Growing, Room
+from shard.segment.merge_arrays import GrowingArray, MergeAllocator
 from shard.segment.positions import Positions
 from shard.segment.postings import PostingLists
 from shard.segment.prefix_lists import PrefixRanges, add_prefix_lists
@@ -25,37 +27,45 @@ from shard.segment.segment import Segment, name_group
 from shard.segment.vocabulary import Terms, Vocabulary, finish_vocabulary
 
 
+class InvertedText(NamedTuple):
+    """The text of a segment by term, as building and merging make it.
+
+    Attributes:
+        term_bytes: of the vocabulary.
+        term_starts: of the vocabulary.
+        lists: the posting list of each term, without their bytes.
+        postings: the bytes of the posting lists; those of prefixes are appended.
+        doc_freqs: documents of each term.
+        positions: of each term.
+    """
+
+    term_bytes: NDArray[np.uint8]
+    term_starts: NDArray[np.int64]
+    lists: PostingLists
+    postings: GrowingArray[np.uint8]
+    doc_freqs: NDArray[np.uint32]
+    positions: Positions
+
+
 def text_arrays(
-    num_docs: int,
-    postings: Growing[np.uint8],
-    term_bytes: NDArray[np.uint8],
-    term_starts: NDArray[np.int64],
-    lists: PostingLists,
-    doc_freqs: NDArray[np.uint32],
-    positions: Positions,
-    room: Room,
+    text: InvertedText, num_docs: int, allocator: MergeAllocator
 ) -> dict[str, NDArray[np.generic]]:
     """Return the arrays "text.*" of a segment, all but those of field lengths.
 
     Args:
+        text: of the segment.
         num_docs: documents of the segment.
-        postings: the bytes of the posting lists; those of prefixes are appended.
-        term_bytes: of the vocabulary.
-        term_starts: of the vocabulary.
-        lists: the posting list of each term; their own postings are not read.
-        doc_freqs: documents of each term.
-        positions: of each term.
-        room: where large arrays go.
+        allocator: makes the large arrays.
     """
-    terms = finish_vocabulary(term_bytes, term_starts, room)
+    terms = finish_vocabulary(text.term_bytes, text.term_starts, allocator)
     ranges, all_lists, all_freqs = add_prefix_lists(
-        terms, lists, postings, doc_freqs, num_docs, room
+        terms, text.lists, text.postings, text.doc_freqs, num_docs, allocator
     )
-    dense = make_dense_lists(all_lists, all_freqs, len(doc_freqs), num_docs, room)
+    dense = make_dense_lists(all_lists, all_freqs, len(text.doc_freqs), num_docs, allocator)
     return (
         name_group("text", terms)
         | name_group("text", all_lists)
-        | name_group("text", positions)
+        | name_group("text", text.positions)
         | name_group("text", ranges)
         | name_group("text", dense)
         | {"text.doc_freqs": all_freqs}

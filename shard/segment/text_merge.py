@@ -4,7 +4,7 @@ The sorted vocabularies are walked in parallel, one range of terms after the oth
 term are those of its parts in turn, since the new ordinals of a part follow those of the parts
 before. Entries are decoded and packed again, positions are copied as bytes. No text is read.
 
-Costs: 1.5 µs for an item of 50 words; in memory, some times the `piece_bytes` of the room.
+Costs: 1.5 µs for an item of 50 words; in memory, a few times the `piece_bytes` of the allocator.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, Rows, int64, uint64
 from shard.segment.field_lengths import merge_lengths
-from shard.segment.merge_arrays import MEMORY, Growing, Room
-from shard.segment.positions import Positions, skip_varints
+from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
+from shard.segment.positions import Positions, copy_varints, skip_varints
 from shard.segment.postings import (
     BLOCK_ENTRIES,
     BLOCK_HEADER_BYTES,
@@ -31,7 +31,7 @@ from shard.segment.postings import (
     new_block,
 )
 from shard.segment.segment import Segment
-from shard.segment.text_index import text_arrays
+from shard.segment.text_index import InvertedText, text_arrays
 from shard.segment.vocabulary import TERM_PADDING, Terms, Vocabulary, compare_terms
 
 
@@ -181,6 +181,7 @@ def _merge(parts: _Parts, merged: _Merged, written: _Written) -> _Written:
         num_equal = _find_least(parts, heads, equal)
         if num_equal == 0:
             break
+        # Begin a list. If it stays empty, the next term takes its place: nothing is undone.
         out_starts[num_terms] = cursor
         out_position_starts[num_terms] = position_cursor
         out_skip_starts[num_terms] = num_rows
@@ -193,7 +194,8 @@ def _merge(parts: _Parts, merged: _Merged, written: _Written) -> _Written:
             part = equal[e]
             head = heads[part]
             # Append the part's entries, under their new ordinals; these follow those of the parts
-            # before.
+            # before, so the list ascends. The blocks of the parts are not those of the merged list:
+            # entries shift by what is dropped, and widths are chosen again.
             at = bases[part, 1] + posting_starts[head + part]
             position = bases[part, 2] + position_starts[head + part]
             left: Any = int64(entry_counts[head])
@@ -221,12 +223,9 @@ def _merge(parts: _Parts, merged: _Merged, written: _Written) -> _Written:
                     num_docs += doc != previous_doc
                     previous_doc = doc
                     # Positions are relative within an entry, so their bytes are copied as they are.
-                    while freq > 0:
-                        byte = positions[position]
-                        out_positions[position_cursor] = byte
-                        freq -= byte < 128
-                        position += 1
-                        position_cursor += 1
+                    position, position_cursor = copy_varints(
+                        positions, position, freq, out_positions, position_cursor
+                    )
             heads[part] = head + 1
         if num_docs == 0:
             continue  # every document of the term is dropped, so the term is too
@@ -237,7 +236,7 @@ def _merge(parts: _Parts, merged: _Merged, written: _Written) -> _Written:
         if row > num_rows:
             num_rows = row + 1
         out_freqs[num_terms] = num_docs
-        part = equal[0]
+        part = equal[0]  # any of them; its head is past the term by now
         start = bases[part, 0] + term_starts[heads[part] - 1 + part]
         end = bases[part, 0] + term_starts[heads[part] + part]
         sorted_starts[num_terms] = num_bytes
@@ -254,32 +253,35 @@ class _TextMerge:
     Args:
         parts: the segments.
         doc_maps: see `merge_text`.
-        room: where large arrays go.
+        allocator: makes the large arrays.
     """
 
     def __init__(
-        self, parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], room: Room
+        self,
+        parts: Sequence[Segment],
+        doc_maps: Sequence[NDArray[np.int64]],
+        allocator: MergeAllocator,
     ) -> None:
         self._parts = parts
         self._vocabularies = [Vocabulary(part.group(Terms, "text")) for part in parts]
         self._num_bytes = sum(
             len(part["text.postings"]) + len(part["text.positions"]) for part in parts
         )
-        self._doc_map = room.concatenate(doc_maps)
+        self._doc_map = allocator.concatenate(doc_maps)
         self._doc_bases = np.cumsum([0, *map(len, doc_maps)])[:-1]
-        self._room = room
-        self._term_bytes = Growing(room, np.uint8)
-        self._term_starts = Growing(room, np.int64)
-        self.postings = Growing(room, np.uint8)
-        self._posting_starts = Growing(room, np.int64)
-        self._entry_counts = Growing(room, np.uint32)
-        self._skip_starts = Growing(room, np.uint32)
-        self._skip_docs = Growing(room, np.uint32)
-        self._skip_postings = Growing(room, np.uint32)
-        self._doc_freqs = Growing(room, np.uint32)
-        self._positions = Growing(room, np.uint8)
-        self._position_starts = Growing(room, np.int64)
-        self._skip_positions = Growing(room, np.uint32)
+        self._allocator = allocator
+        self._term_bytes = GrowingArray(allocator, np.uint8)
+        self._term_starts = GrowingArray(allocator, np.int64)
+        self._postings = GrowingArray(allocator, np.uint8)
+        self._posting_starts = GrowingArray(allocator, np.int64)
+        self._entry_counts = GrowingArray(allocator, np.uint32)
+        self._skip_starts = GrowingArray(allocator, np.uint32)
+        self._skip_docs = GrowingArray(allocator, np.uint32)
+        self._skip_postings = GrowingArray(allocator, np.uint32)
+        self._doc_freqs = GrowingArray(allocator, np.uint32)
+        self._positions = GrowingArray(allocator, np.uint8)
+        self._position_starts = GrowingArray(allocator, np.int64)
+        self._skip_positions = GrowingArray(allocator, np.uint32)
 
     def run(self) -> None:
         """Merge everything."""
@@ -288,13 +290,11 @@ class _TextMerge:
             self._merge_range(begins, ends)
             begins = ends
 
-    def finish(
-        self,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], PostingLists, NDArray[np.uint32], Positions]:
-        """Return the arguments of `text_arrays` from `term_bytes` to `positions`."""
+    def finish(self) -> InvertedText:
+        """Return the merged text."""
         self._term_starts.append(np.array([self._term_bytes.length], np.int64))
         self._term_bytes.append(np.zeros(TERM_PADDING, np.uint8))
-        self._posting_starts.append(np.array([self.postings.length], np.int64))
+        self._posting_starts.append(np.array([self._postings.length], np.int64))
         self._skip_starts.append(np.array([self._skip_docs.length], np.uint32))
         self._position_starts.append(np.array([self._positions.length], np.int64))
         lists = PostingLists(
@@ -310,19 +310,20 @@ class _TextMerge:
             self._position_starts.finish(),
             self._skip_positions.finish(),
         )
-        return (
+        return InvertedText(
             self._term_bytes.finish(),
             self._term_starts.finish(),
             lists,
+            self._postings,
             self._doc_freqs.finish(),
             positions,
         )
 
     def _choose_ends(self, begins: Sequence[int]) -> list[int]:
         """Return, by part, the end of the next range of terms; the same range in all parts."""
-        if self._num_bytes <= self._room.piece_bytes:
+        if self._num_bytes <= self._allocator.piece_bytes:
             return list(map(len, self._vocabularies))
-        share = max(1, self._room.piece_bytes // len(self._parts))
+        share = max(1, self._allocator.piece_bytes // len(self._parts))
         nexts = [
             _count_within(part, begin, share)
             for part, begin in zip(self._parts, begins, strict=True)
@@ -347,7 +348,7 @@ class _TextMerge:
         num_entries = int(parts.entry_counts.sum(dtype=np.int64))
         num_rows = num_entries // BLOCK_ENTRIES + num_terms
         num_bytes = num_entries * ENTRY_BYTES_MAX + num_rows * BLOCK_HEADER_BYTES
-        postings, term_bytes, positions = self.postings, self._term_bytes, self._positions
+        postings, term_bytes, positions = self._postings, self._term_bytes, self._positions
         by_term = (
             self._term_starts,
             self._posting_starts,
@@ -390,15 +391,15 @@ class _TextMerge:
             one.length = num_terms
         for one in by_row:
             one.length = num_rows
-        postings.set_aside()
-        positions.set_aside()
+        postings.evict()
+        positions.evict()
 
     def _join(self, begins: Sequence[int], ends: Sequence[int]) -> _Parts:
         """Concatenate a range of the terms of all parts, and note where each part begins."""
         ranges = list(zip(self._parts, begins, ends, strict=True))
 
         def by_term(name: str, more: int = 0) -> NDArray[Any]:
-            return self._room.concatenate([part[name][a : b + more] for part, a, b in ranges])
+            return self._allocator.concatenate([part[name][a : b + more] for part, a, b in ranges])
 
         def in_bytes(name: str, starts: str, padding: int) -> tuple[NDArray[Any], list[int]]:
             """Return the bytes of the terms, and for each part what leads from its own offsets."""
@@ -412,7 +413,7 @@ class _TextMerge:
             for low, high in bounds:
                 bases.append(at - low)
                 at += high - low
-            return self._room.concatenate(pieces, padding), bases
+            return self._allocator.concatenate(pieces, padding), bases
 
         term_bytes, byte_bases = in_bytes("text.term_bytes", "text.term_starts", TERM_PADDING)
         postings, posting_bases = in_bytes("text.postings", "text.posting_starts", POSTINGS_PADDING)
@@ -450,7 +451,7 @@ def merge_text(
     parts: Sequence[Segment],
     doc_maps: Sequence[NDArray[np.int64]],
     num_docs: int,
-    room: Room = MEMORY,
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> Iterator[dict[str, NDArray[np.generic]]]:
     """Merge the text structures of segments, leaving out dropped documents.
 
@@ -458,16 +459,15 @@ def merge_text(
         parts: the segments, in the order of their documents.
         doc_maps: per part, new ordinal by old one, -1: dropped; ascending.
         num_docs: documents of the merged segment.
-        room: where large arrays go.
+        allocator: makes the large arrays.
 
     Yields:
         The arrays "text.*": all together the same as if the kept documents had been built in one
         batch.
 
-    Cost: about 35 ns an entry; in memory, some times the `piece_bytes` of the room.
+    Cost: about 35 ns an entry; in memory, a few times the `piece_bytes` of the allocator.
     """
-    merge = _TextMerge(parts, doc_maps, room)
+    merge = _TextMerge(parts, doc_maps, allocator)
     merge.run()
-    merged = merge.finish()
-    yield text_arrays(num_docs, merge.postings, *merged, room)
-    yield merge_lengths(parts, doc_maps, num_docs, room)
+    yield text_arrays(merge.finish(), num_docs, allocator)
+    yield merge_lengths(parts, doc_maps, num_docs, allocator)

@@ -17,12 +17,8 @@ the set of letters (a substitution removes one and adds one, a transposition cha
 that pass are compared by a banded edit distance that stops as soon as the band exceeds k; the
 following terms that begin with the same letters are then skipped.
 
-Edit distance is optimal string alignment (OSA): insertion, deletion, substitution and the
-transposition of neighbours cost 1 each; no substring is edited twice.
-
-No edit may touch a digit: iphones does not match iphone8, but iphnoe matches the beginning of
-iphone8. Words with digits are never expanded with typos, so a term can be near only before its
-first digit.
+What an edit is, and why none may touch a digit, is in `shard/segment/edit_distance.py`. Words with
+digits are never expanded with typos, so a term can be near only before its first digit.
 
 Prefix with typos ("shewsh" for shawshank): some beginning of the term is within k edits. At most
 as many letters may be missing from the mask as there are edits.
@@ -49,6 +45,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.analysis.accents import SPELLING_END
+from common.analysis.utf8 import next_point
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
 from common.kernels.room import with_room
@@ -65,7 +62,8 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from shard.segment.merge_arrays import MEMORY, Room
+from shard.segment.edit_distance import distance_to_one, osa_distance
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -117,6 +115,19 @@ def compare_terms(
     return (left_end - left_start) - (right_end - right_start)
 
 
+@kernel(inline=True, allocates=False)
+def _compare_rows(term_bytes: U8Array, terms: Rows[np.int64], left: int, right: int) -> int:
+    """Compare two terms whose bytes are given by rows, as `compare_terms`."""
+    return compare_terms(
+        term_bytes,
+        terms[left, 1],
+        terms[left, 2],
+        term_bytes,
+        terms[right, 1],
+        terms[right, 2],
+    )
+
+
 @kernel(allocates=False)
 def sort_ties(order: I64Array, keys: U64Array, term_bytes: U8Array, terms: Rows[np.int64]) -> None:
     """Finish an order that is sorted by key: sort each run of equal keys by all bytes.
@@ -150,54 +161,18 @@ def sort_ties(order: I64Array, keys: U64Array, term_bytes: U8Array, terms: Rows[
                 child = 2 * root + 1
                 if child >= heap_size:
                     break
-                if child + 1 < heap_size:
-                    left = order[begin + child]
-                    right = order[begin + child + 1]
-                    if (
-                        compare_terms(
-                            term_bytes,
-                            terms[left, 1],
-                            terms[left, 2],
-                            term_bytes,
-                            terms[right, 1],
-                            terms[right, 2],
-                        )
-                        < 0
-                    ):
-                        child += 1
                 below = order[begin + child]
-                if (
-                    compare_terms(
-                        term_bytes,
-                        terms[item, 1],
-                        terms[item, 2],
-                        term_bytes,
-                        terms[below, 1],
-                        terms[below, 2],
-                    )
-                    >= 0
-                ):
+                if child + 1 < heap_size:
+                    other = order[begin + child + 1]
+                    if _compare_rows(term_bytes, terms, below, other) < 0:
+                        child += 1
+                        below = other
+                if _compare_rows(term_bytes, terms, item, below) >= 0:
                     break
                 order[begin + root] = below
                 root = child
             order[begin + root] = item
         begin = end
-
-
-@kernel(inline=True, allocates=False)
-def _next_character(array: U8Array, at: int) -> tuple[int, int]:
-    """Return the code point at an offset of valid UTF-8, and the next offset."""
-    lead = int64(array[at])
-    if lead < 0x80:
-        return lead, at + 1
-    second = int64(array[at + 1]) & 0x3F
-    if lead < 0xE0:
-        return (lead & 0x1F) << 6 | second, at + 2
-    third = int64(array[at + 2]) & 0x3F
-    if lead < 0xF0:
-        return (lead & 0x0F) << 12 | second << 6 | third, at + 3
-    fourth = int64(array[at + 3]) & 0x3F
-    return (lead & 0x07) << 18 | second << 12 | third << 6 | fourth, at + 4
 
 
 @kernel(inline=True, allocates=False)
@@ -220,7 +195,7 @@ def describe_terms(terms: Terms) -> None:
         length = 0
         at = start
         while at < end:
-            point, at = _next_character(term_bytes, at)
+            point, at = next_point(term_bytes, at)
             mask |= _mask_bit(point)
             length += 1
         masks[term] = mask
@@ -303,7 +278,7 @@ def find_cuts(word: U8Array, length: int, terms: Terms) -> I64Array:
     num_characters = 0
     at = 0
     while True:
-        _, at = _next_character(word, at)
+        _, at = next_point(word, at)
         num_characters += 1
         if at >= length:
             break
@@ -313,191 +288,62 @@ def find_cuts(word: U8Array, length: int, terms: Terms) -> I64Array:
     return found[:num_found]
 
 
-@kernel(allocates=False)
-def _distance(
-    word: I32Array,
-    length: int,
-    term_bytes: U8Array,
-    start: int,
-    end: int,
-    edits_max: int,
-    is_prefix: bool,
-    band: Rows[np.int64],
-) -> int:
-    """Return the OSA distance of a word and a term, or a number that says it is too great.
+@arguments
+class _Profile(NamedTuple):
+    """What length and letters tell of the terms that can be near a word.
 
-    Rows are the term's characters, columns the word's; only cells with |row - column| <= edits_max
-    are computed: cell d of a row is column row + d - edits_max. `band` is scratch for three rows (a
-    transposition looks two rows back). With `is_prefix`, the distance to the nearest beginning of
-    the term.
-
-    Too great is edits_max + 1, or -n if no term with the same first n bytes can be near either. The
-    word has no digits, so from the first digit of the term on, nothing is near.
-    """
-    over = edits_max + 1
-    width = 2 * edits_max + 1
-    for d in range(width):
-        column = d - edits_max
-        band[0, d] = column if 0 <= column <= length else over
-        band[2, d] = over
-    best = length if is_prefix and length <= edits_max else over
-    row = 0
-    at = start
-    previous = -1
-    while at < end:
-        point, at = _next_character(term_bytes, at)
-        if 0x30 <= point <= 0x39:  # folding maps the digits of every script to these
-            return best if best <= edits_max else start - at
-        row += 1
-        current = row % 3
-        above = (row + 2) % 3
-        before = (row + 1) % 3
-        least = over
-        for d in range(width):
-            column = row + d - edits_max
-            cell = over
-            if column == 0:
-                # First column: all characters so far are insertions.
-                cell = row
-            elif 0 < column <= length:
-                letter = word[column - 1]
-                # Substitution or match, then insertion, deletion and transposition.
-                cell = band[above, d] + (letter != point)
-                if d > 0:
-                    cell = min(cell, band[current, d - 1] + 1)
-                if d + 1 < width:
-                    cell = min(cell, band[above, d + 1] + 1)
-                if letter == previous and column > 1 and row > 1 and word[column - 2] == point:
-                    cell = min(cell, band[before, d] + 1)
-                if is_prefix and column == length:
-                    best = min(best, cell)
-            cell = min(cell, over)
-            band[current, d] = cell
-            least = min(least, cell)
-        # The whole row exceeds the limit: no further row can come back below it.
-        if least == over:
-            return best if best <= edits_max else start - at
-        previous = point
-    if is_prefix:
-        return best
-    d = length - row + edits_max
-    return band[row % 3, d] if 0 <= d < width else over
-
-
-@kernel(allocates=False)
-def _compare_rest(
-    word: I32Array,
-    column: int,
-    length: int,
-    term_bytes: U8Array,
-    at: int,
-    end: int,
-    is_prefix: bool,
-) -> int:
-    """Compare a word from a column on with a term from a byte on.
-
-    Returns:
-        0 if they are equal, or with `is_prefix` if the term goes on as the word; `end` + 1 if the
-        term ends before the word; else the byte after the first character that is not the word's.
-    """
-    while column < length:
-        if at >= end:
-            return end + 1
-        point, at = _next_character(term_bytes, at)
-        if point != word[column]:
-            return at
-        column += 1
-    if is_prefix or at == end:
-        return 0
-    _, at = _next_character(term_bytes, at)
-    return at
-
-
-@kernel(allocates=False)
-def _distance_to_one(
-    word: I32Array, length: int, term_bytes: U8Array, start: int, end: int, is_prefix: bool
-) -> int:
-    """Return the same as `_distance` with a limit of one edit, without a table.
-
-    Up to the first character that differs there is no edit; what follows it must be equal after
-    one of the four.
-    """
-    column = 0
-    at = start
-    point = -1
-    after = start
-    while True:
-        if column == length and (is_prefix or at == end):
-            return 0
-        if at == end:
-            return 1 if column + 1 == length else 2
-        point, after = _next_character(term_bytes, at)
-        if 0x30 <= point <= 0x39:
-            return 1 if is_prefix and column + 1 == length else start - after
-        if column == length:
-            if after == end:
-                return 1
-            _, after = _next_character(term_bytes, after)
-            return start - after
-        if point != word[column]:
-            break
-        column += 1
-        at = after
-    # Substitution, insertion, deletion.
-    far = _compare_rest(word, column + 1, length, term_bytes, after, end, is_prefix)
-    if far == 0:
-        return 1
-    more = _compare_rest(word, column, length, term_bytes, after, end, is_prefix)
-    if more == 0:
-        return 1
-    far = max(far, more)
-    more = _compare_rest(word, column + 1, length, term_bytes, at, end, is_prefix)
-    if more == 0:
-        return 1
-    far = max(far, more)
-    # Transposition: of the next character, only that it is not the word's matters to others.
-    if column + 1 < length and word[column + 1] == point:
-        if after == end:
-            return 2
-        point, after = _next_character(term_bytes, after)
-        far = max(far, after)
-        if point == word[column]:
-            more = _compare_rest(word, column + 2, length, term_bytes, after, end, is_prefix)
-            if more == 0:
-                return 1
-            far = max(far, more)
-    return 2 if far > end else start - far
-
-
-@kernel(allocates=False)
-def _pick_alike(
-    masks: U32Array,
-    lengths: U8Array,
-    letters: U32,
-    unused: U32,
-    members_max: int,
-    shortest: int,
-    longest: int,
-    differing: U32Array,
-    flags: U8Array,
-    picked: I64Array,
-) -> int:
-    """Write which terms have a length and letters that let them be near; return how many.
-
-    The compiler vectorizes all loops but the last.
-
-    Args:
-        masks: of the terms.
-        lengths: of the terms.
+    Attributes:
         letters: mask of the word.
         unused: mask of the letters that a term may have beyond the word's.
         members_max: how many members the masks may differ by.
         shortest: characters of a term, at least.
         longest: characters of a term, at most.
-        differing: scratch.
-        flags: scratch, with room for 8 more.
-        picked: output, positions of terms.
     """
+
+    letters: U32
+    unused: U32
+    members_max: int
+    shortest: int
+    longest: int
+
+
+@kernel(inline=True, allocates=False)
+def _profile(mask: U32, length: int, edits: int, is_prefix: bool) -> _Profile:
+    """Return the profile of a word with some letters for a number of edits.
+
+    An edit changes at most two members of the mask: a substitution removes one and adds one. A term
+    that only begins with the word may be longer, and have any other letters: only missing ones
+    count, of which an edit makes at most one.
+    """
+    shortest = max(length - edits, 1)
+    if is_prefix:
+        return _Profile(mask, uint32(~mask), edits, shortest, 255)
+    return _Profile(mask, uint32(0), 2 * edits, shortest, length + edits)
+
+
+@arguments
+class _PickScratch(NamedTuple):
+    """Scratch to pick terms, `_PICKED_AT_ONCE` at a time.
+
+    Attributes:
+        differing: members by which the mask of each term differs.
+        flags: whether each is picked; 8 more, to be read as words.
+        picked: positions of the picked terms.
+    """
+
+    differing: NDArray[np.uint32]
+    flags: NDArray[np.uint8]
+    picked: NDArray[np.int64]
+
+
+@kernel(allocates=False)
+def _pick_alike(masks: U32Array, lengths: U8Array, profile: _Profile, scratch: _PickScratch) -> int:
+    """Pick the terms whose length and letters let them be near; return how many.
+
+    The compiler vectorizes all loops but the last.
+    """
+    letters, unused, members_max, shortest, longest = profile
+    differing, flags, picked = scratch
     count = len(masks)
     for i in range(count):
         differing[i] = (letters ^ masks[i]) & ~unused
@@ -510,7 +356,7 @@ def _pick_alike(
     flags[count : count + 8] = 0
     num_picked = 0
     for start in range(0, count, 8):
-        if load_u64(flags, start) != 0:
+        if load_u64(flags, start) != 0:  # mostly none of eight terms is picked
             for i in range(start, start + 8):
                 if flags[i]:
                     picked[num_picked] = i
@@ -537,8 +383,6 @@ def find_similar(
         (term ordinals ascending, uint32; distance of each, uint8).
     """
     term_bytes, term_starts, keys, masks, lengths = terms
-    length = len(word)
-    # The set of the word's letters: a term within k edits differs from it in few of them.
     mask = uint32(0)
     for point in word:
         mask |= _mask_bit(int64(point))
@@ -548,10 +392,9 @@ def find_similar(
     count = 0
     band = np.empty((3, 5), np.int64)
     picked = np.empty(_PICKED_AT_ONCE, np.int64)
-    differing = np.empty(_PICKED_AT_ONCE, np.uint32)
-    flags = np.empty(_PICKED_AT_ONCE + 8, np.uint8)
-    # A longer term may have any other letters: only missing ones count.
-    unused = ~mask if is_prefix else uint32(0)
+    scratch = _PickScratch(
+        np.empty(_PICKED_AT_ONCE, np.uint32), np.empty(_PICKED_AT_ONCE + 8, np.uint8), picked
+    )
     start = int64(0)
     # Piece by piece, so that what is picked of a piece stays in the cache. No piece has both terms
     # with the word's first letter and others: these have one edit less.
@@ -563,18 +406,8 @@ def find_similar(
         end = min(end, start + _PICKED_AT_ONCE)
         edits = 1 if is_other else edits_max
         # By letters and length alone: leaves out nearly all terms, at less than 1 ns each.
-        num_picked = _pick_alike(
-            masks[start:end],
-            lengths[start:end],
-            mask,
-            unused,
-            edits if is_prefix else 2 * edits,
-            max(length - edits, 1),
-            255 if is_prefix else length + edits,
-            differing,
-            flags,
-            picked,
-        )
+        profile = _profile(uint32(mask), len(word), edits, is_prefix)
+        num_picked = _pick_alike(masks[start:end], lengths[start:end], profile, scratch)
         # Terms that share a beginning already known to be too far are skipped.
         far_key = uint64(0)
         far_bits = uint64(0)
@@ -584,12 +417,13 @@ def find_similar(
                 continue
             begin, after = term_starts[term], term_starts[term + 1]
             if edits == 1:
-                distance = _distance_to_one(word, length, term_bytes, begin, after, is_prefix)
+                distance = distance_to_one(word, term_bytes, begin, after, is_prefix)
             else:
-                distance = _distance(word, length, term_bytes, begin, after, edits, is_prefix, band)
+                distance = osa_distance(word, term_bytes, begin, after, edits, is_prefix, band)
             if distance > edits:
                 continue
-            # Negative: the first bytes of the term, this many, are too far already.
+            # Negative: the first bytes of the term, this many, are too far already. Keys have the
+            # first eight.
             if distance < 0:
                 if distance >= -8:
                     far_bits = ~uint64(0) << uint64(64 + 8 * distance)
@@ -698,28 +532,18 @@ def _padded_bytes(encoded: bytes) -> tuple[NDArray[np.uint8], int]:
 
 
 def finish_vocabulary(
-    term_bytes: NDArray[np.uint8], term_starts: NDArray[np.int64], room: Room = MEMORY
+    term_bytes: NDArray[np.uint8],
+    term_starts: NDArray[np.int64],
+    allocator: MergeAllocator = IN_MEMORY,
 ) -> Terms:
     """Return the vocabulary of sorted terms (bytes padded by `TERM_PADDING`)."""
     num_terms = len(term_starts) - 1
     terms = Terms(
         term_bytes,
         term_starts,
-        room.empty(num_terms, np.uint64),
-        room.empty(num_terms, np.uint32),
-        room.empty(num_terms, np.uint8),
+        allocator.empty(num_terms, np.uint64),
+        allocator.empty(num_terms, np.uint32),
+        allocator.empty(num_terms, np.uint8),
     )
     describe_terms(terms)
     return terms
-
-
-def edit_distance(word: str, term: str, edits_max: int, *, is_prefix: bool) -> int | None:
-    """Return the OSA distance of a word and a term, or None if greater than `edits_max`.
-
-    With `is_prefix`, the distance to the nearest beginning of the term, as in `find_similar`.
-    """
-    encoded, length = _padded(term)
-    points = np.frombuffer(bytearray(word.encode("utf-32-le")), np.int32)
-    band = np.empty((3, 5), np.int64)
-    distance = int(_distance(points, len(points), encoded, 0, length, edits_max, is_prefix, band))
-    return distance if 0 <= distance <= edits_max else None

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from common.values import Shape, ValueKind, facet_key
 from shard.segment import field_registry
-from shard.segment.extraction import Extraction, canonical_keys, extract, parse_numbers
+from shard.segment.extraction import Extraction, extract
 from shard.segment.field_registry import OVERFLOW_PATH, FieldRegistry
+from shard.segment.value_parsing import canonical_keys, parse_numbers
 from tests.shard.json_items import items
 
 Value = tuple[int, str, ValueKind, Shape, Any]

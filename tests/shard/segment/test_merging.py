@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from common.process.memory import trim
 from shard.partition.derived_files import DerivedFiles
-from shard.segment import merge_arrays as room_module
-from shard.segment.merge_arrays import MEMORY, Growing, Room
+from shard.segment import merge_arrays
+from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import make_doc_maps, merge_segments, merge_to_file
 from tests.shard.segment.test_object_fields import Builder
@@ -65,7 +65,7 @@ def test_a_merge_in_pieces_is_the_same_as_at_once(tmp_path: Path, drop: int) -> 
         ]
         maps = make_doc_maps(parts, gone)
         at_once = merge_segments(parts, maps)
-        tiny = Room(tmp_path, large_bytes=1, piece_rows=7, piece_bytes=100)
+        tiny = MergeAllocator(tmp_path, large_bytes=1, piece_rows=7, piece_bytes=100)
         for one, other in zip(maps, make_doc_maps(parts, gone, tiny), strict=True):
             np.testing.assert_array_equal(one, other)
         path = tmp_path / "merged.seg"
@@ -118,14 +118,13 @@ def test_the_memory_of_a_merge_does_not_grow_with_the_segments(tmp_path: Path) -
     part = Builder().build(items)
     part.write(tmp_path / "part.seg")
     part = Segment.open(tmp_path / "part.seg")
-    room = Room(tmp_path, large_bytes=1 << 14, piece_rows=2_048, piece_bytes=1 << 16)
+    allocator = MergeAllocator(tmp_path, large_bytes=1 << 14, piece_rows=2_048, piece_bytes=1 << 16)
     sizes = []
     for count in (2, 24):
         parts = [part] * count
         with noting_peak() as peak:
-            merge_to_file(
-                parts, make_doc_maps(parts, [None] * count, room), tmp_path / "m.seg", room
-            )
+            doc_maps = make_doc_maps(parts, [None] * count, allocator)
+            merge_to_file(parts, doc_maps, tmp_path / "m.seg", allocator)
         sizes.append((tmp_path / "m.seg").stat().st_size)
         assert peak[0] < 4 << 20
     assert sizes[0] > 1 << 20
@@ -137,7 +136,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
 ) -> None:
     builder = Builder()
     parts = [builder.build(make_items(20)), builder.build(make_items(20))]
-    room = Room(tmp_path, large_bytes=1)
+    allocator = MergeAllocator(tmp_path, large_bytes=1)
     maps = make_doc_maps(parts, [None, None])
 
     def refuse(file: int, offset: int, length: int) -> None:
@@ -145,13 +144,15 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
     with pytest.raises(OSError, match="No space"):
-        merge_to_file(parts, maps, tmp_path / "merged.seg", room)
+        merge_to_file(parts, maps, tmp_path / "merged.seg", allocator)
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("is_file", [False, True])
 def test_a_growing_array_keeps_what_was_written(tmp_path: Path, is_file: bool) -> None:
-    growing = Growing(Room(tmp_path, large_bytes=64) if is_file else MEMORY, np.uint32)
+    growing = GrowingArray(
+        MergeAllocator(tmp_path, large_bytes=64) if is_file else IN_MEMORY, np.uint32
+    )
     for i in range(200):
         growing.append(np.full(i, i, np.uint32))
     expected = np.repeat(np.arange(200), np.arange(200))
@@ -198,22 +199,22 @@ def test_what_a_merge_sets_aside_leaves_memory(
 
     keeps_files = is_in_memory(tmp_path)
     monkeypatch.setattr(os, "posix_fadvise", note)
-    monkeypatch.setattr(room_module, "ASIDE_BYTES", 1 << 20)
-    growing = Growing(Room(tmp_path, large_bytes=1 << 16), np.uint32)
+    monkeypatch.setattr(merge_arrays, "EVICT_BYTES", 1 << 20)
+    growing = GrowingArray(MergeAllocator(tmp_path, large_bytes=1 << 16), np.uint32)
     pieces = np.arange(1 << 20, dtype=np.uint32).reshape(32, -1)
     for piece in pieces:
         growing.append(piece)
-        growing.set_aside()
+        growing.evict()
     assert len(cached) == 4
     assert keeps_files or max(cached) < 1 << 20
     np.testing.assert_array_equal(growing.finish(), pieces.reshape(-1))
 
 
 def test_what_is_in_memory_is_not_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room_module, "ASIDE_BYTES", 1)
-    growing = Growing(MEMORY, np.uint32)
+    monkeypatch.setattr(merge_arrays, "EVICT_BYTES", 1)
+    growing = GrowingArray(IN_MEMORY, np.uint32)
     growing.append(np.arange(9, dtype=np.uint32))
-    growing.set_aside()
+    growing.evict()
     np.testing.assert_array_equal(growing.finish(), np.arange(9))
 
 
@@ -230,7 +231,7 @@ def test_parts_in_files_are_read_apart_from_searches(
         return lookup(segment, name)
 
     monkeypatch.setattr(Segment, "__getitem__", note)
-    merged = files.merge([part, part], make_doc_maps([part, part], [None, None]), MEMORY)
+    merged = files.merge([part, part], make_doc_maps([part, part], [None, None]), IN_MEMORY)
     assert merged.num_docs == 2 * part.num_docs
     assert read
     assert not any(read)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shard.segment.edit_distance import edit_distance
 from shard.segment.field_lengths import DECODED_LENGTHS, encode_length
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.positions import decode_varint, encode_varint, skip_varints
@@ -23,7 +24,6 @@ from shard.segment.postings import (
 from shard.segment.segment import Segment
 from shard.segment.text_index import TextIndex, text_index
 from shard.segment.text_merge import merge_text
-from shard.segment.vocabulary import edit_distance
 from tests.shard.text_model import join, list_places, make_segment, osa_distance
 
 WORDS = st.sampled_from(
