@@ -19,31 +19,28 @@ and stratum that is looked at; 8 ns per list for each document scored.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.decorator import kernel
+from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
-from shard.query.bm25f import SCORE_UNIT, ScoredLists, bm25_tf
-from shard.query.bounds import kept_bounds, make_block_bounds
+from shard.query.bm25f import SCORE_UNIT, bm25_tf
+from shard.query.bounds import BlockBounds, docs_in_blocks, kept_bounds, make_block_bounds
 from shard.query.proximity import join
 from shard.query.score_selection import GREATEST, kth_greatest, pick
 from shard.query.term_lists import (
-    DenseTerms,
     QueryTerms,
-    Searched,
+    SearchedLists,
     TermLists,
+    TermPlan,
     add_dense,
     add_read,
-    checks_rows_of,
-    find_places,
     mark_term,
+    plan_terms,
 )
-from shard.segment.bitset_postings import DenseLists
-from shard.segment.doc_sets import has_bit, num_words, remove_docs
-from shard.segment.postings import BLOCK_ENTRIES
-from shard.segment.postings_cursor import Wanted, at_block, count_blocks, decode_docs
+from shard.segment.doc_sets import num_words, remove_docs
+from shard.segment.postings_cursor import Wanted, count_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,13 +55,29 @@ _FIRST_BLOCKS: Final = 16
 """Blocks of a stratum that are scored before its others are compared with the score to reach."""
 
 
+@arguments
+class _Members(NamedTuple):
+    """Which documents have which terms.
+
+    Attributes:
+        of_terms: the bitset of each term, one after the other.
+        of_any: bitset of the documents that have at least one of the terms.
+        uppers: by stratum, as the bit mask of its terms: the most that a document of it can score.
+    """
+
+    of_terms: NDArray[np.uint64]
+    of_any: NDArray[np.uint64]
+    uppers: NDArray[np.int64]
+
+
 @kernel
-def _stratum(members: U64Array, size: int, num_terms: int, of_terms: int) -> U64Array:
+def _list_stratum(members: _Members, num_terms: int, stratum: int) -> U64Array:
     """Return the bitset of the documents that have exactly the terms of a bit mask."""
+    size = len(members.of_any)
     words = np.full(size, ~uint64(0))
     for i in range(num_terms):
-        of_term = members[i * size : (i + 1) * size]
-        if of_terms >> i & 1:
+        of_term = members.of_terms[i * size : (i + 1) * size]
+        if stratum >> i & 1:
             for word in range(size):
                 words[word] &= of_term[word]
         else:
@@ -74,126 +87,111 @@ def _stratum(members: U64Array, size: int, num_terms: int, of_terms: int) -> U64
 
 
 @kernel
-def _docs_in_blocks(
-    scored: ScoredLists, term: int, bounds: I64Array, least: int, members: U64Array
-) -> U32Array:
-    """Return the documents of a bitset in those blocks of a term that have at least a bound."""
-    lists = scored.lists
-    num_chosen = 0
-    for bound in bounds:
-        num_chosen += bound >= least
-    docs = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
-    of_block = np.empty(BLOCK_ENTRIES, np.uint32)
-    found = 0
-    current = int64(-1)
-    for block in range(len(bounds)):
-        if bounds[block] < least:
-            continue
-        cursor = at_block(lists, term, block, 0)
-        decode_docs(lists, cursor, of_block)
-        # The write is unconditional and `found` advances if it counts: no branch.
-        for i in range(cursor.size):
-            doc = int64(of_block[i])
-            docs[found] = doc
-            found += (doc != current) & has_bit(members, doc)
-            current = doc
-    return docs[:found]
+def _score_bounds(searched: SearchedLists, plan: TermPlan, i: int, bounds: BlockBounds) -> I64Array:
+    """Return the most that a document of each block of a term can score for it."""
+    lists, weight, k1 = searched.scored.lists, plan.words.weights[i], searched.k1
+    of_blocks, drift = bounds
+    term = plan.words.terms[i]
+    start = int64(lists.skip_starts[term])
+    num_blocks = count_blocks(lists, term)
+    uppers = np.empty(num_blocks, np.int64)
+    if start == int64(lists.skip_starts[term + 1]):
+        # A single block has no skip row, hence no bound: t saturates, so no score is above this.
+        uppers[0] = int64(weight * SCORE_UNIT) + 1
+        return uppers
+    for block in range(num_blocks):
+        t = int64(of_blocks[start + block] * drift) + 1
+        uppers[block] = bm25_tf(t, weight, k1)
+    return uppers
 
 
 @kernel
-def _block_bounds(
-    scored: ScoredLists, words: QueryTerms, i: int, k1: float, of_blocks: I64Array, drift: float
+def _mark_members(
+    searched: SearchedLists, plan: TermPlan, allowed: U64Array, bounds: BlockBounds
+) -> _Members:
+    """Find the documents of each term, and what each stratum can score."""
+    num_terms = len(plan.places)
+    size = num_words(searched.num_docs)
+    wanted = Wanted(allowed, np.empty(0, np.uint32), False)
+    of_terms = np.zeros(num_terms * size, np.uint64)
+    of_any = np.zeros(size, np.uint64)
+    uppers = np.zeros(1 << num_terms, np.int64)
+    for i in range(num_terms):
+        of_term = of_terms[i * size : (i + 1) * size]
+        mark_term(searched, plan, i, wanted, of_term)
+        for word in range(size):
+            of_any[word] |= of_term[word]
+        greatest = kth_greatest(_score_bounds(searched, plan, i, bounds), 1)
+        for stratum in range(len(uppers)):
+            uppers[stratum] += greatest * (stratum >> i & 1)
+    uppers[0] = -1  # documents without any term are no hits
+    return _Members(of_terms, of_any, uppers)
+
+
+@kernel
+def _score_all_terms(
+    searched: SearchedLists, plan: TermPlan, stratum: int, docs: U32Array
 ) -> I64Array:
-    """Return the most that a document of each block of a term can score for it."""
-    term = words.terms[i]
-    start = int64(scored.lists.skip_starts[term])
-    num_blocks = count_blocks(scored.lists, term)
-    bounds = np.empty(num_blocks, np.int64)
-    if start == int64(scored.lists.skip_starts[term + 1]):
-        bounds[0] = int64(words.weights[i] * SCORE_UNIT) + 1  # a single block has no bound
-        return bounds
-    for block in range(num_blocks):
-        t = int64(of_blocks[start + block] * drift) + 1
-        bounds[block] = bm25_tf(t, words.weights[i], k1)
-    return bounds
+    """Return what documents of a stratum score for all of its terms."""
+    places = plan.places
+    scores = np.zeros(len(docs), np.int64)
+    # Terms outside of the stratum must add nothing: without a place, `add_dense` leaves them out.
+    dense_places = np.full(len(places), -1)
+    for i in range(len(places)):
+        if stratum >> i & 1:
+            dense_places[i] = places[i]
+    add_dense(searched, TermPlan(plan.words, dense_places, plan.checks_fields), docs, scores)
+    for i in range(len(places)):
+        if stratum >> i & 1 and places[i] < 0:
+            add_read(searched, plan, i, docs, scores)
+    return scores
 
 
 @kernel
 def _best_of_any(
-    scored: ScoredLists,
-    dense: DenseLists,
-    are_all_searched: bool,
+    searched: SearchedLists,
     words: QueryTerms,
-    k1: float,
     allowed: U64Array,
-    segment: Searched,
-    of_blocks: I64Array,
-    drift: float,
+    bounds: BlockBounds,
     bonus_max: int,
     k: int,
 ) -> tuple[U64Array, U32Array, I64Array]:
     """Kernel of `best_of_any`."""
-    terms, languages, _ = words
-    num_docs = segment.num_docs
-    size = num_words(num_docs)
-    num_terms = len(terms)
-    checks_rows = checks_rows_of(are_all_searched, languages)
-    places = find_places(dense, words, checks_rows)
-    wanted = Wanted(allowed, np.empty(0, np.uint32), False)
-    members = np.zeros(num_terms * size, np.uint64)
-    found = np.zeros(size, np.uint64)
-    uppers = np.zeros(1 << num_terms, np.int64)
-    for i in range(num_terms):
-        of_term = members[i * size : (i + 1) * size]
-        mark_term(
-            scored, dense, checks_rows, terms[i], languages[i], places[i], wanted, num_docs, of_term
-        )
-        for word in range(size):
-            found[word] |= of_term[word]
-        greatest = kth_greatest(_block_bounds(scored, words, i, k1, of_blocks, drift), 1)
-        for mask in range(len(uppers)):
-            uppers[mask] += greatest * (mask >> i & 1)
+    lists = searched.scored.lists
+    terms = words.terms
+    plan = plan_terms(searched, words)
+    members = _mark_members(searched, plan, allowed, bounds)
+    uppers = members.uppers
     docs = np.empty(0, np.uint32)
     scores = np.empty(0, np.int64)
-    worst = int64(-1)
-    uppers[0] = -1
+    worst = int64(-1)  # the k-th best score so far: the score to reach
     for _ in range(len(uppers) - 1):
-        mask = int64(0)
-        for other in range(len(uppers)):
-            if uppers[other] > uppers[mask]:
-                mask = int64(other)
-        upper = uppers[mask]
-        uppers[mask] = -1
+        # The stratum that can score most of those left; once it cannot reach, none can.
+        stratum = int64(np.argmax(uppers))
+        upper = uppers[stratum]
+        uppers[stratum] = -1
         if upper + bonus_max < worst:
             break
         rarest = int64(0)  # of the stratum's terms, which come rarest first
-        while not mask >> rarest & 1:
+        while not stratum >> rarest & 1:
             rarest += 1
-        stratum = _stratum(members, size, num_terms, mask)
-        bounds = _block_bounds(scored, words, rarest, k1, of_blocks, drift)
-        others = upper - kth_greatest(bounds, 1)
-        places_here = np.full(num_terms, -1)
-        for i in range(num_terms):
-            if mask >> i & 1:
-                places_here[i] = places[i]
-        of_terms = DenseTerms(dense, words, places_here, k1, num_docs)
+        left = _list_stratum(members, len(terms), stratum)
+        of_rarest = _score_bounds(searched, plan, rarest, bounds)
+        others = upper - kth_greatest(of_rarest, 1)  # what its other terms can add at most
         # First the blocks with the greatest bounds, then all others that can reach the k-th best.
-        least = kth_greatest(bounds, min(len(bounds), _FIRST_BLOCKS + k))
+        least = kth_greatest(of_rarest, min(len(of_rarest), _FIRST_BLOCKS + k))
         for turn in range(2):
             reach = max(worst - bonus_max - others, int64(0))
             least = max(least, reach) if turn == 0 else reach
-            more = _docs_in_blocks(scored, terms[rarest], bounds, least, stratum)
-            remove_docs(stratum, more)
-            more_scores = np.zeros(len(more), np.int64)
-            add_dense(scored, of_terms, more, more_scores)
-            for i in range(num_terms):
-                if mask >> i & 1 and places[i] < 0:
-                    add_read(scored, checks_rows, words, i, k1, more, segment.bits, more_scores)
+            more = docs_in_blocks(lists, terms[rarest], of_rarest >= least, left)
+            remove_docs(left, more)
+            more_scores = _score_all_terms(searched, plan, stratum, more)
             docs, scores = join(docs, scores, more, more_scores)
             if len(docs) >= k:
                 worst = kth_greatest(scores, k)
+    # The score to reach has risen meanwhile.
     docs, scores = pick(docs, scores, worst - bonus_max, GREATEST, scores)
-    return found, docs, scores
+    return members.of_any, docs, scores
 
 
 def pays_off(num_docs: int, num_terms: int, num_entries: int, bonus_max: int) -> bool:
@@ -236,17 +234,8 @@ def best_of_any(
         start, end = int(skip_starts[term]), int(skip_starts[term + 1])
         if start < end and not kept.is_known[start]:
             make_block_bounds(lists, kept, term, start, end)
+    bounds = BlockBounds(kept.of_blocks, drift)
     found: tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]] = _best_of_any(
-        lists.fields.lists,
-        lists.index.dense_lists,
-        lists.fields.are_all_searched,
-        words,
-        lists.k1,
-        allowed,
-        Searched(lists.index.num_docs, lists.bits),
-        kept.of_blocks,
-        drift,
-        bonus_max,
-        k,
+        lists.searched, words, allowed, bounds, bonus_max, k
     )
     return found

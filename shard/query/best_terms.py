@@ -40,17 +40,20 @@ import numpy as np
 
 from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
-from shard.query.bm25f import SCORE_UNIT, ScoredLists, bm25_tf
+from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
+from shard.query.bm25f import SCORE_UNIT, bm25_tf
 from shard.query.bounds import (
     CODES,
     GROUP_SHIFT,
+    BlockBounds,
     GroupBounds,
+    docs_in_blocks,
     kept_bounds,
     make_block_bounds,
-    spec_for_bounds,
+    schedule_group_bounds,
 )
 from shard.query.expansion import ALL_LANGUAGES
+from shard.query.list_scan import Matched, ScoredTerm, scan, scan_scratch
 from shard.query.proximity import (
     Proximity,
     join,
@@ -61,23 +64,18 @@ from shard.query.proximity import (
 )
 from shard.query.score_selection import GREATEST, best_of, kth_greatest, pick
 from shard.query.term_lists import (
-    DenseTerms,
-    Matched,
     QueryTerms,
-    Searched,
+    SearchedLists,
     TermLists,
+    TermPlan,
     add_dense,
-    checks_rows_of,
     count_dense,
-    find_places,
     match_terms,
-    scan,
-    scan_scratch,
+    plan_terms,
 )
-from shard.segment.bitset_postings import DenseLists, find_dense, find_members
-from shard.segment.doc_sets import add_docs, count_docs, has_bit, list_all_docs, reset_bitset
-from shard.segment.postings import BLOCK_ENTRIES
-from shard.segment.postings_cursor import Wanted, at_block, decode_docs
+from shard.segment.bitset_postings import find_dense, find_members
+from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
+from shard.segment.postings_cursor import Wanted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,109 +106,74 @@ class _Bounded(NamedTuple):
     """One term, with the block bounds that prune its list.
 
     Attributes:
-        term: ordinal.
-        languages: mask of the languages in whose fields it counts.
+        term: to be read.
         weight: of its word.
-        bounds: greatest t by block.
-        drift: factor by which these bounds may be too low.
+        bounds: those of its own list.
     """
 
-    term: int
-    languages: U64
+    term: ScoredTerm
     weight: float
-    bounds: NDArray[np.int64]
-    drift: float
+    bounds: BlockBounds
 
 
 # --- kernels: one term
 
 
 @kernel
+def _score_docs(
+    searched: SearchedLists, bounded: _Bounded, docs: U32Array
+) -> tuple[U32Array, I64Array]:
+    """Return those of some documents that have a term in a searched field, and their scores.
+
+    The list is walked by document, not by block: the entries of a document that begins in one block
+    may run into the next.
+    """
+    count = len(docs)
+    matched = Matched(np.empty(count + 1, np.uint32), np.empty(count, np.int64))
+    add_docs(searched.bits, docs)
+    wanted = Wanted(searched.bits, docs, True)
+    found = scan(searched.scored, bounded.term, wanted, True, matched, scan_scratch())
+    reset_bitset(searched.bits, docs)
+    scores = matched.totals[:found]
+    for position in range(found):
+        scores[position] = bm25_tf(scores[position], bounded.weight, searched.k1)
+    return matched.docs[:found], scores
+
+
+@kernel
 def _best_of_term(
-    scored: ScoredLists,
-    checks_rows: bool,
-    bounded: _Bounded,
-    k1: float,
-    allowed: U64Array,
-    bits: U64Array,
-    k: int,
+    searched: SearchedLists, bounded: _Bounded, allowed: U64Array, k: int
 ) -> tuple[U32Array, I64Array]:
     """Return documents and scores of a term's k best, with all ties for the k-th place.
 
-    Each round scores the chosen blocks. The k-th best of these scores says which blocks it takes to
-    be sure; if some were not scored, the next round scores them too.
+    Each round scores the documents of the chosen blocks. The k-th best of these scores says which
+    blocks it takes to be sure; if some were not scored, the next round scores them too.
     """
-    lists = scored.lists
-    term, languages, weight, bounds, drift = bounded
-    num_blocks = len(bounds)
-    scratch = scan_scratch()
-    block_docs = scratch.block.docs
+    lists, k1 = searched.scored.lists, searched.k1
+    weight = bounded.weight
+    of_blocks, drift = bounded.bounds
+    num_blocks = len(of_blocks)
     # Round one: the blocks with the greatest bounds, ties included.
     num_wanted = min(k + _SURPLUS_BLOCKS, num_blocks)
-    is_chosen = np.empty(num_blocks, np.bool_)
-    least = kth_greatest(bounds, num_wanted)
-    for block in range(num_blocks):
-        is_chosen[block] = bounds[block] >= least
+    is_chosen = of_blocks >= kth_greatest(of_blocks, num_wanted)
     while True:
-        num_chosen = 0
-        for block in range(num_blocks):
-            num_chosen += is_chosen[block]
-        # List each document of the chosen blocks once (it has an entry per field), filters applied.
-        # A rejected document is overwritten by the next one, so this loop has no branch.
-        members = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
-        num_members = 0
-        current = int64(-1)
-        for block in range(num_blocks):
-            if not is_chosen[block]:
-                continue
-            cursor = at_block(lists, term, block, 0)
-            decode_docs(lists, cursor, block_docs)
-            for i in range(cursor.size):
-                doc = int64(block_docs[i])
-                is_new = doc != current
-                if len(allowed) > 0:
-                    is_new &= has_bit(allowed, doc)
-                members[num_members] = doc
-                num_members += is_new
-                current = doc
-        members = members[:num_members]
-        # `scan` goes by document, not by block: the entries of a document may run into the next
-        # block.
-        docs = np.empty(num_members + 1, np.uint32)
-        scores = np.empty(num_members, np.int64)
-        add_docs(bits, members)
-        found = scan(
-            scored,
-            checks_rows,
-            term,
-            languages,
-            Wanted(bits, members, True),
-            True,
-            Matched(docs, scores),
-            scratch,
-        )
-        reset_bitset(bits, members)
-        docs = docs[:found]
-        scores = scores[:found]
-        for position in range(found):
-            scores[position] = bm25_tf(scores[position], weight, k1)
-        if num_chosen == num_blocks:
+        docs = docs_in_blocks(lists, bounded.term.term, is_chosen, allowed)
+        docs, scores = _score_docs(searched, bounded, docs)
+        if np.all(is_chosen):
             return best_of(docs, scores, k)  # nothing was pruned
         is_enough = True
-        if found >= k:
+        if len(docs) >= k:
             # Add every block whose bound still reaches the k-th best. None missing: the top k is
             # exact.
             worst = kth_greatest(scores, k)
             for block in range(num_blocks):
-                reach = bm25_tf(int64(bounds[block] * drift) + 1, weight, k1)
+                reach = bm25_tf(int64(of_blocks[block] * drift) + 1, weight, k1)
                 is_enough &= is_chosen[block] or reach < worst
                 is_chosen[block] |= reach >= worst
         else:  # the filters leave fewer than k of these: try four times the blocks
             is_enough = False
             num_wanted = min(4 * num_wanted, num_blocks)
-            least = kth_greatest(bounds, num_wanted)
-            for block in range(num_blocks):
-                is_chosen[block] = bounds[block] >= least
+            is_chosen = of_blocks >= kth_greatest(of_blocks, num_wanted)
         if is_enough:
             return best_of(docs, scores, k)
 
@@ -245,7 +208,7 @@ def _list_by_codes(members: U64Array, codes: U8Array, least: int, greatest: int)
 
 @kernel
 def _best_of_dense_term(
-    scored: ScoredLists, of_term: DenseTerms, bounds: GroupBounds, allowed: U64Array, k: int
+    searched: SearchedLists, of_term: TermPlan, bounds: GroupBounds, allowed: U64Array, k: int
 ) -> tuple[U32Array, I64Array]:
     """Return documents and scores of a dense term's k best, with all ties for the k-th place.
 
@@ -253,7 +216,7 @@ def _best_of_dense_term(
     can still reach it.
     """
     place = of_term.places[0]
-    members = find_members(of_term.dense, of_term.places, allowed, of_term.num_docs)
+    members = find_members(searched.dense, of_term.places, allowed, searched.num_docs)
     codes = bounds.codes[place]
     # `step`: the score that one code stands for. Lower the threshold until, by a sample, enough
     # documents lie above it.
@@ -267,7 +230,7 @@ def _best_of_dense_term(
         num_counted += counts[least]
     docs = _list_by_codes(members, codes, least, CODES - 1)
     scores = np.zeros(len(docs), np.int64)
-    add_dense(scored, of_term, docs, scores)
+    add_dense(searched, of_term, docs, scores)
     # Lower it further to the last code whose groups can still reach the k-th best.
     worst = kth_greatest(scores, k) if k <= len(docs) else int64(0)
     reach = least
@@ -276,7 +239,7 @@ def _best_of_dense_term(
     if reach < least:
         more = _list_by_codes(members, codes, reach, least - 1)
         more_scores = np.zeros(len(more), np.int64)
-        add_dense(scored, of_term, more, more_scores)
+        add_dense(searched, of_term, more, more_scores)
         docs, scores = join(docs, scores, more, more_scores)
     return best_of(docs, scores, k)
 
@@ -300,8 +263,8 @@ def _add_bounds(docs: U32Array, codes: U8Array, greatest: float, uppers: I64Arra
 
 @kernel
 def _best_by_bounds(
-    scored: ScoredLists,
-    of_terms: DenseTerms,
+    searched: SearchedLists,
+    plan: TermPlan,
     bounds: GroupBounds,
     proximity: Proximity,
     docs: U32Array,
@@ -313,7 +276,8 @@ def _best_by_bounds(
     `scores` are partial: from the posting lists that were read. The dense terms are still to be
     added.
     """
-    words, places = of_terms.words, of_terms.places
+    scored = searched.scored
+    words, places = plan.words, plan.places
     uppers = scores.copy()
     for i in range(len(places)):
         if places[i] >= 0:
@@ -326,12 +290,12 @@ def _best_by_bounds(
     if len(first) < num_first(k):
         least = kth_greatest(uppers, num_first(k))
         first, totals = pick(docs, uppers, least, GREATEST, scores)
-    add_dense(scored, of_terms, first, totals)
+    add_dense(searched, plan, first, totals)
     near, near_totals, front, reach = rank_front(scored, proximity, first, totals, k)
     # Add all others that can reach it with the greatest possible proximity: scored already or not.
     others, other_totals = pick(first, totals, reach, front - 1, totals)
     more, totals = pick(docs, uppers, reach, least - 1, scores)
-    add_dense(scored, of_terms, more, totals)
+    add_dense(searched, plan, more, totals)
     more, totals = pick(more, totals, reach, GREATEST, totals)
     others, other_totals = join(others, other_totals, more, totals)
     return rank_others(scored, proximity, near, near_totals, others, other_totals, k)
@@ -339,32 +303,26 @@ def _best_by_bounds(
 
 @kernel
 def _best_of_terms(
-    scored: ScoredLists,
-    dense: DenseLists,
-    are_all_searched: bool,
+    searched: SearchedLists,
     words: QueryTerms,
-    k1: float,
     allowed: U64Array,
-    segment: Searched,
     bounds: GroupBounds,
     proximity: Proximity,
     k: int,
 ) -> tuple[U32Array, U32Array, I64Array, int]:
     """Return the documents with all terms; the best; their scores; how many terms lack bounds."""
-    checks_rows = checks_rows_of(are_all_searched, words.languages)
-    places = find_places(dense, words, checks_rows)
-    of_terms = DenseTerms(dense, words, places, k1, segment.num_docs)
-    wanted = Wanted(allowed, np.empty(0, np.uint32), False)
-    docs, scores = match_terms(scored, dense, checks_rows, words, places, k1, wanted, segment, True)
+    plan = plan_terms(searched, words)
+    places = plan.places
+    docs, scores = match_terms(searched, plan, Wanted(allowed, np.empty(0, np.uint32), False), True)
     num_missing = 0
     if count_dense(places) > 0 and len(docs) >= max(BOUNDED_DOCS_MIN, 2 * _num_bounded(k)):
         for place in places:
             num_missing += place >= 0 and not bounds.is_known[place]
         if num_missing == 0:
-            best, totals = _best_by_bounds(scored, of_terms, bounds, proximity, docs, scores, k)
+            best, totals = _best_by_bounds(searched, plan, bounds, proximity, docs, scores, k)
             return docs, best, totals, num_missing
-    add_dense(scored, of_terms, docs, scores)
-    best, totals = rank_by_proximity(scored, proximity, docs, scores, k)
+    add_dense(searched, plan, docs, scores)
+    best, totals = rank_by_proximity(searched.scored, proximity, docs, scores, k)
     return docs, best, totals, num_missing
 
 
@@ -410,7 +368,7 @@ def choose_pruning(lists: TermLists, term: int, languages: int, k: int) -> Pruni
             kept, drift = kept_bounds(lists)
             if kept.of_groups.is_known[place]:
                 return ByGroups(place, kept.of_groups.raised(drift))
-            spec_for_bounds(lists, kept, term)
+            schedule_group_bounds(lists, kept, term)
     skip_starts = index.lists.skip_starts
     start, end = int(skip_starts[term]), int(skip_starts[term + 1])
     return ByBlocks(start, end) if end - start >= max(BOUNDED_BLOCKS_MIN, 2 * k) else None
@@ -443,28 +401,19 @@ def best_of_term(
             np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight])
         )
         place = np.array([pruning.place])
-        index = lists.index
-        found = _best_of_dense_term(
-            lists.fields.lists,
-            DenseTerms(index.dense_lists, word, place, lists.k1, index.num_docs),
-            pruning.bounds,
-            allowed,
-            k,
-        )
+        plan = TermPlan(word, place, False)
+        found = _best_of_dense_term(lists.searched, plan, pruning.bounds, allowed, k)
         return found
     start, end = pruning
     kept, drift = kept_bounds(lists)
     if not kept.is_known[start]:
         make_block_bounds(lists, kept, term, start, end)
-    found = _best_of_term(
-        lists.fields.lists,
-        not lists.fields.are_all_searched,
-        _Bounded(term, uint64(ALL_LANGUAGES), weight, kept.of_blocks[start:end], drift),
-        lists.k1,
-        allowed,
-        lists.bits,
-        k,
+    bounded = _Bounded(
+        ScoredTerm(term, uint64(ALL_LANGUAGES), not lists.fields.are_all_searched),
+        weight,
+        BlockBounds(kept.of_blocks[start:end], drift),
     )
+    found = _best_of_term(lists.searched, bounded, allowed, k)
     return found
 
 
@@ -486,18 +435,9 @@ def best_of_terms(
     """
     kept, drift = kept_bounds(lists)
     docs, best, totals, num_missing = _best_of_terms(
-        lists.fields.lists,
-        lists.index.dense_lists,
-        lists.fields.are_all_searched,
-        words,
-        lists.k1,
-        allowed,
-        Searched(lists.index.num_docs, lists.bits),
-        kept.of_groups.raised(drift),
-        proximity,
-        k,
+        lists.searched, words, allowed, kept.of_groups.raised(drift), proximity, k
     )
     if num_missing:
         for term in words.terms.tolist():
-            spec_for_bounds(lists, kept, term)
+            schedule_group_bounds(lists, kept, term)
     return docs, best, totals

@@ -26,11 +26,12 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
-    U64,
+    BoolArray,
     I64Array,
     Rows,
     U8Array,
     U32Array,
+    U64Array,
     int64,
     uint8,
     uint32,
@@ -40,10 +41,12 @@ from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.bm25f import NO_BITS, SCRATCH, FieldTfNorms, ScoredLists, length_code
 from shard.query.expansion import ALL_LANGUAGES
+from shard.query.list_scan import ScoredTerm
 from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.bitset_postings import find_dense
-from shard.segment.postings import BLOCK_ENTRIES, decode_entry
-from shard.segment.postings_cursor import decode_docs, next_block, open_postings
+from shard.segment.doc_sets import has_bit
+from shard.segment.postings import BLOCK_ENTRIES, PostingLists, decode_entry
+from shard.segment.postings_cursor import at_block, decode_docs, next_block, open_postings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,6 +61,19 @@ _CODE_SHIFT: Final = 24
 """Shift from the score of a word of weight 1 to its code."""
 _DRIFT_MAX: Final = 1.01
 """Bounds that would have to be raised by more than this factor are recomputed."""
+
+
+@arguments
+class BlockBounds(NamedTuple):
+    """The bounds of posting lists by block.
+
+    Attributes:
+        of_blocks: greatest t of a document that begins in the block, by skip row.
+        drift: factor by which a t may exceed that.
+    """
+
+    of_blocks: NDArray[np.int64]
+    drift: float
 
 
 @arguments
@@ -88,9 +104,45 @@ def _write_codes(docs: U32Array, scores: I64Array, codes: U8Array) -> None:
 
 
 @kernel
-def _bound_blocks(
-    scored: ScoredLists, checks_rows: bool, term: int, languages: U64, bounds: I64Array
-) -> None:
+def docs_in_blocks(
+    lists: PostingLists, term: int, is_chosen: BoolArray, members: U64Array
+) -> U32Array:
+    """Return the documents in chosen blocks of a term, each once.
+
+    Args:
+        lists: of the segment.
+        term: ordinal.
+        is_chosen: by block of its list.
+        members: bitset of the documents to return; empty: all.
+    """
+    num_chosen = 0
+    for block in range(len(is_chosen)):
+        num_chosen += is_chosen[block]
+    docs = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
+    of_block = np.empty(BLOCK_ENTRIES, np.uint32)
+    has_members = len(members) > 0
+    found = 0
+    current = int64(-1)
+    for block in range(len(is_chosen)):
+        if not is_chosen[block]:
+            continue
+        cursor = at_block(lists, term, block, 0)
+        decode_docs(lists, cursor, of_block)
+        # A document has an entry per field, one after the other. One that is not new, or no member,
+        # is overwritten by the next, so this loop has no branch.
+        for i in range(cursor.size):
+            doc = int64(of_block[i])
+            is_new = doc != current
+            if has_members:
+                is_new &= has_bit(members, doc)
+            docs[found] = doc
+            found += is_new
+            current = doc
+    return docs[:found]
+
+
+@kernel
+def _bound_blocks(scored: ScoredLists, term: ScoredTerm, bounds: I64Array) -> None:
     """Write, for each block of a term, the greatest t of the documents that begin in it."""
     lists, lengths, tf_norms, row_languages = scored
     postings, field_rows = lists.postings, lengths.field_rows
@@ -98,7 +150,7 @@ def _bound_blocks(
     current = int64(-1)
     total = int64(0)
     owner = int64(0)
-    cursor = open_postings(term)
+    cursor = open_postings(term.term)
     while True:
         cursor = next_block(lists, cursor)
         if cursor.size == 0:
@@ -114,7 +166,7 @@ def _bound_blocks(
                 total = int64(0)
             field, freq = decode_entry(postings, packing, i)
             row = uint64(field_rows[field])
-            if checks_rows and not row_languages[row] & languages:
+            if term.checks_fields and not row_languages[row] & term.languages:
                 continue
             total += int64(freq * tf_norms[row, length_code(lengths, row, doc)] + 0.5)
             bounds[owner] = max(bounds[owner], total)
@@ -191,20 +243,16 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end
     """Compute the block bounds of a term whose skip rows are [start, end)."""
     # In a new array: another thread may be reading these rows.
     bounds = np.empty(end - start, np.int64)
-    _bound_blocks(
-        kept.tf_norms.lists,
-        not kept.tf_norms.are_all_searched,
-        term,
-        uint64(ALL_LANGUAGES),
-        bounds,
-    )
+    checks_fields = not kept.tf_norms.are_all_searched
+    scored_term = ScoredTerm(term, uint64(ALL_LANGUAGES), checks_fields)
+    _bound_blocks(kept.tf_norms.lists, scored_term, bounds)
     kept.of_blocks[start:end] = bounds
     kept.is_known[start:end] = True
     num_bytes = bounds.nbytes + end - start
     _note_written(kept, lists.segment, lists.fields.choice, num_bytes)
 
 
-def spec_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
+def schedule_group_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
     """Schedule a term's group bounds in the background, if it is dense and has none yet."""
     place = find_dense(lists.index.dense_lists, term)
     if place >= 0 and not kept.of_groups.is_known[place]:

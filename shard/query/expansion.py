@@ -112,6 +112,9 @@ class Expansion(Struct, frozen=True, eq=False):
         return arrays + _OBJECT_BYTES
 
 
+FoundTerms: TypeAlias = "tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]"
+"""Terms of a word: ordinals, `MatchKind` of each, mask of the languages in whose fields it counts.
+"""
 _Key: TypeAlias = tuple[Word, Hashable]
 """The cache key of an expansion within a segment."""
 
@@ -263,20 +266,38 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     phrases = tuple([alternative for alternative in alternatives if len(alternative) > 1])
     joined = None
     if word.is_prefix:
-        # Replace the run of PREFIX terms with the prefix list of their range, if it exists.
-        start, end = all_kinds.searchsorted(_PREFIX_RUN).tolist()
-        prefix_list = None
-        if end - start > 1:
-            prefix_list = index.prefix_lists.get(vocabulary.prefix_range(word.text))
-        if prefix_list is not None:
-            joined = _make_expansion(
-                index,
-                np.concatenate((terms[:start], np.array([prefix_list], np.uint32), terms[end:])),
-                np.delete(all_kinds, slice(start + 1, end)),
-                np.concatenate((all_masks[:start], _ALL_MASKS, all_masks[end:])),
-                phrases,
-            )
+        joined = _join_prefix(index, word, (terms, all_kinds, all_masks), phrases)
     return _make_expansion(index, terms, all_kinds, all_masks, phrases, joined)
+
+
+def _join_prefix(
+    index: TextIndex, word: Word, found: FoundTerms, phrases: tuple[tuple[str, ...], ...]
+) -> Expansion | None:
+    """Replace the terms that a word is a prefix of with the prefix list of their range.
+
+    Args:
+        index: of the segment.
+        word: that may be half typed.
+        found: its terms, best kind first.
+        phrases: its alternatives of several words.
+
+    Returns:
+        None if there is no such list: the terms are read one by one.
+    """
+    terms, kinds, masks = found
+    start, end = kinds.searchsorted(_PREFIX_RUN).tolist()
+    if end - start <= 1:
+        return None
+    prefix_list = index.prefix_lists.get(index.vocabulary.prefix_range(word.text))
+    if prefix_list is None:
+        return None
+    return _make_expansion(
+        index,
+        np.concatenate((terms[:start], np.array([prefix_list], np.uint32), terms[end:])),
+        np.delete(kinds, slice(start + 1, end)),
+        np.concatenate((masks[:start], _ALL_MASKS, masks[end:])),
+        phrases,
+    )
 
 
 def _make_expansion(
@@ -295,9 +316,7 @@ def _make_expansion(
     return Expansion(terms, kinds, languages, phrases, num_entries, only, worst, joined, {})
 
 
-def _piece(
-    terms: list[int], kind: MatchKind, masks: list[int]
-) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]:
+def _piece(terms: list[int], kind: MatchKind, masks: list[int]) -> FoundTerms:
     return (
         np.array(terms, np.uint32),
         np.full(len(terms), int(kind), np.uint8),
@@ -340,8 +359,8 @@ def _with_infixes(
     languages: Languages,
     exact: int | None,
     better: dict[int, int],
-    similar: tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]],
-) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]:
+    similar: FoundTerms,
+) -> FoundTerms:
     """Return prefixes and typos, and after these the terms that have the word inside.
 
     A term that is both a typo and one of these is the latter where that counts.

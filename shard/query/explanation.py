@@ -17,7 +17,7 @@ Every part is a small multiple of 2^-32, so the sum is exact in any order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -144,8 +144,8 @@ def _explain_clause(
         found = evaluation.find_phrase(clause, NO_BITS, np.array([doc], np.uint32))
         text = " ".join(clause.words)
         occurrences = [
-            _occurrence(evaluation, registry, doc, text, "phrase", int(field), int(freq), 1.0)
-            for field, freq in zip(found.fields, found.freqs, strict=True)
+            _occurrence(evaluation, registry, doc, _ScoredEntry(text, "phrase", field, freq, 1.0))
+            for field, freq in zip(found.fields.tolist(), found.freqs.tolist(), strict=True)
         ]
         return _part("phrase", text, "phrase", score, occurrences)
     text = clause.text
@@ -211,51 +211,52 @@ def _word_occurrences(
         kind = kinds[place]
         if weights[kind] > 0:
             term = index.vocabulary.term(int(terms[place]))
-            occurrences.append(
-                _occurrence(
-                    evaluation,
-                    registry,
-                    doc,
-                    as_typed.get(term, term),
-                    _MATCH_NAMES[kind],
-                    field,
-                    freq,
-                    ratios[kind],
-                )
+            entry = _ScoredEntry(
+                as_typed.get(term, term), _MATCH_NAMES[kind], field, freq, ratios[kind]
             )
+            occurrences.append(_occurrence(evaluation, registry, doc, entry))
     if tier == 0 and of_tiers[0] > 0:
         # Multi-word synonyms and spacings count in tier 0, with the weight of their kind.
         for phrase in expansion.phrases:
             phrase_kind = word.phrase_kind(phrase)
             name, ratio = _MATCH_NAMES[phrase_kind], ratios[phrase_kind]
             entries = evaluation.find_phrase(Phrase(phrase), NO_BITS, np.array([doc], np.uint32))
-            occurrences += [
-                _occurrence(
-                    evaluation, registry, doc, " ".join(phrase), name, int(f), int(n), ratio
-                )
-                for f, n in zip(entries.fields, entries.freqs, strict=True)
-            ]
+            for field, freq in zip(entries.fields.tolist(), entries.freqs.tolist(), strict=True):
+                entry = _ScoredEntry(" ".join(phrase), name, field, freq, ratio)
+                occurrences.append(_occurrence(evaluation, registry, doc, entry))
     return occurrences
 
 
+class _ScoredEntry(NamedTuple):
+    """An entry of a document that counts for a word.
+
+    Attributes:
+        term: the term, or the words of a phrase.
+        match: how it matches the word.
+        field: number of the field.
+        freq: how often it occurs there.
+        ratio: how much of the word's weight its kind of match is worth.
+    """
+
+    term: str
+    match: str
+    field: int
+    freq: int
+    ratio: float
+
+
 def _occurrence(
-    evaluation: Evaluation,
-    registry: FieldRegistry,
-    doc: int,
-    term: str,
-    match: str,
-    field: int,
-    freq: int,
-    ratio: float,
+    evaluation: Evaluation, registry: FieldRegistry, doc: int, entry: _ScoredEntry
 ) -> dict[str, Any]:
+    """Return an entry of a document as an explanation shows it."""
     scored = evaluation.fields.lists
-    row = int(scored.lengths.field_rows[field])
+    row = int(scored.lengths.field_rows[entry.field])
     code = int(length_code(scored.lengths, row, doc))
     return {
-        "term": term,
-        "match": match,
-        "field": registry.paths[field],
-        "frequency": freq,
+        "term": entry.term,
+        "match": entry.match,
+        "field": registry.paths[entry.field],
+        "frequency": entry.freq,
         "length": int(DECODED_LENGTHS[code]),
-        "gain": float(scored.tf_norms[row, code]) * ratio / FREQ_UNIT,
+        "gain": float(scored.tf_norms[row, code]) * entry.ratio / FREQ_UNIT,
     }

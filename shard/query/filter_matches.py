@@ -6,12 +6,11 @@
 
 There are two ways, chosen by how selective the clauses are:
 
-    by documents   list a few documents from stored sets (0.2 ns each) and test every other clause
-    on
-                   these only: a code looked up in a table, or a bit of its bitset (0.5 ns each). No
-                   array as long as the segment is allocated.
-    by bitsets     resolve all clauses to bitsets and combine them in numpy: for when no clause is
-                   selective.
+    by documents   List the documents of a selective clause from stored sets (0.2 ns each), and test
+                   every other clause on these only: a code looked up in a table, or a bit of its
+                   bitset (0.5 ns each). No array as long as the segment is allocated.
+    by bitsets     Where no clause is selective: resolve all clauses to bitsets and combine them in
+                   numpy.
 
 The list comes from the rarest value that all documents must have. If the common clauses have none,
 it comes from the groups: whatever passes all groups but one passes the rarest or the second rarest.

@@ -2,9 +2,9 @@
 
 A collector asks for the form that suits it; each form is computed at most once:
 
-    words    bitset                  counting by stored sets, ranges, walking a permutation docs
-    ordinals, ascending     counting codes, gathering sort keys; `scores` are parallel to it count
-    how many
+    words    bitset                 counting by stored sets, ranges, walking a permutation
+    docs     ordinals, ascending    counting codes, gathering sort keys; `scores` are parallel to it
+    count    how many               totals
 
 A text search may know `count` and its best hits without `docs`; `list_docs` then computes them.
 

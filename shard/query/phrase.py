@@ -2,7 +2,7 @@
 
     "green mile"    1  documents that have both       bitsets and posting lists, no position read
                     2  green   doc 3 title 0, 9       rarest word: each position is a seed
-                    3  mile    doc 3 title 1          a seed lives if mile follows it by one
+                    3  mile    doc 3 title 1          a seed survives if mile follows it by one
                        ──▶     doc 3 title, once
 
 Most documents with one word lack another, so documents are intersected first. In the remaining
@@ -14,8 +14,8 @@ they are decoded as a whole.
 Frequent words share many documents but are adjacent in few; their adjacent pairs have posting lists
 (`shard/query/frequent_pairs.py`), so step 1 begins with the documents of a pair.
 
-A last word that may be half typed stands for all terms it begins: a seed lives if one of them fits.
-It does not narrow the documents.
+A last word that may be half typed stands for all terms it begins: a seed survives if one of them
+fits. It does not narrow the documents.
 
 Cost: one intersection of documents, then for each word the blocks that hold common documents.
 """
@@ -156,11 +156,27 @@ def _seek(
     return skip_varints(positions, offset, before - num_passed)
 
 
+@kernel(inline=True, allocates=False)
+def _decode_places(
+    positions: U8Array, offset: int, freq: int, places: U32Array, num_places: int
+) -> int:
+    """Append the positions of an entry, stored as deltas; return the offset after them."""
+    position = int64(0)
+    for i in range(num_places, num_places + freq):
+        delta, offset = decode_varint(positions, offset)
+        position += delta
+        places[i] = position
+    return offset
+
+
 @kernel
 def _list_seeds(
     lists: PostingLists, word_positions: Positions, term: int, wanted: U32Array, bits: U64Array
 ) -> tuple[U32Array, U16Array, I64Array, U32Array]:
     """Return the entries of a term in the wanted documents, with all their positions.
+
+    Like `_follow`, in one of two ways: with `bits`, block by block, each decoded as a whole; else
+    by a cursor that gallops along the wanted documents and skips the blocks in between.
 
     Args:
         lists: of the segment.
@@ -174,8 +190,7 @@ def _list_seeds(
     """
     expect_ascending(wanted)
     positions = word_positions.positions
-    scratch = _phrase_scratch()
-    (block_docs, picked), befores = scratch
+    # Mostly a wanted document has one entry, with few positions; the arrays grow where it has more.
     size = len(wanted) + 1
     entry_docs = np.empty(size, np.uint32)
     entry_fields = np.empty(size, np.uint16)
@@ -184,19 +199,23 @@ def _list_seeds(
     places = np.empty(num_room, np.uint32)
     num_found = int64(0)
     num_places = int64(0)
+    # With `bits`: the block, its wanted entries and which of them is next, its positions.
     has_bits = len(bits) > 0
-    cursor = open_entries(term)
-    at = open_positions()
+    scratch = _phrase_scratch()
+    (block_docs, picked), befores = scratch
     block = open_postings(term)
-    packing = cursor.packing
     num_picked = int64(0)
     p = int64(0)
     start = int64(0)  # of the block's positions
-    offset = int64(0)
-    num_passed = int64(0)  # positions of the block that are before the offset
+    num_passed = int64(0)  # positions of the block that are before `offset`
     are_plain = False
+    # Without: the entry, and the last positions that were read.
+    cursor = open_entries(term)
+    at = open_positions()
+    packing = cursor.packing
+    offset = int64(0)  # of the entry's positions
     while True:
-        # The next entry of a wanted document, and the offset of its positions.
+        # The next entry of a wanted document, and where its positions begin.
         if has_bits:
             while p == num_picked:
                 block = next_block(lists, block)
@@ -235,13 +254,8 @@ def _list_seeds(
         entry_docs[num_found] = doc
         entry_fields[num_found] = field
         starts[num_found] = num_places
-        # Positions are stored as deltas.
-        position = int64(0)
-        for _ in range(freq):
-            delta, offset = decode_varint(positions, offset)
-            position += delta
-            places[num_places] = position
-            num_places += 1
+        offset = _decode_places(positions, offset, freq, places, num_places)
+        num_places += freq
         num_found += 1
         at = after_entry(cursor, offset)
     starts[num_found] = num_places
@@ -380,6 +394,40 @@ def _follow_seldom(
 
 
 @kernel
+def _keep_seeds(seeds: _Seeds, is_kept: U8Array) -> tuple[U32Array, U16Array, I64Array, U32Array]:
+    """Return the members of `_Seeds` for those that are kept, without entries that keep none."""
+    docs, fields, starts, places = seeds
+    num_kept = int64(0)
+    for one in is_kept:
+        num_kept += int64(one)
+    size = min(num_kept, len(docs))
+    kept_docs = np.empty(size, np.uint32)
+    kept_fields = np.empty(size, np.uint16)
+    kept_starts = np.empty(size + 1, np.int64)
+    kept_places = np.empty(num_kept, np.uint32)
+    num_entries = 0
+    num_places = 0
+    for entry in range(len(docs)):
+        first = num_places
+        for place in range(starts[entry], starts[entry + 1]):
+            if is_kept[place]:
+                kept_places[num_places] = places[place]
+                num_places += 1
+        if num_places > first:
+            kept_docs[num_entries] = docs[entry]
+            kept_fields[num_entries] = fields[entry]
+            kept_starts[num_entries] = first
+            num_entries += 1
+    kept_starts[num_entries] = num_places
+    return (
+        kept_docs[:num_entries],
+        kept_fields[:num_entries],
+        kept_starts[: num_entries + 1],
+        kept_places,
+    )
+
+
+@kernel
 def _follow(
     lists: PostingLists,
     word_positions: Positions,
@@ -401,10 +449,9 @@ def _follow(
     Returns:
         The members of `_Seeds`, without entries that have no position left.
     """
-    docs, fields, starts, places = seeds
-    expect_sorted(docs)
-    # Mark the surviving seeds: those of any of the terms.
-    is_followed = np.zeros(len(places), np.uint8)
+    expect_sorted(seeds.docs)
+    # One mark per seed, whichever of the terms follows it.
+    is_followed = np.zeros(len(seeds.places), np.uint8)
     if len(bits) > 0:
         scratch = _phrase_scratch()
         for term in terms:
@@ -414,35 +461,7 @@ def _follow(
     else:
         for term in terms:
             _follow_seldom(lists, word_positions, int64(term), seeds, distance, is_followed)
-    # Copy them, entry by entry; entries without any are left out.
-    num_left = int64(0)
-    for one in is_followed:
-        num_left += int64(one)
-    size = min(num_left, len(docs))
-    left_docs = np.empty(size, np.uint32)
-    left_fields = np.empty(size, np.uint16)
-    left_starts = np.empty(size + 1, np.int64)
-    left_places = np.empty(num_left, np.uint32)
-    num_entries = 0
-    num_places = 0
-    for entry in range(len(docs)):
-        first = num_places
-        for place in range(starts[entry], starts[entry + 1]):
-            if is_followed[place]:
-                left_places[num_places] = places[place]
-                num_places += 1
-        if num_places > first:
-            left_docs[num_entries] = docs[entry]
-            left_fields[num_entries] = fields[entry]
-            left_starts[num_entries] = first
-            num_entries += 1
-    left_starts[num_entries] = num_places
-    return (
-        left_docs[:num_entries],
-        left_fields[:num_entries],
-        left_starts[: num_entries + 1],
-        left_places,
-    )
+    return _keep_seeds(seeds, is_followed)
 
 
 def phrase_terms(

@@ -174,6 +174,22 @@ def _put_row(
     rows[row, 3] = fourth
 
 
+@kernel(allocates=False)
+def _most_readings(num_terms: int, prefixes: PrefixRanges, terms: U32Array) -> int:
+    """Return how many readings `_narrow` makes at most: of each vocabulary term one per query term.
+
+    Which of them it makes depends on the documents.
+    """
+    most = 0
+    for term in terms:
+        if term < num_terms:
+            most += 1
+        else:
+            number = term - num_terms
+            most += int64(prefixes.prefix_lasts[number]) - int64(prefixes.prefix_firsts[number])
+    return most
+
+
 @kernel
 def _narrow(
     lists: PostingLists, num_terms: int, prefixes: PrefixRanges, terms: U32Array, wanted: U32Array
@@ -189,14 +205,7 @@ def _narrow(
         listed; `_Listed`, with numbers in `wanted`).
     """
     prefix_firsts, prefix_lasts = prefixes
-    # Every vocabulary term is read at most once per query term: an upper bound on the readings.
-    capacity = 0
-    for term in terms:
-        if term < num_terms:
-            capacity += 1
-        else:
-            capacity += prefix_lasts[term - num_terms] - prefix_firsts[term - num_terms]
-    readings = np.empty((capacity, 4), np.int64)
+    readings = np.empty((_most_readings(num_terms, prefixes, terms), 4), np.int64)
     num_readings = 0
     num_wanted = len(wanted)
     listed = np.empty(max(4 * num_wanted, 256), np.uint32)
@@ -235,14 +244,17 @@ def _narrow(
             if not is_inside:
                 break
             if depth + 1 == _DEPTH_MAX:
-                number -= 1  # its terms stay those of the shorter prefix
+                # Too deep to narrow any further: its terms are read with the shorter prefix.
+                number -= 1
                 continue
+            # Open this list: keep those of the enclosing one's documents that it has.
             start = int64(0)
             end = int64(num_wanted)
             if depth >= 0:
                 start = opened[depth, 2]
                 end = opened[depth, 3]
-                # The enclosing list's terms after this prefix are read among its own documents.
+                # The enclosing list's terms after this prefix are in no longer one (those were
+                # visited before): read them among all of the enclosing list's documents.
                 for term in range(prefix_lasts[number], opened[depth, 1]):
                     _put_row(readings, num_readings, term, i_term, start, end)
                     num_readings += 1

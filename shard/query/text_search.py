@@ -29,6 +29,7 @@ import numpy as np
 from shard.query.best_of_any import best_of_any
 from shard.query.best_terms import best_of_term, best_of_terms
 from shard.query.bm25f import NO_BITS, NO_DOCS, SCORE_UNIT
+from shard.query.clause_matching import exclude, mark_hits, match_all, match_some
 from shard.query.evaluation import Evaluation, SingleTerm, as_terms
 from shard.query.matches import Matches
 from shard.query.prepared import PreparedQuery
@@ -186,7 +187,7 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
     if strategy.ranking is Ranking.NOTHING:
         return BestHits(None, NO_DOCS, np.zeros(0, np.int64))
     if strategy.ranking is Ranking.BEST_TIER:
-        result = head.match_all(allowed)
+        result = match_all(head, allowed)
         return BestHits(None, *_rank(head, result.docs, result.scores, num_ranked))
     singles = [one.single for one in head.readings if one.single is not None]
     if strategy.ranking is Ranking.ANY_TERM:
@@ -220,7 +221,7 @@ def _all_hits(
         single = head.readings[0].single
         if len(head.readings) == 1 and single is not None:
             return _all_of_one(head, view, single, allowed)
-    return Matches(view, words=evaluation.members(allowed))
+    return Matches(view, words=mark_hits(evaluation, allowed))
 
 
 def _all_of_one(
@@ -244,21 +245,21 @@ def _match(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that match and their scores without proximity, in units of 2^-32.
 
-    The arguments are those of `Evaluation.match_all`.
+    The arguments are those of `clause_matching.match_all`.
     """
     prepared = evaluation.prepared
     if prepared.needs_all:
-        result = evaluation.match_all(allowed, among)
+        result = match_all(evaluation, allowed, among)
         totals = result.scores
         if not evaluation.has_one_tier:
             ranks = prepared.ranks
             totals = totals + prepared.step * (ranks[prepared.worst_tier] - ranks[result.tiers])
     else:
-        result, counts = evaluation.match_some(allowed, among)
+        result, counts = match_some(evaluation, allowed, among)
         totals = result.scores
         if prepared.query.is_leading:
             totals = totals + prepared.step * (counts.astype(np.int64) - 1)
-    is_kept = evaluation.exclude(result)
+    is_kept = exclude(evaluation, result)
     if is_kept is None:
         return result.docs, totals
     return result.docs[is_kept], totals[is_kept]

@@ -28,7 +28,8 @@ from common.query import (
 from common.values import Shape, facet_key
 from shard.caches.lru_cache import LruCache
 from shard.query import filters
-from shard.query.filters import fold_key, is_slow, resolve
+from shard.query.field_filters import fold_key
+from shard.query.filters import is_slow, resolve
 from tests.shard.columns_model import (
     FACETS,
     PATHS,
