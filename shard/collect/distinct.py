@@ -32,7 +32,8 @@ from common.kernels.types import BoolArray, I64Array, U32Array, uint32
 from common.protocol.messages import DistinctCounts
 from common.values import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.collect.top_k import Hits, select_hits
+from shard.collect.hits import Hits
+from shard.collect.top_k import select_hits
 from shard.query.matches import Matches
 from shard.segment.distinct_values import DistinctValues, distinct_values, needs_values
 

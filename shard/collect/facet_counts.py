@@ -24,16 +24,19 @@ as they are sent (`SnapshotTotals`).
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import structs
 
 from common.deadline import check_call
-from common.protocol.messages import FacetCounts, FacetRequest, elements_of
+from common.protocol.messages import FacetCounts, FacetRequest
 from common.protocol.packed_counts import pack_counts, pack_touched, room_for
 from shard.caches.derived import derived_by_key
+from shard.collect.counted_matches import CountedMatches, Scope
 from shard.collect.nested_elements import WithinCounter, count_without
 from shard.segment.facet_columns import FacetColumn, count_codes, count_codes_noting, facet_column
 from shard.segment.facet_rows import ROWS_DOCS_MIN, columns_of, facet_rows
@@ -91,15 +94,14 @@ _SCRATCH: Final = _Scratch()
 def count_facets(
     snapshot: Snapshot,
     requests: Sequence[FacetRequest],
-    matches_for: Callable[[str, bool], Sequence[Matches]],
+    counted: CountedMatches,
 ) -> tuple[tuple[FacetCounts, ...], bytes]:
     """Count all facets of a search.
 
     Args:
         snapshot: to search.
         requests: the facets, and how much to send of each.
-        matches_for: returns the matches that a facet counts within, by segment, given its field and
-            whether its own clauses are left out.
+        counted: the matches that they count within.
 
     Returns:
         What to report of each facet, and the counts of all as `packed_counts` draws them. A field
@@ -114,20 +116,21 @@ def count_facets(
         sum([counter.room for counter in counters]),
     )
     within = WithinCounter(snapshot)
-    joint = _JointCounts(snapshot, requests, matches_for)
+    joint = _JointCounts(snapshot, requests, counted)
     answers = []
     at = 0
     try:
         for request, counter in zip(requests, counters, strict=True):
             check_call()
+            scope = counted.scope_of_facet(request)
+            matches = counted.within(scope)
             if request.within is not None:
-                matches = matches_for(elements_of(request.within.field), True)
                 counts = scratch.counts[: counter.num_values + 1]
                 within.count(request.field, request.within, matches, counts)
                 at, num_present = pack_counts(counts, counter.num_values, scratch.packed, at)
             else:
-                matches = matches_for(request.field, request.leaves_out_own)
-                at, num_present = counter.count(matches, scratch, at, joint)
+                joint_counts = partial(joint.of, scope, request.field)
+                at, num_present = counter.count(matches, scratch, at, joint_counts)
             answer = counter.answer(request, num_present)
             if request.wants_missing:
                 missing = counter.count_missing(snapshot, request, matches)
@@ -140,50 +143,52 @@ def count_facets(
 
 
 class _JointCounts:
-    """Counts of the facets of a search that are counted together, by segment; made when asked for.
+    """Counts of the facets of a search that are counted together, made when first asked for.
+
+    Facets of one scope count within the same matches, so one pass over the rows of a segment counts
+    all of them.
 
     Args:
         snapshot: to search.
         requests: the facets.
-        matches_for: as for `count_facets`.
+        counted: the matches that they count within.
     """
 
-    __slots__ = ("_by_part", "_fields", "_is_shared", "_numbers")
+    __slots__ = ("_by_part", "_counted", "_fields", "_numbers", "_shared")
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        requests: Sequence[FacetRequest],
-        matches_for: Callable[[str, bool], Sequence[Matches]],
+        self, snapshot: Snapshot, requests: Sequence[FacetRequest], counted: CountedMatches
     ) -> None:
+        self._counted = counted
         self._fields: dict[str, int] = {}
-        self._is_shared: dict[int, bool] = {}
-        self._by_part: dict[int, Mapping[int, NDArray[np.uint32]] | None] = {}
+        self._by_part: dict[tuple[Scope, int], Mapping[int, NDArray[np.uint32]] | None] = {}
+        scopes: Counter[Scope] = Counter()
         if len(requests) > 1 and any(x.segment.num_docs >= ROWS_DOCS_MIN for x in snapshot.views):
             for request in requests:
                 number = snapshot.registry.number(request.field)
                 if number is not None and request.within is None:
                     self._fields[request.field] = number
-                    key = id(matches_for(request.field, request.leaves_out_own))
-                    self._is_shared[key] = key in self._is_shared
+                    scopes[counted.scope_of_facet(request)] += 1
         self._numbers = tuple(sorted(self._fields.values()))
+        self._shared = {scope for scope, count in scopes.items() if count > 1}
 
-    def of(
-        self, matches: Sequence[Matches], part: Matches, field: str
-    ) -> NDArray[np.uint32] | None:
+    def of(self, scope: Scope, field: str, ordinal: int) -> NDArray[np.uint32] | None:
         """Return a facet's counts by code within the matches of a segment; None: count it alone.
 
         Args:
-            matches: that the facet counts within.
-            part: those of the segment.
+            scope: of the facet's counts.
             field: path of the facet.
+            ordinal: of the segment in the snapshot.
         """
+        if scope not in self._shared:
+            return None
+        part = self._counted.within(scope)[ordinal]
         num_docs = part.view.segment.num_docs
-        if num_docs < ROWS_DOCS_MIN or not self._is_shared.get(id(matches)):
+        if num_docs < ROWS_DOCS_MIN:
             return None
         if not _ROWS_MATCHES_MIN <= part.count <= num_docs // _ROWS_SHARE:
             return None
-        key = id(part)  # the search holds its matches until it has counted
+        key = scope, ordinal
         if key not in self._by_part:
             segment = part.view.segment
             rows = facet_rows(segment, self._numbers)
@@ -269,7 +274,11 @@ class FacetCounter:
         return self._totals
 
     def count(
-        self, matches: Sequence[Matches], scratch: _Scratch, at: int, joint: _JointCounts
+        self,
+        matches: Sequence[Matches],
+        scratch: _Scratch,
+        at: int,
+        joint_counts: Callable[[int], NDArray[np.uint32] | None],
     ) -> tuple[int, int]:
         """Count the facet within the matches, and pack the counts.
 
@@ -277,7 +286,8 @@ class FacetCounter:
             matches: by segment of the snapshot.
             scratch: with room for the facet.
             at: where its packed counts begin.
-            joint: counts of several facets of this search, where that pays off.
+            joint_counts: returns the counts within a segment, given its ordinal, if several facets
+                are counted together there; else None.
 
         Returns:
             Where they end, and how many values have a count.
@@ -294,21 +304,21 @@ class FacetCounter:
             return end, totals.num_present
         counts = scratch.counts[: self.num_values + 1]
         parts = [
-            (part, column)
-            for part, column in zip(matches, self._columns, strict=True)
+            (ordinal, part, column)
+            for ordinal, (part, column) in enumerate(zip(matches, self._columns, strict=True))
             if part.count and column is not None
         ]
         # Few codes to count, many values: note which ones are counted.
         if num_matches * self._codes_per_doc * _WALKED_PER_NOTED < self.num_values:
             touched = scratch.touched
             num_touched = 0
-            for part, column in parts:
+            for _, part, column in parts:
                 num_touched = count_codes_noting(
                     part.docs, column.codes, column.starts, counts, touched, num_touched
                 )
             return pack_touched(counts, touched, num_touched, self.num_values, scratch.packed, at)
-        for part, column in parts:
-            known = joint.of(matches, part, self.field)
+        for ordinal, part, column in parts:
+            known = joint_counts(ordinal)
             if known is None:
                 _add_counts(part, column, counts)
             else:

@@ -50,9 +50,9 @@ from common.protocol.messages import (
     CubeRange,
     CubeRequest,
     RangeRequest,
-    elements_of,
 )
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.collect.counted_matches import CountedMatches, Scope
 from shard.collect.facet_pairs import (
     FacetPairs,
     are_among,
@@ -62,15 +62,14 @@ from shard.collect.facet_pairs import (
 )
 from shard.collect.range_counts import (
     calendar_buckets,
-    group_of,
     histogram_of,
     in_bounds,
     intervals_of,
     intervals_within,
     lacks_field,
-    leaves_out,
     numbers_of,
     points_by_bucket,
+    scope_of_range,
 )
 from shard.collect.trees import nodes_of
 from shard.query.filters import resolve
@@ -308,55 +307,53 @@ def _find_bins(numbers: F64Array, edges: F64Array, bins: U16Array) -> None:
 def count_cube(
     snapshot: Snapshot,
     request: CubeRequest,
-    matches_for: Callable[[str, bool], Sequence[Matches]],
+    counted: CountedMatches,
 ) -> CubeCounts:
     """Return the joint counts of a search.
 
     Args:
         snapshot: to search.
         request: the bins, and the facets and ranges to count by them.
-        matches_for: as for `facet_counts.count_facets`; within all but the clauses on the binned
-            field.
+        counted: the matches to count within: of all clauses but those on the binned field.
 
     Raises:
         InvalidRequest: a match has numbers in several bins, an interval is too small for the
             values, or there are more counts than allowed.
     """
     num_bins = request.num_bins
-    binned: dict[int, list[_Part]] = {}
+    binned: dict[Scope, list[_Part]] = {}
 
-    def parts_for(field: str, leaves_out_own: bool) -> list[_Part]:
-        matches = matches_for(field, leaves_out_own)
-        if id(matches) not in binned:
-            binned[id(matches)] = [
-                _Part(one, _bins_of(snapshot, request, one)) for one in matches if one.count
+    def parts_in(scope: Scope) -> list[_Part]:
+        if scope not in binned:
+            binned[scope] = [
+                _Part(one, _bins_of(snapshot, request, one))
+                for one in counted.within(scope)
+                if one.count
             ]
-        return binned[id(matches)]
+        return binned[scope]
 
     total = np.zeros(num_bins + 1, np.int64)
-    for part in parts_for("", False):
+    for part in parts_in(None):
         of_part = np.zeros(num_bins + 1, np.uint32)
         _count_bins(part.matches.docs, _NO_WORDS, part.bins, of_part)
         total += of_part
     facets = []
     for facet in request.facets:
         check_call()
-        one = facet.facet
-        marked = one.field if one.within is None else elements_of(one.within.field)
         grid = _Grid(request, facet.keys)
-        for part in parts_for(marked, one.leaves_out_own or one.within is not None):
+        for part in parts_in(counted.scope_of_facet(facet.facet)):
             _add_facet(snapshot, facet, part, grid)
         facets.append(grid.counts.tobytes())
     ranges = []
-    for asked in request.ranges:
+    for one in request.ranges:
         check_call()
-        grid = _Grid(request, range(len(asked.bounds or asked.rings)))
+        grid = _Grid(request, range(len(one.bounds or one.rings)))
         without = np.zeros((1, num_bins), np.uint32)
-        for part in parts_for(group_of(asked), leaves_out(asked)):
-            _add_range(snapshot, asked, part, grid)
-            if asked.wants_missing:
-                without += _count_without(snapshot, request, asked, part)
-        missing = without.tobytes() if asked.wants_missing else b""
+        for part in parts_in(scope_of_range(counted, one)):
+            _add_range(snapshot, one, part, grid)
+            if one.wants_missing:
+                without += _count_without(snapshot, request, one, part)
+        missing = without.tobytes() if one.wants_missing else b""
         ranges.append(CubeRange(tuple(grid.rows), grid.counts.tobytes(), missing))
     return CubeCounts(total[1:].astype(np.uint32).tobytes(), tuple(facets), tuple(ranges))
 

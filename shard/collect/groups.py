@@ -10,7 +10,7 @@ a value of the field are groups of their own; these are counted as usual.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,9 +21,9 @@ from common.protocol.messages import (
     FacetRequest,
     GroupPairs,
     SearchRequest,
-    elements_of,
 )
 from common.values import NO_TOKEN
+from shard.collect.counted_matches import CountedMatches, Scope
 from shard.collect.distinct import MatchValues, select_best, values_of
 from shard.collect.facet_pairs import facet_pairs
 from shard.collect.nested_elements import docs_without
@@ -32,10 +32,8 @@ from shard.query.matches import Matches
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.collect.top_k import Hits
+    from shard.collect.hits import Hits
     from shard.segment.snapshot import Snapshot
-
-MatchesFor = Callable[[str, bool], Sequence[Matches]]
 
 
 def select_groups(
@@ -87,45 +85,42 @@ class GroupCounter:
     Args:
         snapshot: to search.
         request: with `distinct`.
-        matches_for: as for `facet_counts.count_facets`.
+        counted: the matches that facets count within.
+
+    Attributes:
+        ungrouped: those of them without a value of the field, each a group of its own.
     """
 
-    def __init__(self, snapshot: Snapshot, request: SearchRequest, matches_for: MatchesFor) -> None:
+    def __init__(self, snapshot: Snapshot, request: SearchRequest, counted: CountedMatches) -> None:
         assert request.distinct is not None
         self._snapshot = snapshot
         self._path = request.distinct.field
         self._sends_pairs = request.wants_distinct_values
-        self._matches_for = matches_for
-        self._values: dict[int, tuple[Sequence[Matches], MatchValues]] = {}
-        self._ungrouped: dict[int, list[Matches]] = {}
+        self._counted = counted
+        self._values: dict[Scope, MatchValues] = {}
+        self.ungrouped = counted.restricted(self._find_ungrouped)
 
-    def _of(self, matches: Sequence[Matches]) -> MatchValues:
-        # Keep a reference to the matches, so that their id() is not reused.
-        known = self._values.get(id(matches))
-        if known is None:
-            values = values_of(self._snapshot, self._path, matches)
-            known = self._values[id(matches)] = (matches, values)
-        return known[1]
+    def _values_in(self, scope: Scope) -> MatchValues:
+        """Return the values of the field in the matches of a scope."""
+        values = self._values.get(scope)
+        if values is None:
+            matches = self._counted.within(scope)
+            values = self._values[scope] = values_of(self._snapshot, self._path, matches)
+        return values
 
-    def ungrouped(self, field: str, leaves_out_own: bool) -> Sequence[Matches]:
-        """Return the matches that a facet counts within, those without a value of the field."""
-        matches = self._matches_for(field, leaves_out_own)
-        found = self._ungrouped.get(id(matches))
-        if found is None:
-            numbers = self._of(matches).of_matches(matches)
-            found = self._ungrouped[id(matches)] = [
-                Matches(part.view, docs=part.docs[own == 0] if part.count else own)
-                for part, own in zip(matches, numbers, strict=True)
-            ]
-        return found
+    def _find_ungrouped(self, scope: Scope) -> Sequence[Matches]:
+        matches = self._counted.within(scope)
+        numbers = self._values_in(scope).of_matches(matches)
+        return [
+            Matches(part.view, docs=part.docs[own == 0] if part.count else own)
+            for part, own in zip(matches, numbers, strict=True)
+        ]
 
     def pairs(self, request: FacetRequest) -> GroupPairs:
         """Return which values of a facet, and which groups, occur together."""
-        if request.within is None:
-            matches = self._matches_for(request.field, request.leaves_out_own)
-        else:
-            matches = self._matches_for(elements_of(request.within.field), True)
-        values = self._of(matches)
+        scope = self._counted.scope_of_facet(request)
+        matches = self._counted.within(scope)
+        values = self._values_in(scope)
         keys: list[NDArray[np.uint64]] = [np.zeros(0, np.uint64)]
         for i, part in enumerate(matches):
             check_call()

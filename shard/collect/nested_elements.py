@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.protocol.messages import SortKey
-    from shard.collect.top_k import Hits
+    from shard.collect.hits import Hits
     from shard.query.filters import ElementView
     from shard.query.matches import Matches
     from shard.segment.nested_elements import ElementSegment
@@ -109,7 +109,7 @@ class WithinCounter:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._passing: dict[tuple[int, Filter], NDArray[Any]] = {}
-        self._of_matches: dict[tuple[int, str], tuple[Matches, NDArray[np.uint64]]] = {}
+        self._of_matches: dict[tuple[int, str], NDArray[np.uint64]] = {}
 
     def count(
         self,
@@ -123,7 +123,8 @@ class WithinCounter:
         Args:
             field: the facet.
             condition: the nested field, and what its elements must pass.
-            matches: the documents that count, by segment of the snapshot.
+            matches: the documents that count, by segment of the snapshot: the same in each call
+                for one nested field.
             counts: documents by value number + 1, to add to; counts[0] becomes 0.
         """
         number = self._snapshot.registry.number(field)
@@ -175,11 +176,10 @@ class WithinCounter:
     def _among(self, elements: ElementView, condition: Same, part: Matches) -> NDArray[Any]:
         """Return the elements of matches that pass: a bitset, or a list where they are few."""
         passing = self._passing_elements(elements, condition.condition)
-        key = id(part), condition.field
-        if key not in self._of_matches:
-            # Keep a reference to the matches: the key has their id().
-            self._of_matches[key] = part, _elements_of(part, elements)
-        _, of_matches = self._of_matches[key]
+        key = part.view.segment.uid, condition.field
+        of_matches = self._of_matches.get(key)
+        if of_matches is None:
+            of_matches = self._of_matches[key] = _elements_of(part, elements)
         if passing.dtype == np.uint32:
             picked = np.empty_like(passing)
             return picked[: pick_docs(passing, of_matches, picked)]

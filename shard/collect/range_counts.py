@@ -43,6 +43,7 @@ from shard.segment.text_columns import TextColumn, text_column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from shard.collect.counted_matches import CountedMatches, Scope
     from shard.segment.segment import Segment
     from shard.segment.snapshot import Snapshot
 
@@ -135,9 +136,10 @@ def group_of(request: RangeRequest) -> str:
     return request.tree or request.field
 
 
-def leaves_out(request: RangeRequest) -> bool:
-    """Return whether the counts leave out the clauses of `group_of`."""
-    return request.leaves_out_own or request.within is not None
+def scope_of_range(counted: CountedMatches, request: RangeRequest) -> Scope:
+    """Return the scope of the counts; of elements, without the clauses on these."""
+    leaves_out_own = request.leaves_out_own or request.within is not None
+    return counted.scope(group_of(request), leaves_out_own=leaves_out_own)
 
 
 def in_bounds(request: RangeRequest, lower: Any, upper: Any) -> Filter:

@@ -1,8 +1,8 @@
 """Sort levels: each turns one criterion of an order into a uint64 per match; smaller comes first.
 
 An order is a list of levels: the sort keys, then the score, then the insertion number ("place"),
-which is unique and so breaks every tie. `shard.collect.top_k` compares them level by level, and
-asks the later ones for keys of ties only.
+which is unique and so breaks every tie. `shard.collect.segment_order` compares them level by level,
+and asks the later ones for keys of ties only.
 
     FieldLevel     rank of a text, ordered bits of a number or a distance
     MinorLevel     what integers beyond 2^53 have more than their doubles

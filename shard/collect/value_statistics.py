@@ -13,7 +13,7 @@ A document counts once for each of its values and numbers. Cost: 30 ns a documen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,7 +24,6 @@ from common.protocol.messages import (
     NumberStatistics,
     ValueStatistics,
     ValueStatisticsRequest,
-    elements_of,
 )
 from shard.collect.facet_pairs import (
     NO_PAIRS,
@@ -39,6 +38,7 @@ from shard.segment.number_columns import number_column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from shard.collect.counted_matches import CountedMatches
     from shard.query.matches import Matches
     from shard.segment.snapshot import Snapshot
 
@@ -123,30 +123,26 @@ class _Sums:
 def value_statistics(
     snapshot: Snapshot,
     requests: Sequence[ValueStatisticsRequest],
-    matches_for: Callable[[str, bool], Sequence[Matches]],
+    counted: CountedMatches,
 ) -> tuple[ValueStatistics, ...]:
     """Return the statistics of numbers within the matches that have each of some facet values.
 
     Args:
         snapshot: to search.
         requests: facets, values of each, and the fields with numbers.
-        matches_for: as for `facet_counts.count_facets`.
+        counted: the matches to count within.
     """
-    return tuple([_statistics_of(snapshot, one, matches_for) for one in requests])
+    return tuple([_statistics_of(snapshot, one, counted) for one in requests])
 
 
 def _statistics_of(
     snapshot: Snapshot,
     request: ValueStatisticsRequest,
-    matches_for: Callable[[str, bool], Sequence[Matches]],
+    counted: CountedMatches,
 ) -> ValueStatistics:
     facet = request.facet
     found = {name: _Sums(len(request.keys)) for name in request.fields}
-    if facet.within is not None:
-        matches = matches_for(elements_of(facet.within.field), True)
-    else:
-        matches = matches_for(facet.field, facet.leaves_out_own)
-    for part in matches:
+    for part in counted.within(counted.scope_of_facet(facet)):
         check_call()
         wanted = _wanted_pairs(snapshot, request, part)
         if len(wanted.docs):

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 
 def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResponse:
-    """Return what scoring needs to know about the live documents."""
+    """Return what scoring needs to know about the live documents, or those that filters let pass.
+
+    Without filters they are all live documents, whose sums are kept.
+    """
     languages = languages_of(snapshot)
     visible = []
     if request.filters:
@@ -45,57 +48,70 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
     near: list[tuple[tuple[int, str, int], ...]] = []
     for word in request.words:
         check_call()
-        sums = np.zeros(NUM_MATCH_KINDS, np.int64)
-        if request.filters:
-            for part in visible:
-                sums += visible_doc_freqs(part, word, languages)
-        else:
-            for view in snapshot.views:
-                sums += doc_freqs(view, word, languages)
+        sums = _doc_freqs(snapshot, visible, request, word, languages)
         freqs.append(tuple(sums.tolist()))
         near.append(())
         if languages.used and word.is_stemmed and word.typos and not any(sums[: MatchKind.TYPO_1]):
             near[-1] = _near_words(snapshot, visible, request, word, languages)
-    spacing_freqs = tuple(
-        [
-            sum([spacing_freq_among(part.view.segment, words, part.docs) for part in visible])
-            if request.filters
-            else sum([spacing_freq(view, words) for view in snapshot.views])
-            for words in request.spacings
-        ]
+    of_words = (
+        tuple([_spacing_freq(snapshot, visible, request, words) for words in request.spacings]),
+        tuple([_whole_freq(snapshot, visible, request, words) for words in request.wholes]),
+        tuple([_cut_freqs(snapshot, visible, request, word) for word in request.cuts]),
+        tuple(near),
     )
-    whole_freqs = tuple(
-        [
-            sum([whole_freq_among(part.view.segment, words, part.docs) for part in visible])
-            if request.filters
-            else sum([whole_freq(view, words) for view in snapshot.views])
-            for words in request.wholes
-        ]
-    )
-    cut_freqs = tuple([_cut_freqs(snapshot, visible, request, word) for word in request.cuts])
+    num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
     if not request.needs_fields:
-        num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
-        return StatisticsResponse(
-            num_docs, (), tuple(freqs), (), (), spacing_freqs, whole_freqs, cut_freqs, tuple(near)
-        )
+        return StatisticsResponse(num_docs, (), tuple(freqs), (), (), *of_words)
     if request.filters:
-        num_docs = sum(len(part.docs) for part in visible)
         fields = _text_fields(snapshot, map(visible_field_statistics, visible))
     else:
-        num_docs = snapshot.num_docs
         fields = _all_text_fields(snapshot)
     scalar = _scalar_fields(snapshot)
     return StatisticsResponse(
-        num_docs,
-        fields,
-        tuple(freqs),
-        tuple(scalar),
-        tuple(scalar.values()),
-        spacing_freqs,
-        whole_freqs,
-        cut_freqs,
-        tuple(near),
+        num_docs, fields, tuple(freqs), tuple(scalar), tuple(scalar.values()), *of_words
     )
+
+
+def _doc_freqs(
+    snapshot: Snapshot,
+    visible: Sequence[Visible],
+    request: StatisticsRequest,
+    word: Word,
+    languages: Languages,
+) -> NDArray[np.int64]:
+    """Return the documents that a word matches, by kind of match."""
+    sums = np.zeros(NUM_MATCH_KINDS, np.int64)
+    if request.filters:
+        for part in visible:
+            sums += visible_doc_freqs(part, word, languages)
+    else:
+        for view in snapshot.views:
+            sums += doc_freqs(view, word, languages)
+    return sums
+
+
+def _spacing_freq(
+    snapshot: Snapshot,
+    visible: Sequence[Visible],
+    request: StatisticsRequest,
+    words: tuple[str, ...],
+) -> int:
+    """Return the documents in which words stand next to each other."""
+    if request.filters:
+        return sum([spacing_freq_among(part.view.segment, words, part.docs) for part in visible])
+    return sum([spacing_freq(view, words) for view in snapshot.views])
+
+
+def _whole_freq(
+    snapshot: Snapshot,
+    visible: Sequence[Visible],
+    request: StatisticsRequest,
+    words: tuple[str, ...],
+) -> int:
+    """Return the documents with a field that is nothing but these words."""
+    if request.filters:
+        return sum([whole_freq_among(part.view.segment, words, part.docs) for part in visible])
+    return sum([whole_freq(view, words) for view in snapshot.views])
 
 
 def _near_words(

@@ -35,6 +35,7 @@ from common.page_size import PAGE_BYTES_MAX
 from common.placement import hash_id
 from common.protocol.messages import (
     DistinctCounts,
+    FacetCounts,
     FacetRequest,
     Pin,
     RangeCounts,
@@ -44,13 +45,16 @@ from common.protocol.messages import (
     elements_of,
 )
 from common.query import Filter
+from shard.collect.counted_matches import CountedMatches
 from shard.collect.distinct import select_distinct
 from shard.collect.facet_counts import count_facets
 from shard.collect.facet_cube import count_cube
 from shard.collect.groups import GroupCounter, select_groups
+from shard.collect.hits import Hits, hits_of, sort_values
 from shard.collect.nested_elements import matching_elements
-from shard.collect.range_counts import all_ranges, count_ranges, group_of, leaves_out
-from shard.collect.top_k import Hits, first_docs_by, hits_of, select_hits, sort_values
+from shard.collect.range_counts import all_ranges, count_ranges, group_of, scope_of_range
+from shard.collect.segment_order import first_docs_by
+from shard.collect.top_k import select_hits
 from shard.collect.value_statistics import value_statistics
 from shard.query.bm25f import SCRATCH
 from shard.query.boosting import boosted, explain_boosts
@@ -95,16 +99,29 @@ class _Matched(NamedTuple):
     hits: list[Matches]
     ranked: list[Matches]
     """Those that the best hits are selected from; with scores, if there is a query."""
-    without: Mapping[str, list[Matches]]
-    """By facet: the documents that pass everything but the facet's own clauses."""
+    counted: CountedMatches
+    """The hits, and by facet the documents that pass everything but the facet's own clauses."""
     pinned: list[_Pinned]
     """The pinned hits, if the request wants them separately."""
     num_pinned: int
     """How many there are, separate or not."""
 
-    def for_counting(self, field: str, leaves_out_own: bool) -> list[Matches]:
-        """Return the matches that a facet, or range, counts within."""
-        return self.without.get(field, self.hits) if leaves_out_own else self.hits
+
+class _Counts(NamedTuple):
+    """The facet and range counts of a search.
+
+    Attributes:
+        facets: what to report of each facet besides its counts.
+        packed: the counts of all facets, as they are sent.
+        ranges: of the requested ranges.
+        groups: what counts the groups by facet value, if groups are counted; facet counts are then
+            those of hits that are in no group.
+    """
+
+    facets: tuple[FacetCounts, ...]
+    packed: bytes
+    ranges: tuple[RangeCounts, ...]
+    groups: GroupCounter | None
 
 
 class _Pinned(NamedTuple):
@@ -138,17 +155,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     found = _match(snapshot, request)
     total = sum([part.count for part in found.hits])
     matched = time.perf_counter_ns()
-    groups = None
-    if request.distinct is not None and request.distinct.counts_groups:
-        groups = GroupCounter(snapshot, request, found.for_counting)
-    facets, facet_counts = count_facets(
-        snapshot, request.facets, found.for_counting if groups is None else groups.ungrouped
-    )
-    ranges: list[RangeCounts] = []
-    for one in request.ranges:
-        check_call()
-        matches = found.for_counting(group_of(one), leaves_out(one))
-        ranges.append(count_ranges(snapshot, one, matches))
+    counts = _count(snapshot, request, found.counted)
     counted = time.perf_counter_ns()
     check_call()
     hits, distinct = _select(snapshot, request, found.ranked)
@@ -165,15 +172,15 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         documents=_sent_along(snapshot, hits.records[: request.num_documents])
         if request.num_documents
         else (),
-        facets=facets,
-        ranges=tuple(ranges),
+        facets=counts.facets,
+        ranges=counts.ranges,
         explanations=_explain(snapshot, request, hits) if request.wants_explanation else (),
         timings_us=(
             (matched - started) // 1_000,
             (counted - matched) // 1_000,
             (ordered - counted) // 1_000,
         ),
-        facet_counts=facet_counts,
+        facet_counts=counts.packed,
         elements=matching_elements(snapshot, hits, [clause.filter for clause in request.filters])
         if request.wants_elements
         else (),
@@ -181,18 +188,32 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         pin_numbers=pin_numbers,
         distinct=distinct,
         facet_groups=()
-        if groups is None
-        else tuple([groups.pairs(facet) for facet in request.facets]),
-        value_statistics=value_statistics(snapshot, request.value_statistics, found.for_counting)
+        if counts.groups is None
+        else tuple([counts.groups.pairs(facet) for facet in request.facets]),
+        value_statistics=value_statistics(snapshot, request.value_statistics, found.counted)
         if request.value_statistics
         else (),
         statistics=absent,
-        cube=None
-        if request.cube is None
-        else count_cube(snapshot, request.cube, found.for_counting),
+        cube=None if request.cube is None else count_cube(snapshot, request.cube, found.counted),
         terms=None if request.terms is None else near_terms(snapshot, request.terms),
         num_pinned=found.num_pinned,
     )
+
+
+def _count(snapshot: Snapshot, request: SearchRequest, counted: CountedMatches) -> _Counts:
+    """Count the facets and ranges of a search."""
+    groups = None
+    if request.distinct is not None and request.distinct.counts_groups:
+        groups = GroupCounter(snapshot, request, counted)
+    facets, packed = count_facets(
+        snapshot, request.facets, counted if groups is None else groups.ungrouped
+    )
+    ranges: list[RangeCounts] = []
+    for one in request.ranges:
+        check_call()
+        matches = counted.within(scope_of_range(counted, one))
+        ranges.append(count_ranges(snapshot, one, matches))
+    return _Counts(facets, packed, tuple(ranges), groups)
 
 
 def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
@@ -267,7 +288,7 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> _Matched:
         ranked.append(best)
         for facet, part in others.items():
             without[facet].append(part)
-    return _Matched(hits, ranked, without, pinned, num_pinned)
+    return _Matched(hits, ranked, CountedMatches.of(hits, without), pinned, num_pinned)
 
 
 _MatchedView: TypeAlias = tuple[Matches, Matches, dict[str, Matches], PinnedDocs]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
 from common.protocol.messages import CubeFacet, CubeRequest, FacetRequest, RangeRequest
+from shard.collect.counted_matches import CountedMatches
 from shard.collect.facet_cube import count_cube
 from shard.collect.range_counts import count_ranges
 from shard.query.matches import Matches
@@ -49,7 +50,7 @@ def test_bins_are_exact(items: list[Item], edges: list[Any], cut: int) -> None:
             (by_interval,),
             10_000,
         ),
-        lambda _field, _leaves_out: [Matches(view, is_all=True) for view in snapshot.views],
+        CountedMatches.of([Matches(view, is_all=True) for view in snapshot.views]),
     )  # fmt: skip
     bins = [
         [item for item in items if "price" in item and low <= item["price"] < high]
@@ -96,7 +97,7 @@ def test_numbers_in_several_bins_are_an_error_only_where_they_match() -> None:
 
     def total(docs: list[int]) -> list[int]:
         part = Matches(view, docs=np.array(docs, np.uint32))
-        found = count_cube(snapshot, request, lambda _field, _leaves_out: [part])
+        found = count_cube(snapshot, request, CountedMatches.of([part]))
         counts: list[int] = np.frombuffer(found.total, np.uint32).tolist()
         return counts
 
@@ -111,10 +112,10 @@ def test_counts_are_bounded() -> None:
     ranges = (RangeRequest("year", interval=1),)
     matches = [Matches(view, is_all=True) for view in snapshot.views]
     request = CubeRequest("price", (0, 2, 10), (), ranges, 20)
-    assert len(count_cube(snapshot, request, lambda *_: matches).ranges[0].keys) == 10
+    assert len(count_cube(snapshot, request, CountedMatches.of(matches)).ranges[0].keys) == 10
     smaller = CubeRequest("price", (0, 2, 10), (), ranges, 19)
     with pytest.raises(InvalidRequest, match="more than 19 counts"):
-        count_cube(snapshot, smaller, lambda *_: matches)
+        count_cube(snapshot, smaller, CountedMatches.of(matches))
 
 
 def _bucket(number: float) -> Any:
@@ -141,7 +142,7 @@ def test_values_counted_by_stored_sets_are_those_of_a_loop(step: int) -> None:
     matches = Matches(view, docs=np.array(chosen, np.uint32))
     facet = CubeFacet(FacetRequest("brand", False, 0), ("rare", "often"))
     request = CubeRequest("price", (0, 3, 6), (facet,), (), 10_000)
-    found = count_cube(snapshot, request, lambda *_: [matches])
+    found = count_cube(snapshot, request, CountedMatches.of([matches]))
     counts = np.frombuffer(found.facets[0], np.uint32).reshape(2, 2).tolist()
     assert counts == [
         [sum(key in _list(items[one]["brand"]) and low <= items[one]["price"] < low + 3

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import SUM_BITS, FacetRequest, ValueStatisticsRequest
+from shard.collect.counted_matches import CountedMatches
 from shard.collect.value_statistics import value_statistics
 from shard.query.matches import Matches
 from tests.shard.columns_model import Item, World
@@ -36,7 +37,7 @@ def test_sums_are_exact(items: list[Item], cut: int) -> None:
     (found,) = value_statistics(
         snapshot,
         [ValueStatisticsRequest(FacetRequest("brand", False, 0), keys, ("price", "none"))],
-        lambda _field, _leaves_out: [Matches(view, is_all=True) for view in snapshot.views],
+        CountedMatches.of([Matches(view, is_all=True) for view in snapshot.views]),
     )
     prices, nothing = found.fields
     assert nothing.counts == (0, 0, 0, 0)
