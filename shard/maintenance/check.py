@@ -35,7 +35,8 @@ from shard.partition.derived_files import DerivedFiles
 from shard.partition.entry import manifest_entry
 from shard.partition.generation import Generation
 from shard.partition.merger import flush, work
-from shard.partition.partition import Partition, make_batch
+from shard.partition.partition import Partition
+from shard.partition.stored_batches import StoredBatch
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
 from shard.storage.codecs import number_key
@@ -219,7 +220,7 @@ def _compare(
         for item in _read_items(environment, segment["docs.record"])
         if item.document is not None
     ]
-    expected = Partition.build_batch(generation, make_batch(items))
+    expected = StoredBatch.of(items).build(generation)
     names = set(segment) | set(expected)
     differing = sorted(name for name in names if not _are_equal(name, segment, expected))
     if differing:

@@ -13,7 +13,8 @@ from common.errors import InternalError
 from common.protocol.messages import IndexEntry, IndexStatisticsResponse
 from shard.partition.derived_files import bytes_on_disk
 from shard.partition.entry import manifest_entry, read_entry
-from shard.partition.partition import Partition, check_truth
+from shard.partition.partition import Partition
+from shard.partition.recovery import check_truth
 from shard.storage.environment import DATA_FILE, DamagedEnvironment, Environment, read_meta_page
 from shard.storage.group_log import read_state
 from shard.storage.manifest import MANIFEST_FILE, IndexManifest, UnreadableManifest, read_manifest

@@ -689,8 +689,8 @@ class Indexes:
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
         """Return what became of a write group, once the earlier ones are finished."""
         with self.using(await self.opened(request.index)) as index:
-            asked = index.submit(partial(index.writer.outcomes_of, request.seq))
-            return await asyncio.wrap_future(asked)
+            outcomes = index.submit(partial(index.writer.outcomes_of, request.seq))
+            return await asyncio.wrap_future(outcomes)
 
 
 async def _ended(task: asyncio.Future[None]) -> None:

@@ -13,31 +13,22 @@ publish under a lock that no other class sees and that is held for a few microse
 newest snapshot, derive the next one, put it into the history (one attribute assignment). Documents
 are addressed by record between threads, because a merge changes every other address.
 
-Opening trusts nothing derived: segments are verified (large ones when they are touched), and
-whatever LMDB has that no intact segment covers is indexed: the records after the last manifest, and
-the gap that a damaged file leaves.
-
-    LMDB records   0 ........ 400 ........ 900 ........ 1000
-    segments       [0 – 400)  (damaged)    [900 – 960)
-    indexed again             400 – 900                 960 – 1000
+Opening trusts nothing derived, see `shard/partition/recovery.py`.
 """
 
 from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Collection, Iterator, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap64
 
 from common.data_directory import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
-from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition.changed_views import delete_records, revive_records, with_merged
@@ -46,41 +37,16 @@ from shard.partition.entry import manifest_entry, put_entry, read_entry, write_e
 from shard.partition.generation import Generation
 from shard.partition.history import SnapshotHistory
 from shard.partition.opening import Opening
+from shard.partition.recovery import Recovered, Recovery, Stores, check_truth
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.storage.codecs import as_bytes_array
 from shard.storage.documents import DocumentStore
-from shard.storage.environment import (
-    DamagedEnvironment,
-    Environment,
-)
-from shard.storage.group_log import Group, State, read_groups, read_state, read_tombstones
-from shard.storage.manifest import IndexManifest
-
-BATCH_ITEMS_MAX = 16_384
-BATCH_BYTES_MAX = 8 << 20
-"""Bytes of items that are indexed together when an index is rebuilt."""
-
-DAMAGED_NAMED_MAX = 20
-"""Most records of damaged items that one log line names."""
+from shard.storage.environment import DamagedEnvironment, Environment
+from shard.storage.group_log import Group, State, read_state
 
 RECENT_COUNTED_MAX = 1_000
 """Groups that are scanned to count what a merge could drop: the merger asks often."""
-
-
-_log = Log("shard")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredBatch:
-    """Items read back for indexing."""
-
-    payload: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    records: NDArray[np.uint64]
-    places: NDArray[np.uint64]
 
 
 class Partition:
@@ -103,25 +69,30 @@ class Partition:
         number: int,
         folder: Path,
         settings: ShardSettings,
-        environment: Environment,
-        derived: DerivedFiles,
-        entry: IndexEntry,
+        stores: Stores,
+        recovered: Recovered,
     ) -> None:
         self.number: Final = number
         self.folder: Final = folder
         self.settings: Final = settings
-        self.environment: Final = environment
-        self.documents: Final = DocumentStore(environment)
-        self.derived: Final = derived
+        self.environment: Final = stores.environment
+        self.documents: Final = stores.documents
+        self.derived: Final = stores.derived
         self._lock = threading.Lock()
-        self._generation = Generation.make(entry, FieldRegistry())
-        self._history: SnapshotHistory
-        self._state = State()
-        self._uncompacted: list[Group] = []
+        self._generation = recovered.generation
+        self._state = recovered.state
+        self._uncompacted = recovered.uncompacted
+        self._damaged = recovered.damaged
         self._open_segment_uid = 0
         self._purgeable: list[NDArray[np.uint64]] = []
-        self._damaged: set[int] = set()
+        self._find_purgeable(recovered.views, recovered.compacted)
         self._num_rebuilds = 0
+        seq = self._state.seq_max
+        known = [self._state.seq_compacted, *(group.seq for group in self._uncompacted)]
+        self._history = SnapshotHistory(
+            self.make_snapshot(seq, tuple(recovered.views)),
+            known=tuple(one for one in known if one < seq),
+        )
 
     # --- life
 
@@ -130,17 +101,16 @@ class Partition:
         """Make an empty index in a folder that is not there yet.
 
         Raises:
-            OSError, StorageFailure: no room, or the device failed; remove the folder.
+            OSError, StorageFailure: no space left, or the device failed; remove the folder.
         """
         folder.mkdir(mode=0o700)
         environment = Environment.create(
             folder, settings.map_bytes_max, fill=lambda txn: put_entry(txn, entry)
         )
         try:
-            partition = cls(
-                entry.number, folder, settings, environment, DerivedFiles(folder), entry
-            )
-            partition._history = SnapshotHistory(partition.make_snapshot(0, ()))
+            stores = Stores(environment, DocumentStore(environment), DerivedFiles(folder))
+            nothing = Recovered(Generation.make(entry, FieldRegistry()))
+            partition = cls(entry.number, folder, settings, stores, nothing)
             partition.commit_derived()
             sync_folder(folder.parent)  # before shard.json says that it is there
         except BaseException:
@@ -187,10 +157,11 @@ class Partition:
         try:
             check_truth(environment, manifest)
             entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
-            partition = cls(number, folder, settings, environment, derived, entry)
-            partition._open_derived(
-                None if is_rebuild else manifest, opening or Opening(), on_first_touch
-            )
+            stores = Stores(environment, DocumentStore(environment), derived)
+            recovery = Recovery(stores, entry, opening or Opening())
+            believed = None if is_rebuild else manifest
+            recovered = recovery.run(believed, on_first_touch=on_first_touch)
+            partition = cls(number, folder, settings, stores, recovered)
         except InternalError as error:
             environment.close()
             raise DamagedEnvironment(f"{environment.data_path}: {error.message}") from error
@@ -198,95 +169,6 @@ class Partition:
             environment.close()
             raise
         return partition
-
-    def _open_derived(
-        self, manifest: IndexManifest | None, opening: Opening, on_first_touch: bool
-    ) -> None:
-        with self.environment.read() as txn:
-            self._state = read_state(txn)
-            self._uncompacted = read_groups(txn)
-            compacted = read_tombstones(txn)
-        loaded = self.derived.load(manifest, on_first_touch=on_first_touch)
-        registry = FieldRegistry.from_list(loaded.fields)
-        self._generation = Generation.make(self._generation.entry, registry, loaded.dictionaries)
-        self._damaged = set() if manifest is None else set(manifest.damaged)
-        self.documents.num_corrupt += len(self._damaged)
-        segments = self._fill_gaps(loaded.segments, compacted, opening)
-        views = self._hide_dead(segments, compacted)
-        found = sum(view.num_docs for view in views)
-        if found + len(self._damaged) != self._state.num_docs:
-            _log.error(
-                "segments and documents disagree, building the index again",
-                index=self.number,
-                num_docs=self._state.num_docs,
-                found=found,
-            )
-            self._generation = Generation.make(self._generation.entry, registry)
-            self._damaged = set()
-            views = self._hide_dead(self._fill_gaps([], compacted, opening), compacted)
-        self.tell_damaged(self._damaged)
-        known = [self._state.seq_compacted, *(group.seq for group in self._uncompacted)]
-        self._history = SnapshotHistory(
-            self.make_snapshot(self._state.seq_max, tuple(views)),
-            known=tuple(seq for seq in known if seq < self._state.seq_max),
-        )
-        self._find_purgeable(views, compacted)
-
-    def _fill_gaps(
-        self, segments: Sequence[Segment], dead: NDArray[np.uint64], opening: Opening
-    ) -> list[Segment]:
-        """Return the segments, with new ones for the records that no segment covers."""
-        filled: list[Segment] = []
-        start = 0
-        dead_set = BitMap64(dead.tolist())
-        num_covered = sum(
-            int(records[-1]) - int(records[0]) + 1
-            for records in (segment["docs.record"] for segment in segments)
-            if len(records)
-        )
-        opening.expect_records(self._state.next_record - num_covered)
-        for segment in [*segments, None]:
-            records = None if segment is None else segment["docs.record"]
-            if records is not None and len(records) == 0:
-                continue
-            end = self._state.next_record if records is None else int(records[0])
-            built = 0
-            position = start
-            for batch in self.read_batches(start, end, dead_set, self._damaged):
-                filled.append(self.build_batch(self._generation, batch))
-                built += len(batch.records)
-                opening.add_built(int(batch.records[-1]) + 1 - position)
-                position = int(batch.records[-1]) + 1
-            opening.add_built(end - position)
-            if built:
-                _log.info("items indexed at open", index=self.number, num_items=built)
-            if segment is not None and records is not None:
-                filled.append(segment)
-                start = int(records[-1]) + 1
-        self._damaged.difference_update(self._dead(dead).tolist())
-        return filled
-
-    def _hide_dead(
-        self, segments: Sequence[Segment], compacted: NDArray[np.uint64]
-    ) -> list[SegmentView]:
-        views = [SegmentView(segment) for segment in segments]
-        return delete_records(views, self._dead(compacted))
-
-    def _dead(self, compacted: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the records that are dead in the newest state."""
-        return np.concatenate([compacted, *(group.deleted for group in self._uncompacted)])
-
-    def tell_damaged(self, records: Collection[int]) -> None:
-        """Log which items are left out of the index, if any are."""
-        if records:
-            _log.error(
-                "damaged items are left out of the index: load them again, then remove what is "
-                "left of them with facetd rebuild --drop-damaged",
-                index=self.number,
-                name=self._generation.entry.name,
-                num_items=len(records),
-                records=",".join(map(str, sorted(records)[:DAMAGED_NAMED_MAX])),
-            )
 
     def _find_purgeable(self, views: Sequence[SegmentView], compacted: NDArray[np.uint64]) -> None:
         """Note the dead records that segments do not have, but LMDB does.
@@ -356,50 +238,6 @@ class Partition:
     def purgeable(self) -> tuple[NDArray[np.uint64], ...]:
         """Dead records that are no longer in any segment."""
         return tuple(self._purgeable)
-
-    # --- reading the truth
-
-    def read_batches(
-        self, first_record: int, end_record: int, dead: BitMap64, damaged: set[int]
-    ) -> Iterator[StoredBatch]:
-        """Yield the items of [first_record, end_record) that are not dead, in batches.
-
-        A damaged item is left out: its id and fields are unknown, so it must not be
-        counted by some pages and found by others.
-
-        Args:
-            first_record: where to begin.
-            end_record: where to end.
-            dead: records to leave out.
-            damaged: takes the records of damaged items.
-        """
-        position = first_record
-        while position < end_record:
-            items: list[tuple[int, int, bytes]] = []
-            num_bytes = 0
-            with self.environment.read() as txn:
-                for item in self.documents.scan(txn, position):
-                    if item.record >= end_record:
-                        break
-                    if item.record in dead:
-                        continue
-                    if item.document is None:
-                        damaged.add(item.record)
-                        continue
-                    items.append((item.record, item.place, item.document))
-                    num_bytes += len(item.document)
-                    if len(items) >= BATCH_ITEMS_MAX or num_bytes >= BATCH_BYTES_MAX:
-                        break
-            if not items:
-                return
-            position = items[-1][0] + 1
-            yield make_batch(items)
-
-    @staticmethod
-    def build_batch(generation: Generation, batch: StoredBatch) -> Segment:
-        """Build the segment of a batch."""
-        extraction = generation.builder.extract(batch.payload, batch.starts, batch.ends)
-        return generation.builder.build(extraction, batch.records, batch.places)
 
     # --- states
 
@@ -705,34 +543,3 @@ class Partition:
                 self._find_purgeable(views, compacted)
         self.commit_derived()
         write_entry(self.environment, generation.entry)
-
-
-def make_batch(items: Sequence[tuple[int, int, bytes]]) -> StoredBatch:
-    """Return a batch of (record, place, document)."""
-    sizes = np.array([len(document) for _, _, document in items], np.int64)
-    ends = np.cumsum(sizes)
-    return StoredBatch(
-        payload=as_bytes_array(b"".join(document for _, _, document in items)),
-        starts=ends - sizes,
-        ends=ends,
-        records=np.array([record for record, _, _ in items], np.uint64),
-        places=np.array([place for _, place, _ in items], np.uint64),
-    )
-
-
-def check_truth(environment: Environment, manifest: IndexManifest | None) -> None:
-    """Check that data.mdb has at least what the manifest says it must have.
-
-    Raises:
-        DamagedEnvironment: it is older or emptier.
-    """
-    if manifest is None:
-        return
-    with environment.read() as txn:
-        state = read_state(txn)
-    if environment.last_txn_id() < manifest.txn_id or state.next_record < manifest.next_record:
-        raise DamagedEnvironment(
-            f"{environment.data_path} is older than the index was (transaction "
-            f"{environment.last_txn_id()}, record {state.next_record}; expected at least "
-            f"{manifest.txn_id} and {manifest.next_record}): restore both from one backup"
-        )

@@ -26,6 +26,8 @@ from shard.collect.facet_counts import facet_counter
 from shard.partition.changed_views import delete_records
 from shard.partition.generation import Generation
 from shard.partition.partition import Partition
+from shard.partition.recovery import log_damaged
+from shard.partition.stored_batches import read_batches
 from shard.partition.writer import has_room
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.presence import presence_of
@@ -89,15 +91,18 @@ class Rebuild:
 
     def _build_up_to(self, end: int) -> None:
         partition = self._partition
-        compacted = self._folded()
-        for batch in partition.read_batches(self._next_record, end, compacted, self._damaged):
-            segment = partition.build_batch(self._generation, batch)
+        compacted = self._compacted()
+        records = range(self._next_record, end)
+        for batch in read_batches(
+            partition.environment, partition.documents, records, compacted, self._damaged
+        ):
+            segment = batch.build(self._generation)
             if segment.num_docs >= partition.settings.flush_docs:
                 segment = partition.derived.write(segment)
             self._segments.append(segment)
         self._next_record = end
 
-    def _folded(self) -> BitMap64:
+    def _compacted(self) -> BitMap64:
         """Return the records that no state shows, not even after the next start."""
         with self._partition.environment.read() as txn:
             return BitMap64(read_tombstones(txn).tolist())
@@ -124,7 +129,7 @@ class Rebuild:
             views = delete_records([SegmentView(segment) for segment in self._segments], dead)
             damaged = self._damaged.difference(dead.tolist())
             partition.switch_generation(self._generation, views, compacted, damaged)
-            partition.tell_damaged(damaged)
+            log_damaged(self.entry, damaged)
 
     def discard(self) -> None:
         """Remove the new files: the revision will not come."""

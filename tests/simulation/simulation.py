@@ -27,7 +27,7 @@ KNOBS: Final[dict[str, tuple[int, ...]]] = {
     "shard.partition.merger.PURGEABLE_MAX": (0, 10, 20_000),
     "shard.partition.history.NEWEST_KEPT": (1, 2, 4),
     "shard.partition.history.ASKED_KEPT": (1, 4),
-    "shard.partition.partition.BATCH_ITEMS_MAX": (1, 5, 16_384),
+    "shard.partition.stored_batches.BATCH_ITEMS_MAX": (1, 5, 16_384),
     "shard.partition.derived_files.PIECES_MAX": (1, 2, 8),
     "shard.segment.prefix_lists.ENTRIES_MIN": (1, 4, 8_192),
     "shard.segment.bitset_postings.DOCS_MIN": (1, 4_096),
