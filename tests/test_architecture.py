@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, defaultdict
 from graphlib import TopologicalSorter
 from itertools import chain
@@ -177,3 +178,11 @@ def test_partition_is_closed() -> None:
             assert is_final or all(name.startswith("_") for name in fields), fields
     for file in (ROOT / "shard").rglob("*.py"):
         assert file == path or "partition._" not in file.read_text(), file
+
+
+@pytest.mark.parametrize("folder", ["collect", "partition", "query", "segment", "storage"])
+def test_every_module_is_on_the_map_of_its_folder(folder: str) -> None:
+    path = ROOT / "shard" / folder
+    drawn_map = ast.get_docstring(ast.parse((path / "__init__.py").read_text())) or ""
+    modules = {module.stem for module in path.glob("*.py")} - {"__init__"}
+    assert {module for module in modules if not re.search(rf"\b{module}\b", drawn_map)} == set()

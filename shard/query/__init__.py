@@ -1,24 +1,36 @@
-"""Evaluate a query over one segment: its text (text_search) and its filters (filters).
+"""Which documents of one segment a query matches, and what they score.
 
-The entry points of the text part, in `statistics`, `text_search`, `explanation` and `expansion`
-(`shard.read.highlight` marks words in stored documents). `view` is a `SegmentView` (`.segment`,
-`.deleted`); `languages` a `common.analysis.languages.Languages`, built once per configuration;
-`prepared` a `shard.query.prepared.PreparedQuery`, built once per search:
+Start at `text_search` for text and at `filters` for filters. In the order of a query:
 
-    doc_freqs(view, word, languages) -> NDArray[int64] (NUM_MATCH_KINDS,)
-        live documents per match kind, for StatisticsResponse.doc_freqs; cached per segment
-    field_statistics(view) -> dict[int, tuple[int, int]]
-        field number -> (documents with a word in the field, sum of quantized lengths), live only
-    match_text(view, prepared, allowed, num_ranked) -> TextMatch
-        `allowed`: uint64 bitset of live documents that pass the filters. None means every document
-        of the segment, so a segment with deletions always needs its live mask here.
-        `num_ranked`: how many of the best need their exact score (offset + limit). None: all of
-        them (needed when the score is only a later sort key, for cursors, distinct and
-        explanations).
-        TextMatch.found: all matches. TextMatch.ranked: the best; docs uint32 ascending, scores
-        float64. Match kind tiers and proximity are part of the score, so it alone orders hits.
-    explain_score(view, prepared, doc) -> dict
-        the parts that add up to the score of a matching document
-    expand_word(segment, word, languages) -> Expansion
-        the vocabulary terms that match a query word; cached per segment
+    prepared         what a text query is before any segment is looked at
+    expansion        a word → the terms of the vocabulary that match it
+    strategy         can the best hits be found without scoring all? by sizes: text_cost
+    evaluation       a clause → its documents and scores
+    clause_matching  all clauses, or some of them, together
+    text_search      puts the results together: tiers, proximity, the best hits
+
+    bm25f            the score of a word in a document; words of many terms
+    list_scan        reads one posting list
+    term_lists       intersects the lists of several terms
+    phrase           adjacent words; of frequent ones: frequent_pairs
+    proximity        words that are close together score more
+    whole_fields     fields that are nothing but the query
+
+    bounds           what a document can score at most, by block and by group
+    best_terms       prunes by these bounds: one term, or all of several
+    best_of_any      the same where any of several terms is enough
+    score_selection  the k-th greatest score, and who reaches it
+
+    filters          a filter → the bitset of its documents; on one field: field_filters
+    filter_matches   filters without text; few documents are tested one by one
+    matches          what all of this hands to `shard.collect`
+    pinning          hits that need not match the words
+    boosting         factors on scores
+
+    statistics       document frequencies and lengths, which BM25 needs beforehand
+    visible_docs     the same within what a key may see
+    spacings         words written as one or as two
+    near_terms       words near a mistyped one, for corrections and suggestions
+    languages        in which languages the fields are searched
+    explanation      why a hit scores what it scores
 """

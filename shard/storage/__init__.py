@@ -1,1 +1,18 @@
-"""LMDB truth and the files derived from it."""
+"""LMDB, the truth, and the files derived from it.
+
+    environment        the LMDB environment of an index
+    page_check         whether its pages are whole, before LMDB follows them
+    codecs             bytes of its keys and values
+    documents          record → the bytes that a client sent
+    word_codes         compresses these as sequences of words
+    word_tokens          what a word is
+    word_dictionary      the words and their codes
+    word_training        learns them from items
+    group_log          recent write groups, and tombstones
+    source_positions   how far the followed databases have been read
+    manifest           names the derived files, and the state that they reflect
+    read_ahead         reads files before they are needed
+    residency          how much of them is in memory
+
+`FORMAT.md` describes every byte on disk.
+"""
