@@ -4,6 +4,7 @@
     page_check         whether its pages are whole, before LMDB follows them
     codecs             bytes of its keys and values
     documents          record → the bytes that a client sent
+    item_values        those of a page, checked and decoded in one pass
     word_codes         compresses these as sequences of words
     word_tokens          what a word is
     word_dictionary      the words and their codes

@@ -64,15 +64,16 @@ from shard.storage.codecs import (
     number_key,
 )
 from shard.storage.environment import Environment, SubDatabase, Transaction
+from shard.storage.item_values import read_values
 from shard.storage.page_check import END
-from shard.storage.word_codes import WordCodes, frame_size
+from shard.storage.word_codes import WordCodes
 from shard.storage.word_dictionary import DamagedDictionary
 from shard.storage.word_training import train_words
 
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024
 _SIZE_BYTES = 18
-"""A frame tells its size within so many bytes: those of a zstd header without magic number."""
+"""A zstd frame without magic number tells its size within so many bytes."""
 TRAINING_ITEMS_MIN = 1_000
 """Fewer items are too few to train on, and too few to matter on disk."""
 TRAINING_ITEMS_MAX = 16_384
@@ -206,9 +207,19 @@ class Words:
         """Do as `Dictionary.compress`; a frame of 0 bytes would not be smaller than its item."""
         return self._codes.encode(payload, starts, sizes)
 
-    def decompress(self, frames: Sequence[bytes]) -> list[bytes | None]:
-        """Decompress items; None for a frame that is none. Any thread."""
-        return self._codes.decode(frames)
+    def decompress(self, frame: bytes) -> bytes | None:
+        """Decompress an item; None if the frame is damaged. Any thread."""
+        return self._codes.decode(frame)
+
+    def read(
+        self, records: Sequence[int], values: Sequence[bytes | None], bytes_max: int
+    ) -> list[bytes | None]:
+        """Return the items of values; None for damaged ones, and those of other codecs. Any thread.
+
+        Raises:
+            PayloadTooLarge: they have more than `bytes_max` bytes.
+        """
+        return read_values(records, values, self.codec, self._codes.decoding, bytes_max)
 
 
 def train_dictionary(
@@ -396,37 +407,64 @@ class DocumentStore:
         """Read items from LMDB."""
         keys = [number_key(record) for record in records]
         values = self._environment.get_many(SubDatabase.DOCUMENTS, keys)
-        # They are measured before they are decompressed, which may make thousands of bytes of one.
-        if len(records) > FEW_ITEMS and sum(map(_size_of, values)) > bytes_max:
-            raise page_too_large()
-        return self._decode_many(records, values)
+        if len(records) == 1:
+            return [self._decode(records[0], values[0])]
+        return self._decode_many(
+            records, values, bytes_max if len(records) > FEW_ITEMS else sys.maxsize
+        )
 
-    def _decode_many(self, records: Sequence[int], values: Sequence[bytes | None]) -> list[bytes]:
+    def _decode_many(
+        self, records: Sequence[int], values: Sequence[bytes | None], bytes_max: int
+    ) -> list[bytes]:
         """Return the items of values; those of the same words at once.
+
+        Items are measured before they are decoded, which may make thousands of bytes of one.
 
         Raises:
             InternalError: item_corrupt, one is damaged or not there.
+            PayloadTooLarge: they have more than `bytes_max` bytes.
         """
-        if len(records) == 1:
-            return [self._decode(records[0], values[0])]
-        items: list[bytes] = []
-        coded: dict[int, list[int]] = {}
-        for at, (record, value) in enumerate(zip(records, values, strict=True)):
-            payload = self._check(record, value)
-            codec = value[4] if value is not None else CODEC_RAW
-            if codec & 0xF0 == CODEC_WORDS:
-                coded.setdefault(codec, []).append(at)
-            elif codec != CODEC_RAW:
-                payload = self._decompress(codec, payload)
-            items.append(payload)
-        for codec, places in coded.items():
+        codecs = {value[4] for value in values if value is not None and len(value) > 4}
+        items: list[bytes | None] = [None] * len(records)
+        for codec in codecs:
             words = self._words.get(codec ^ CODEC_WORDS)
-            found = [None] if words is None else words.decompress([items[at] for at in places])
-            for at, item in zip(places, found, strict=False):
-                if item is None:
-                    raise self._corrupt()
-                items[at] = item
-        return items
+            if words is not None:
+                found = words.read(records, values, bytes_max)
+                items = found if len(codecs) == 1 else list(map(_either, items, found))
+        return self._decode_others(records, values, items, bytes_max)
+
+    def _decode_others(
+        self,
+        records: Sequence[int],
+        values: Sequence[bytes | None],
+        items: list[bytes | None],
+        bytes_max: int,
+    ) -> list[bytes]:
+        """Decode, one by one, the values whose items are None; as `_decode_many`."""
+        missing = [at for at, item in enumerate(items) if item is None]
+        if missing:
+            num_bytes = sum([self._size_of(records[at], values[at]) for at in missing])
+            if num_bytes + sum([len(item) for item in items if item is not None]) > bytes_max:
+                raise page_too_large()
+            for at in missing:
+                items[at] = self._decode(records[at], values[at])
+        return items  # type: ignore[return-value]  # none is missing
+
+    def _size_of(self, record: int, value: bytes | None) -> int:
+        """Return the size of an item that `Words.read` did not return; 0 for a damaged one.
+
+        Raises:
+            InternalError: item_corrupt, the checksum differs.
+        """
+        if value is None or len(value) <= ITEM_HEADER_BYTES or value[4] & 0xF0 == CODEC_WORDS:
+            return 0
+        if value[4] == CODEC_RAW:
+            return len(value) - ITEM_HEADER_BYTES
+        start = self._check(record, value)[:_SIZE_BYTES]
+        try:
+            return max(zstandard.frame_content_size(zstandard.FRAME_HEADER + start), 0)
+        except zstandard.ZstdError:
+            return 0
 
     def read_some(self, records: Sequence[int], bytes_max: int) -> list[bytes | None]:
         """Return the first of some items, up to the one with which they reach `bytes_max` bytes.
@@ -496,7 +534,7 @@ class DocumentStore:
         if codec & 0xF0 != CODEC_WORDS:
             return self._decompress(codec, payload)
         words = self._words.get(codec ^ CODEC_WORDS)
-        item = None if words is None else words.decompress([payload])[0]
+        item = None if words is None else words.decompress(payload)
         if item is None:
             raise self._corrupt()
         return item
@@ -526,20 +564,8 @@ class DocumentStore:
         )
 
 
-def _size_of(value: bytes | None) -> int:
-    """Return the size of the item of a value; of a damaged one, any number."""
-    if value is None or len(value) <= ITEM_HEADER_BYTES:
-        return 0
-    codec = value[4]
-    if codec == CODEC_RAW:
-        return len(value) - ITEM_HEADER_BYTES
-    start = value[ITEM_HEADER_BYTES : ITEM_HEADER_BYTES + _SIZE_BYTES]
-    if codec & 0xF0 == CODEC_WORDS:
-        return frame_size(start)
-    try:
-        return max(zstandard.frame_content_size(zstandard.FRAME_HEADER + start), 0)
-    except zstandard.ZstdError:
-        return 0
+def _either(item: bytes | None, other: bytes | None) -> bytes | None:
+    return other if item is None else item
 
 
 def _open_words(number: int, content: bytes) -> Words:

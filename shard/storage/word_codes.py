@@ -53,18 +53,16 @@ from shard.storage.word_tokens import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 _LOOKUP_BITS: Final = 12
 _LENGTH_BITS: Final = 6
 """Bits of the length of a token without a code."""
 
-_PADDING: Final = 64
+PADDING: Final = 64
 """Bytes after frames, which are read 8 bytes at a time, and items, which are written 32 at a time.
 """
-_PADDING_BYTES: Final = bytes(_PADDING)
+_PADDING_BYTES: Final = bytes(PADDING)
 _SIZE_BYTES_MAX: Final = 8
 """Maximum bytes of the size at the beginning of a frame."""
 
@@ -283,7 +281,7 @@ def _window(frames: U8Array, bit: int) -> U64:
 
 
 @kernel(inline=True, allocates=False)
-def _item_size(frames: U8Array, start: int, end: int) -> tuple[int, int]:
+def item_size(frames: U8Array, start: int, end: int) -> tuple[int, int]:
     """Return the size at the beginning of a frame, and where it ends; -1: this is no frame."""
     size: Any = int64(0)
     shift = int64(0)
@@ -299,17 +297,6 @@ def _item_size(frames: U8Array, start: int, end: int) -> tuple[int, int]:
                 return int64(-1), at
             return size, at
     return int64(-1), at
-
-
-@kernel(allocates=False)
-def _measure(frames: U8Array, bounds: I64Array, sizes: I64Array) -> int:
-    """Write the size of the item of each frame, -1: it is none; return their sum."""
-    total: Any = int64(0)
-    for frame in range(len(sizes)):
-        size, _ = _item_size(frames, bounds[frame], bounds[frame + 1])
-        sizes[frame] = size
-        total += max(size, 0)
-    return total
 
 
 @kernel(inline=True, allocates=False)
@@ -330,7 +317,7 @@ def _find_long(decoding: Decoding, window: U64) -> tuple[int, int]:
 
 
 @kernel(allocates=False)
-def _decode_item(
+def decode_item(
     frames: U8Array, start: int, end: int, decoding: Decoding, out: U8Array, cursor: int
 ) -> bool:
     """Write the item of a frame at `cursor`; return whether it was one.
@@ -339,7 +326,7 @@ def _decode_item(
     padding of both.
     """
     token_bytes, tokens, byte_lookup = decoding.token_bytes, decoding.tokens, decoding.byte_lookup
-    size, at = _item_size(frames, start, end)
+    size, at = item_size(frames, start, end)
     if size < 0:
         return False
     stop = cursor + size
@@ -394,31 +381,6 @@ def _decode_item(
     return cursor == stop
 
 
-@kernel(allocates=False)
-def _decode_all(
-    frames: U8Array, bounds: I64Array, decoding: Decoding, out: U8Array, sizes: I64Array
-) -> None:
-    """Write the items of frames one after the other; the size of what is none becomes -1."""
-    cursor = int64(0)
-    for frame in range(len(sizes)):
-        size = sizes[frame]
-        if size < 0:
-            continue
-        if not _decode_item(frames, bounds[frame], bounds[frame + 1], decoding, out, cursor):
-            sizes[frame] = -1
-        cursor += size
-
-
-def frame_size(frame: bytes) -> int:
-    """Return the size of the item that a frame begins with; of a damaged one, any number."""
-    size = 0
-    for at, byte in enumerate(frame):
-        size |= (byte & 0x7F) << (7 * at)
-        if byte < 0x80:
-            break
-    return size
-
-
 class WordCodes:
     """The words of an index with their codes.
 
@@ -430,13 +392,14 @@ class WordCodes:
 
     Attributes:
         num_items: how many it was learnt from.
+        decoding: its tables, for `decode_item`.
     """
 
     def __init__(self, content: bytes) -> None:
         self._dictionary = read_dictionary(content)
         self.num_items = self._dictionary.num_items
         self._encoding: Encoding | None = None
-        self._decoding = _make_decoding(self._dictionary)
+        self.decoding = _make_decoding(self._dictionary)
 
     def encode(
         self, payload: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
@@ -454,28 +417,11 @@ class WordCodes:
         end = _encode_all(payload, starts, sizes, BYTE_CLASSES, self._encoding, out, frame_sizes)
         return out[:end], frame_sizes
 
-    def decode(self, frames: Sequence[bytes]) -> list[bytes | None]:
-        """Decode frames; None for what is none. Any thread."""
-        if len(frames) == 1:
-            return [self._decode_one(frames[0])]
-        joined = b"".join((*frames, bytes(_PADDING)))
-        bounds = np.zeros(len(frames) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, frames), np.int64, len(frames)), out=bounds[1:])
-        source = np.frombuffer(bytearray(joined), np.uint8)
-        sizes = np.empty(len(frames), np.int64)
-        out = np.empty(_measure(source, bounds, sizes) + _PADDING, np.uint8)
-        spans = np.maximum(sizes, 0).tolist()
-        _decode_all(source, bounds, self._decoding, out, sizes)
-        decoded = out.data
-        items: list[bytes | None] = []
-        at = 0
-        for span, size in zip(spans, sizes.tolist(), strict=True):
-            items.append(None if size < 0 else bytes(decoded[at : at + span]))
-            at += span
-        return items
+    def decode(self, frame: bytes) -> bytes | None:
+        """Decode a frame; None if it is damaged. Any thread.
 
-    def _decode_one(self, frame: bytes) -> bytes | None:
-        """Decode a frame in a third of the time that arrays of frames take."""
+        Those of a page are decoded together, by `shard.storage.item_values`.
+        """
         size = shift = at = 0
         for byte in frame[:_SIZE_BYTES_MAX]:
             size |= (byte & 127) << shift
@@ -488,9 +434,9 @@ class WordCodes:
         if size > (len(frame) - at) * 8 * (TOKEN_BYTES_MAX + 1):
             return None
         source = np.frombuffer(bytearray(frame + _PADDING_BYTES), np.uint8)
-        out = bytearray(size + _PADDING)
+        out = bytearray(size + PADDING)
         target = np.frombuffer(out, np.uint8)
-        if not _decode_item(source, 0, len(frame), self._decoding, target, 0):
+        if not decode_item(source, 0, len(frame), self.decoding, target, 0):
             return None
         return bytes(memoryview(out)[:size])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from common.errors import InternalError, PayloadTooLarge
 from shard.caches.recent_items import RecentItems
-from shard.storage import documents
+from shard.storage import documents, item_values
 from shard.storage.codecs import CODEC_RAW, CODEC_WORDS, as_bytes_array, number_key
 from shard.storage.documents import READ_AT_ONCE_MAX, DocumentStore, train_dictionary
 from shard.storage.environment import Environment, SubDatabase
@@ -144,7 +144,8 @@ def test_items_that_are_too_large_together_are_not_decompressed(
     size = sum(map(len, items[: len(records)]))
 
     assert store.read(records, size) == items[: len(records)]
-    monkeypatch.setattr(store, "_decode_many", pytest.fail)
+    monkeypatch.setattr(store, "_decode", pytest.fail)
+    monkeypatch.setattr(item_values, "_decode_values", pytest.fail)
     with pytest.raises(PayloadTooLarge):
         store.read(records, size - 1)
 
@@ -161,8 +162,9 @@ def test_a_frame_that_no_encoder_made_is_damage(environment: Environment) -> Non
             with environment.write() as txn:
                 value = checksum.to_bytes(4, "little") + rest
                 txn.put(SubDatabase.DOCUMENTS, number_key(1), value)
-            with pytest.raises(InternalError):
-                store.read([0, 1, 2])
+            for records in ([0, 1, 2], [0, *[1] * 2 * READ_AT_ONCE_MAX]):
+                with pytest.raises(InternalError):  # and not that they are too large
+                    store.read(records, 10_000_000)
             assert store.read_some([0, 1, 2], 1_000) == [_items(3)[0], None, _items(3)[2]]
 
 

@@ -2,63 +2,28 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from shard.storage.codecs import as_bytes_array
+from shard.storage.item_values import read_values
 from shard.storage.word_codes import WordCodes
 from shard.storage.word_dictionary import DamagedDictionary
 from shard.storage.word_tokens import TOKEN_BYTES_MAX
 from shard.storage.word_training import train_words
-
-_TITLES = [
-    "deep blue sea",
-    "Ünïcode crème",
-    "日本語 テキスト",
-    "один два",
-    "a_b c-d",
-    "x  y",
-    "𝒳 1",
-]
+from tests.shard.storage.values import CODES, CONTENT, encode_items, make_item, make_value, spans
 
 
-def _spans(
-    items: Sequence[bytes],
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    sizes = np.array([len(item) for item in items], np.int64)
-    return as_bytes_array(b"".join(items)), np.cumsum(sizes) - sizes, sizes
-
-
-def _item(number: int) -> bytes:
-    fields = {
-        "id": number,
-        "title": f"{_TITLES[number % len(_TITLES)]} {number % 11}",
-        "price": number / 100,
-        "tags": ["sea", "red"][: number % 3],
-        "size": {"width": number % 5},
-    }
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-_CONTENT = train_words(*_spans([_item(number) for number in range(2_000)]))
-assert _CONTENT is not None
-CODES = WordCodes(_CONTENT)
-
-
-def _encode(items: Sequence[bytes], codes: WordCodes = CODES) -> list[bytes]:
-    frames, sizes = codes.encode(*_spans(items))
-    ends = np.cumsum(sizes).tolist()
-    assert ends[-1:] == [len(frames)][: len(items)]
-    return [
-        frames[end - size : end].tobytes() for end, size in zip(ends, sizes.tolist(), strict=True)
-    ]
+def _decode(frames: Sequence[bytes], codes: WordCodes = CODES) -> list[bytes | None]:
+    """Decode frames one by one, and together as the values of a page; both must agree."""
+    values = [make_value(record, 17, frame) for record, frame in enumerate(frames)]
+    together = read_values(range(len(frames)), values, 17, codes.decoding, sys.maxsize)
+    assert together == [codes.decode(frame) for frame in frames]
+    return together
 
 
 PIECES = st.sampled_from(
@@ -71,30 +36,30 @@ PIECES = st.sampled_from(
 ITEMS = st.binary(max_size=40) | st.lists(PIECES | st.binary(max_size=3)).map(b"".join)
 
 
-@given(st.lists(ITEMS | st.integers(0, 10**12).map(_item), max_size=6))
+@given(st.lists(ITEMS | st.integers(0, 10**12).map(make_item), max_size=6))
 @example([b"", b" ", b"a", b"a b", b"a" * 200, b"a" * 64 + b" b", b" a ", b'"a":"b":'])
 def test_what_was_encoded_comes_back(items: list[bytes]) -> None:
-    frames = _encode(items)
+    frames = encode_items(items)
     for frame, item in zip(frames, items, strict=True):
         assert len(frame) < len(item) or not frame
     coded = [pair for pair in zip(frames, items, strict=True) if pair[0]]
-    assert CODES.decode([frame for frame, _ in coded]) == [item for _, item in coded]
+    assert _decode([frame for frame, _ in coded]) == [item for _, item in coded]
 
 
 def test_long_runs_of_known_and_unknown_bytes_come_back() -> None:
     """As part of an item that is long enough for its frame to be smaller in any case."""
-    known = b"".join(_item(number) for number in range(3_000))
+    known = b"".join(make_item(number) for number in range(3_000))
     for odd in (b"w" * 10_000, b"q" * 63 + b" " + b"q" * 64, b"=" * 999, bytes(range(256)) * 8):
         item = known + odd + known
-        (frame,) = _encode([item])
+        (frame,) = encode_items([item])
         assert 0 < len(frame) < len(item) / 2
-        assert CODES.decode([frame]) == [item]
+        assert _decode([frame]) == [item]
 
 
 def test_words_with_one_space_between_need_no_code_for_it() -> None:
     start, end = b'{"id":7,"title":"', b'","price":0.07,"tags":["sea"],"size":{"width":2}}'
     apart, touching = (start + words + end for words in (b"deep blue sea 7", b"deepblue sea 7"))
-    (frame,), (other,) = _encode([apart]), _encode([touching])
+    (frame,), (other,) = encode_items([apart]), encode_items([touching])
     assert 0 < len(frame) < 16
     assert len(other) > len(frame)
 
@@ -103,30 +68,31 @@ def test_words_with_one_space_between_need_no_code_for_it() -> None:
 @example(b"\x80\x80\x80\x80\x80\x80\x80\x01")
 @example(b"\xff\xff\xff\xff\xff\xff\xff\x7f")
 def test_hostile_frames_are_refused_or_decode_to_what_they_say(frame: bytes) -> None:
-    (item,) = CODES.decode([frame])
-    assert CODES.decode([frame, frame]) == [item, item]  # as when it is one of several
+    (item,) = _decode([frame])
     assert item is None or len(item) <= len(frame) * 8 * (TOKEN_BYTES_MAX + 1)
 
 
 @given(st.integers(0, 1999), st.integers(0, 10**6), st.integers(0, 255))
 def test_damaged_frames_leave_their_neighbours_alone(number: int, where: int, byte: int) -> None:
-    before, frame, after = _encode([_item(number), _item(number + 1), _item(number + 2)])
+    before, frame, after = encode_items(
+        [make_item(number), make_item(number + 1), make_item(number + 2)]
+    )
     at = where % len(frame)
     damaged = frame[:at] + bytes([byte]) + frame[at + 1 :]
     for one in (damaged, frame[:at]):
-        found = CODES.decode([before, one, after])
-        assert (found[0], found[2]) == (_item(number), _item(number + 2))
+        found = _decode([before, one, after])
+        assert (found[0], found[2]) == (make_item(number), make_item(number + 2))
 
 
 @pytest.mark.parametrize("items", [[], [b""], [b"a", b"b"]], ids=["none", "empty", "different"])
 def test_nothing_in_common_gives_no_dictionary(items: list[bytes]) -> None:
-    assert train_words(*_spans(items)) is None
+    assert train_words(*spans(items)) is None
 
 
 @given(st.integers(0, 10**6), st.integers(0, 255), st.booleans())
 def test_damaged_dictionaries_are_refused_or_harmless(where: int, byte: int, cuts: bool) -> None:
-    assert _CONTENT is not None
-    whole = bytearray(zstandard.ZstdDecompressor().decompress(_CONTENT))
+    assert CONTENT is not None
+    whole = bytearray(zstandard.ZstdDecompressor().decompress(CONTENT))
     at = where % len(whole)
     if cuts:
         del whole[at:]
@@ -136,10 +102,10 @@ def test_damaged_dictionaries_are_refused_or_harmless(where: int, byte: int, cut
         codes = WordCodes(zstandard.ZstdCompressor().compress(bytes(whole)))
     except DamagedDictionary:
         return
-    items = [_item(5), b"some thing else"]
-    for frame, item in zip(_encode(items, codes), items, strict=True):
-        assert not frame or codes.decode([frame]) in ([item], [None])
-    codes.decode(_encode(items))
+    items = [make_item(5), b"some thing else"]
+    for frame, item in zip(encode_items(items, codes), items, strict=True):
+        assert not frame or _decode([frame], codes) in ([item], [None])
+    _decode(encode_items(items), codes)
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 100, zstandard.ZstdCompressor().compress(b"")])
@@ -160,9 +126,9 @@ def test_codes_are_as_short_as_their_tokens_are_frequent() -> None:
         (" ".join([word] * min(count, 20_000))).encode()
         for word, count in zip(words, counts, strict=True)
     ]
-    content = train_words(*_spans(items))
+    content = train_words(*spans(items))
     assert content is not None
     codes = WordCodes(content)
-    frames = _encode([b" ".join([b"w39"] * 50), b" ".join([b"w2"] * 50)], codes)
+    frames = encode_items([b" ".join([b"w39"] * 50), b" ".join([b"w2"] * 50)], codes)
     assert 0 < len(frames[0]) < len(frames[1])
-    assert codes.decode(frames) == [b" ".join([b"w39"] * 50), b" ".join([b"w2"] * 50)]
+    assert _decode(frames, codes) == [b" ".join([b"w39"] * 50), b" ".join([b"w2"] * 50)]
