@@ -55,6 +55,7 @@ KINDS = tuple(filter(None, os.environ.get("FACETD_CHAOS_KINDS", "").split(",")))
 MINUTES = float(os.environ.get("FACETD_CHAOS_MINUTES", "inf"))
 """After which long runs do no more harm."""
 NUM_SLOWEST = 8
+NUM_FAILURES = 20
 DISK_BYTES = 192 << 20
 HEALTHY_SECONDS = 180.0
 AFTERMATH_SECONDS = 1.0
@@ -365,10 +366,11 @@ def report(found: Chaos, writers: list[Writer], reader: Reader, cores: CoreWatch
         "acknowledged": len(acknowledged),
         "reads": reader.num_read,
         "reads_failed": len(reader.failures),
-        "first_failures": reader.failures[:3],
+        "first_failures": reader.failures[:NUM_FAILURES],
         "pause_max_s": round(max((after - before for before, after in gaps), default=0), 2),
         "kills": len(kills),
         "pause_after_kill_p50_s": _quantile(kills, 0.5),
+        "pause_after_kill_p95_s": _quantile(kills, 0.95),
         "pause_after_kill_p99_s": _quantile(kills, 0.99),
         "waited_for_a_core_s": round(cores.latest(0, math.inf), 2),
         "waited_for_a_core_share": round(cores.share, 2),
