@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections.abc import Coroutine
 from pathlib import Path
@@ -123,8 +124,14 @@ class LogConnection:
 
         client = NatsClient()
         try:
+            # Hosts begin with different servers. After a loss the client tries all in turn, the
+            # lost one last; at random, it might wait for a frozen server once more.
+            servers = random.sample(self.servers, len(self.servers))
             connecting = client.connect(
-                **self._options, error_cb=note, disconnected_cb=self._give_up_asking
+                **{**self._options, "servers": servers},
+                dont_randomize=True,
+                error_cb=note,
+                disconnected_cb=self._give_up_asking,
             )
             await _within(CONNECT_SECONDS * len(self.servers) + 1, connecting)
         except (Error, OSError, TimeoutError) as error:
