@@ -86,7 +86,7 @@ def _list_stratum(members: _Members, num_terms: int, stratum: int) -> U64Array:
     return words
 
 
-@kernel
+@kernel(inline=True)
 def _score_bounds(searched: SearchedLists, plan: TermPlan, i: int, bounds: BlockBounds) -> I64Array:
     """Return the most that a document of each block of a term can score for it."""
     lists, weight, k1 = searched.scored.lists, plan.words.weights[i], searched.k1
@@ -105,7 +105,7 @@ def _score_bounds(searched: SearchedLists, plan: TermPlan, i: int, bounds: Block
     return uppers
 
 
-@kernel
+@kernel(inline=True)
 def _mark_members(
     searched: SearchedLists, plan: TermPlan, allowed: U64Array, bounds: BlockBounds
 ) -> _Members:
@@ -128,7 +128,7 @@ def _mark_members(
     return _Members(of_terms, of_any, uppers)
 
 
-@kernel
+@kernel(inline=True)
 def _score_all_terms(
     searched: SearchedLists, plan: TermPlan, stratum: int, docs: U32Array
 ) -> I64Array:
