@@ -295,6 +295,31 @@ async def searches(services: Services, request: Request) -> Response:
     return Response(b"".join((b'{"results":[', *separated(bodies), b"]}")))
 
 
+def _members(
+    named: Sequence[NamedSearch],
+    prepared: Sequence[tuple[Index, SearchParameters] | ServiceError],
+    merge: MergedPage,
+) -> tuple[list[Member], list[tuple[Index, SearchParameters]]]:
+    """Return the searches to merge: as requested, and as they are run.
+
+    Raises:
+        ServiceError: of the first search that is invalid, or cannot be merged.
+    """
+    members: list[Member] = []
+    to_run: list[tuple[Index, SearchParameters]] = []
+    for i, (one, ready) in enumerate(zip(named, prepared, strict=True)):
+        if isinstance(ready, ServiceError):
+            raise _placed(ready, i)
+        index, parameters = ready
+        try:
+            search = mergeable(parameters, merge.num_hits)
+        except ServiceError as error:
+            raise _placed(error, i) from None
+        members.append(Member(one.index, one.weight, parameters))
+        to_run.append((index, search))
+    return members, to_run
+
+
 async def _merged(
     services: Services,
     request: Request,
@@ -307,30 +332,19 @@ async def _merged(
     Raises:
         ServiceError: of the first search that fails: a list without its hits would be wrong.
     """
-    members: list[Member] = []
-    calls_of: list[tuple[Index, SearchParameters]] = []
-    for i, (one, ready) in enumerate(zip(named, prepared, strict=True)):
-        if isinstance(ready, ServiceError):
-            raise _placed(ready, i)
-        index, parameters = ready
-        try:
-            search = mergeable(parameters, merge.num_hits)
-        except ServiceError as error:
-            raise _placed(error, i) from None
-        members.append(Member(one.index, one.weight, parameters))
-        calls_of.append((index, search))
+    members, to_run = _members(named, prepared, merge)
     check_orders(members)
     deadline = Deadline.after_ms(max([one.parameters.timeout_ms for one in members]))
     with ExitStack() as reading:
         horizons: dict[int, int] = {}
-        for index, _ in calls_of:
+        for index, _ in to_run:
             if index.number not in horizons:
                 held = services.cluster.reading(index.number)
                 horizons[index.number] = reading.enter_context(held)
         found = await run_fairly(
             [
                 partial(_result_or_error, services, index, search, horizons[index.number])
-                for index, search in calls_of
+                for index, search in to_run
             ],
             deadline,
         )
@@ -341,7 +355,7 @@ async def _merged(
             took_us = result.timings.total_us
             services.metrics.observe_search(result, took_us)
             if merge.page == 1:
-                index, _ = calls_of[i]
+                index, _ = to_run[i]
                 search = members[i].parameters
                 note_search(services, request, index.name, search, result.total, took_us)
             results.append(result)
