@@ -194,6 +194,21 @@ def _measure_text(extraction: Extraction, is_searchable: BoolArray) -> tuple[int
 
 
 @kernel
+def _sort_numbers(numbers: I64Array) -> None:
+    """Sort numbers: few of them by insertion, which is faster then."""
+    if len(numbers) > _INSERTION_MAX:
+        numbers.sort()
+        return
+    for i in range(1, len(numbers)):
+        number = numbers[i]
+        j = i
+        while j > 0 and numbers[j - 1] > number:
+            numbers[j] = numbers[j - 1]
+            j -= 1
+        numbers[j] = number
+
+
+@kernel
 def _select_strings(
     extraction: Extraction, is_searchable: BoolArray, first: int, selected: I64Array
 ) -> tuple[I64Array, int, int]:
@@ -225,21 +240,6 @@ def _select_strings(
     if not is_sorted:
         _sort_numbers(selected[:num_selected])
     return selected, num_selected, value
-
-
-@kernel
-def _sort_numbers(numbers: I64Array) -> None:
-    """Sort numbers: few of them by insertion, which is faster then."""
-    if len(numbers) > _INSERTION_MAX:
-        numbers.sort()
-        return
-    for i in range(1, len(numbers)):
-        number = numbers[i]
-        j = i
-        while j > 0 and numbers[j - 1] > number:
-            numbers[j] = numbers[j - 1]
-            j -= 1
-        numbers[j] = number
 
 
 @kernel
