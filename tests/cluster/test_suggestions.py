@@ -111,6 +111,7 @@ def index(request: pytest.FixtureRequest, services: Services) -> Iterator[Index]
     index.put([ITEMS[7]])
     index.client.delete(f"{index.path}/items/1001")
     yield index
+    index.client.close()  # the service does not keep idle connections for as long as tests take
     index.client.delete(index.path)
     index.client.close()
 
