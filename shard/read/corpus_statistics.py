@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,28 +35,86 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView, Snapshot
 
 
-def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResponse:
-    """Return what scoring needs to know about the live documents, or those that filters let pass.
+class _LiveDocs(NamedTuple):
+    """The live documents of a segment, and what is counted among them; many counts are kept."""
 
-    Without filters they are all live documents, whose sums are kept.
-    """
+    view: SegmentView
+
+    def doc_freqs(self, word: Word, languages: Languages) -> NDArray[np.int64]:
+        """Return how many match a word, by kind of match."""
+        return doc_freqs(self.view, word, languages)
+
+    def near_freqs(self, word: Word, languages: Languages) -> dict[tuple[int, str], int]:
+        """Return how many have each term that a word may be a misspelling of, by kind and term."""
+        return freqs_of_near_words(self.view, word, languages)
+
+    def spacing_freq(self, words: tuple[str, ...]) -> int:
+        """Return in how many words stand next to each other."""
+        return spacing_freq(self.view, words)
+
+    def whole_freq(self, words: tuple[str, ...]) -> int:
+        """Return how many have a field that is nothing but these words."""
+        return whole_freq(self.view, words)
+
+    def cut_freqs(self, word: str) -> dict[int, int]:
+        """Return how many have a word in two parts, by the length of the first."""
+        return cut_freqs(self.view, word)
+
+
+class _PassingDocs(NamedTuple):
+    """The live documents of a segment that pass filters; as `_LiveDocs`."""
+
+    visible: Visible
+
+    def doc_freqs(self, word: Word, languages: Languages) -> NDArray[np.int64]:
+        return visible_doc_freqs(self.visible, word, languages)
+
+    def near_freqs(self, word: Word, languages: Languages) -> dict[tuple[int, str], int]:
+        view, docs = self.visible
+        return freqs_of_near_words(view, word, languages, docs)
+
+    def spacing_freq(self, words: tuple[str, ...]) -> int:
+        view, docs = self.visible
+        return spacing_freq_among(view.segment, words, docs)
+
+    def whole_freq(self, words: tuple[str, ...]) -> int:
+        view, docs = self.visible
+        return whole_freq_among(view.segment, words, docs)
+
+    def cut_freqs(self, word: str) -> dict[int, int]:
+        view, docs = self.visible
+        return cut_freqs_among(view.segment, word, docs)
+
+
+_Parts = Sequence[_LiveDocs] | Sequence[_PassingDocs]
+"""By segment, the documents that statistics count."""
+
+
+def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResponse:
+    """Return what scoring needs to know about the live documents that pass the filters, if any."""
     languages = languages_of(snapshot)
     visible = []
+    parts: _Parts
     if request.filters:
         visible = [visible_docs(snapshot, view, request.filters) for view in snapshot.views]
+        parts = [_PassingDocs(part) for part in visible]
+    else:
+        parts = [_LiveDocs(view) for view in snapshot.views]
     freqs = []
     near: list[tuple[tuple[int, str, int], ...]] = []
     for word in request.words:
         check_call()
-        sums = _doc_freqs(snapshot, visible, request, word, languages)
+        sums = np.zeros(NUM_MATCH_KINDS, np.int64)
+        for part in parts:
+            sums += part.doc_freqs(word, languages)
         freqs.append(tuple(sums.tolist()))
         near.append(())
         if languages.used and word.is_stemmed and word.typos and not any(sums[: MatchKind.TYPO_1]):
-            near[-1] = _near_words(snapshot, visible, request, word, languages)
+            near[-1] = _near_words(parts, word, languages)
     of_words = (
-        tuple([_spacing_freq(snapshot, visible, request, words) for words in request.spacings]),
-        tuple([_whole_freq(snapshot, visible, request, words) for words in request.wholes]),
-        tuple([_cut_freqs(snapshot, visible, request, word) for word in request.cuts]),
+        tuple([sum([part.spacing_freq(words) for part in parts]) for words in request.spacings]),
+        tuple([sum([part.whole_freq(words) for part in parts]) for words in request.wholes]),
+        tuple([_cut_freqs(parts, word) for word in request.cuts]),
         tuple(near),
     )
     num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
@@ -72,77 +130,22 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
     )
 
 
-def _doc_freqs(
-    snapshot: Snapshot,
-    visible: Sequence[Visible],
-    request: StatisticsRequest,
-    word: Word,
-    languages: Languages,
-) -> NDArray[np.int64]:
-    """Return the documents that a word matches, by kind of match."""
-    sums = np.zeros(NUM_MATCH_KINDS, np.int64)
-    if request.filters:
-        for part in visible:
-            sums += visible_doc_freqs(part, word, languages)
-    else:
-        for view in snapshot.views:
-            sums += doc_freqs(view, word, languages)
-    return sums
-
-
-def _spacing_freq(
-    snapshot: Snapshot,
-    visible: Sequence[Visible],
-    request: StatisticsRequest,
-    words: tuple[str, ...],
-) -> int:
-    """Return the documents in which words stand next to each other."""
-    if request.filters:
-        return sum([spacing_freq_among(part.view.segment, words, part.docs) for part in visible])
-    return sum([spacing_freq(view, words) for view in snapshot.views])
-
-
-def _whole_freq(
-    snapshot: Snapshot,
-    visible: Sequence[Visible],
-    request: StatisticsRequest,
-    words: tuple[str, ...],
-) -> int:
-    """Return the documents with a field that is nothing but these words."""
-    if request.filters:
-        return sum([whole_freq_among(part.view.segment, words, part.docs) for part in visible])
-    return sum([whole_freq(view, words) for view in snapshot.views])
-
-
 def _near_words(
-    snapshot: Snapshot,
-    visible: Sequence[Visible],
-    request: StatisticsRequest,
-    word: Word,
-    languages: Languages,
+    parts: _Parts, word: Word, languages: Languages
 ) -> tuple[tuple[int, str, int], ...]:
     """Return kind, term and documents of the terms that a word may be a misspelling of."""
-    counted: list[tuple[SegmentView, NDArray[np.uint32] | None]]
-    counted = [*visible] if request.filters else [(view, None) for view in snapshot.views]
     sums: Counter[tuple[int, str]] = Counter()
-    for view, docs in counted:
-        sums.update(freqs_of_near_words(view, word, languages, docs))
+    for part in parts:
+        sums.update(part.near_freqs(word, languages))
     return tuple([(kind, term, freq) for (kind, term), freq in sorted(sums.items())])
 
 
-def _cut_freqs(
-    snapshot: Snapshot, visible: Sequence[Visible], request: StatisticsRequest, word: str
-) -> tuple[tuple[int, int], ...]:
+def _cut_freqs(parts: _Parts, word: str) -> tuple[tuple[int, int], ...]:
     """Return the documents that have a word in two parts, by the length of the first."""
     check_call()
     sums: dict[int, int] = {}
-    counts = (
-        [cut_freqs_among(part.view.segment, word, part.docs) for part in visible]
-        if request.filters
-        else [cut_freqs(view, word) for view in snapshot.views]
-    )
-    for freqs in counts:
-        for cut, freq in freqs.items():
+    for part in parts:
+        for cut, freq in part.cut_freqs(word).items():
             if freq:
                 sums[cut] = sums.get(cut, 0) + freq
     return tuple(sums.items())

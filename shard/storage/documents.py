@@ -424,27 +424,20 @@ class DocumentStore:
             InternalError: item_corrupt, one is damaged or not there.
             PayloadTooLarge: they have more than `bytes_max` bytes.
         """
-        codecs = {value[4] for value in values if value is not None and len(value) > 4}
         items: list[bytes | None] = [None] * len(records)
-        for codec in codecs:
+        num_bytes = 0
+        for codec in {value[4] for value in values if value is not None and len(value) > 4}:
             words = self._words.get(codec ^ CODEC_WORDS)
-            if words is not None:
-                found = words.read(records, values, bytes_max)
-                items = found if len(codecs) == 1 else list(map(_either, items, found))
-        return self._decode_others(records, values, items, bytes_max)
-
-    def _decode_others(
-        self,
-        records: Sequence[int],
-        values: Sequence[bytes | None],
-        items: list[bytes | None],
-        bytes_max: int,
-    ) -> list[bytes]:
-        """Decode, one by one, the values whose items are None; as `_decode_many`."""
+            if words is None:
+                continue
+            for at, item in enumerate(words.read(records, values, bytes_max - num_bytes)):
+                if item is not None:
+                    items[at] = item
+                    num_bytes += len(item)
         missing = [at for at, item in enumerate(items) if item is None]
         if missing:
-            num_bytes = sum([self._size_of(records[at], values[at]) for at in missing])
-            if num_bytes + sum([len(item) for item in items if item is not None]) > bytes_max:
+            num_bytes += sum([self._size_of(records[at], values[at]) for at in missing])
+            if num_bytes > bytes_max:
                 raise page_too_large()
             for at in missing:
                 items[at] = self._decode(records[at], values[at])
@@ -562,10 +555,6 @@ class DocumentStore:
             "remove it with facetd rebuild --drop-damaged",
             code="item_corrupt",
         )
-
-
-def _either(item: bytes | None, other: bytes | None) -> bytes | None:
-    return other if item is None else item
 
 
 def _open_words(number: int, content: bytes) -> Words:

@@ -102,6 +102,7 @@ def read_values(
     items: list[bytes | None] = []
     at = 0
     for size, found in zip(measured, sizes.tolist(), strict=True):
-        items.append(None if found < 0 else bytes(decoded[at : at + found]))
-        at += max(size, 0)
+        items.append(bytes(decoded[at : at + size]) if found >= 0 else None)
+        if size > 0:
+            at += size
     return items

@@ -150,6 +150,21 @@ def test_items_that_are_too_large_together_are_not_decompressed(
         store.read(records, size - 1)
 
 
+def test_the_bound_of_a_page_counts_items_of_all_dictionaries(environment: Environment) -> None:
+    store = DocumentStore(environment)
+    items = _items(3_000)
+    for first in (0, 1_500):
+        store.train(items[first : first + 1_500])
+        _append(environment, store, first, items[first : first + 1_500])
+    records = [*range(20), *range(1_500, 1_520)]
+    page = [items[record] for record in records]
+    size = sum(map(len, page))
+
+    assert store.read(records, size) == page
+    with pytest.raises(PayloadTooLarge):
+        store.read(records, size - 1)
+
+
 def test_a_frame_that_no_encoder_made_is_damage(environment: Environment) -> None:
     """With the right checksum, as from a program with an error."""
     store = DocumentStore(environment)
