@@ -1,4 +1,4 @@
-"""Room for more: copies of full arrays, for kernels that find more than they allotted.
+"""Larger copies of full arrays, for kernels that find more than they allocated room for.
 
 They copy value by value. An assignment of slices would do the same, but numba compiles its error
 message for arrays of different lengths, with numbers put into text, into every kernel that has one:

@@ -1,14 +1,14 @@
-"""What is known of a beginning tells about longer ones: people type on (pure).
+"""Suggestions for a longer beginning, derived from those for a shorter one (pure).
 
     tom ha       all completions      ──▶  tom han     those of them that begin so
                                            tom hanc    none does
     tom han      all items, a few     ──▶  tom hank    those with a word that begins so
     tom hank     hanks, nothing else  ──▶  tom hanks   the same completions, so the same items
 
-So with one letter more, the shards often need not be asked. This holds for the completions of a
-last word always. It holds for items if the word matches nothing but what it begins (a stem, a
-synonym, a part of a word may be elsewhere), and if popularity alone puts them in order: scores
-depend on what is typed.
+Search-as-you-type sends a query per keystroke, and with one more letter the shards often need not
+be asked. That is always so for the completions of the last word. For items, the word must match
+only what it begins (not a stem, a synonym or a part of a word), and popularity alone must order
+them, because scores depend on the text that was typed.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class LruCache:
             self._evict()
 
     def resize(self, key: Hashable, value: Any, num_bytes: int) -> None:
-        """Note that a kept value has grown; it goes once it is larger than half the bound.
+        """Note that a kept value has grown; drop it if it is larger than half the bound.
 
         Args:
             key: names it.
@@ -140,7 +140,7 @@ FILTER_CACHE: Final = LruCache(16 * MIB)
 """Documents of filters: 4 bytes each, at most one bit for each document of the segment."""
 BOUNDS_CACHE: Final = LruCache(64 * MIB)
 """Bounds of scores, by segment and choice of fields: 9 bytes a block of postings, and 1 a group of
-16 documents for each frequent word; of words that were searched."""
+16 documents for each frequent word, once it is searched."""
 COLUMN_CACHE: Final = LruCache(128 * MIB)
 """Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""
 FACET_ROWS_CACHE: Final = LruCache(192 * MIB)

@@ -1,6 +1,6 @@
-"""What counts are within: all matches, or those of a search without a facet's own clauses.
+"""The matches that facets and ranges count: all, or those without a facet's own clauses.
 
-    scope       matches                                  who counts within them
+    scope       matches                                  what counts them
     None        documents that pass everything           facets, ranges, sums
     "country"   documents that pass all but the          disjunctive counts of `country`
                 clauses marked with `country`

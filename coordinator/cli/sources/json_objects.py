@@ -1,7 +1,7 @@
 """The objects of JSON text that is read in pieces: of its lines, or of its one array.
 
-Whatever is between them passes unchanged, as do objects that are no JSON: so the service refuses
-them by the lines and positions of the file.
+Bytes between them pass unchanged, as do objects that are invalid JSON: so the service refuses them
+by the lines and positions of the file.
 """
 
 from __future__ import annotations
