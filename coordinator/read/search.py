@@ -39,7 +39,8 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
 from coordinator.parameters.curation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parse import FacetParameters, SearchParameters
-from coordinator.read.beginnings import BestItems, best_items
+from coordinator.read.beginnings import BestItems
+from coordinator.read.best_items import best_items
 from coordinator.read.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facet_listing import BUCKETS_FAST_MAX, FacetListing, is_long

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.protocol.messages import SortKey
-    from shard.collect.hits import Hits
     from shard.query.filters import ElementView
     from shard.query.matches import Matches
     from shard.segment.nested_elements import ElementSegment
@@ -306,24 +305,26 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
 
 
 def matching_elements(
-    snapshot: Snapshot, hits: Hits, filters: Sequence[Filter]
+    snapshot: Snapshot,
+    views: NDArray[np.int64],
+    docs: NDArray[np.uint32],
+    filters: Sequence[Filter],
 ) -> tuple[dict[str, list[int]], ...]:
     """Return the elements of each hit and nested field that passed the field's condition.
 
     Args:
         snapshot: to search.
-        hits: of the search.
+        views: of the hits: position of the segment in the snapshot.
+        docs: of the hits: document of the segment.
         filters: all that a hit must pass. Given several conditions on one field, an element need
             pass only one to be returned.
 
     Returns:
         By hit, then nested field: ascending positions in the array.
     """
-    found: list[dict[str, list[int]]] = [{} for _ in hits.docs]
+    found: list[dict[str, list[int]]] = [{} for _ in docs]
     for condition in _conditions_of(filters):
-        for i, (ordinal, doc) in enumerate(
-            zip(hits.views.tolist(), hits.docs.tolist(), strict=True)
-        ):
+        for i, (ordinal, doc) in enumerate(zip(views.tolist(), docs.tolist(), strict=True)):
             segment = snapshot.views[ordinal].segment
             elements = element_view(snapshot, segment, condition.field)
             if elements is None:

@@ -181,9 +181,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
             (ordered - counted) // 1_000,
         ),
         facet_counts=counts.packed,
-        elements=matching_elements(snapshot, hits, [clause.filter for clause in request.filters])
-        if request.wants_elements
-        else (),
+        elements=_elements_of(snapshot, request, hits) if request.wants_elements else (),
         pinned=pinned,
         pin_numbers=pin_numbers,
         distinct=distinct,
@@ -488,6 +486,14 @@ def _sent_along(snapshot: Snapshot, records: NDArray[np.uint64]) -> tuple[bytes,
         return ()
 
 
+def _elements_of(
+    snapshot: Snapshot, request: SearchRequest, hits: Hits
+) -> tuple[dict[str, list[int]], ...]:
+    """Return the elements of nested fields for which each hit passed."""
+    filters = [clause.filter for clause in request.filters]
+    return matching_elements(snapshot, hits.views, hits.docs, filters)
+
+
 def _answer_of(
     snapshot: Snapshot, request: SearchRequest, hits: Hits, explanations: tuple[Any, ...]
 ) -> SearchResponse:
@@ -503,9 +509,7 @@ def _answer_of(
         ranges=(),
         explanations=explanations,
         timings_us=(0, 0, 0),
-        elements=matching_elements(snapshot, hits, [clause.filter for clause in request.filters])
-        if request.wants_elements
-        else (),
+        elements=_elements_of(snapshot, request, hits) if request.wants_elements else (),
     )
 
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-from unittest.mock import Mock
 
-import numpy as np
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
 from common.configuration_parser import parse_configuration
-from common.protocol.messages import SearchResponse, SortKey
 from coordinator.parameters.typed import SearchParameters
 from coordinator.read.beginnings import (
     Beginning,
@@ -22,19 +16,16 @@ from coordinator.read.beginnings import (
     LastWord,
     Surroundings,
     best_from,
-    best_items,
     completions_from,
     last_word,
 )
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.merge import merge_hits
 from coordinator.read.near_terms import NearTerm
 from coordinator.read.query_parser import QueryDictionary
 from coordinator.read.suggestion_memory import SuggestionMemory
 
 ANALYZER = Analyzer()
 TERMS = [NearTerm("hanks", 31, 0), NearTerm("hardy", 12, 0), NearTerm("hank", 3, 0)]
-SORT = (SortKey("sold", True),)
 
 
 def items(*titles: Any) -> list[bytes]:
@@ -130,68 +121,6 @@ def test_words_that_match_more_than_they_begin_are_left_to_the_shards(
 ) -> None:
     assert last_word(text, SearchParameters(**search), *dictionary(configuration)) is None
     assert last_word("xa", SearchParameters(), *dictionary({})) == plain("xa")
-
-
-def response(values: Sequence[int | None], places: Sequence[int], num: int) -> SearchResponse:
-    """The best `num` hits of a shard that has hits with these values and places."""
-    order = sorted(
-        range(len(values)),
-        key=lambda i: (values[i] is None, -(values[i] or 0), places[i]),
-    )[:num]
-    return SearchResponse(
-        len(values),
-        np.array([places[i] for i in order], np.uint64).tobytes(),
-        np.ones(len(order)).tobytes(),
-        np.array(order, np.uint64).tobytes(),
-        (tuple([values[i] for i in order]),),
-        (),
-        (),
-        (),
-        (),
-        (0, 0, 0),
-    )
-
-
-@given(
-    st.lists(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=6), min_size=1, max_size=3),
-    st.integers(1, 4),
-)
-def test_popularity_decides_only_where_no_hit_has_the_same(
-    shards: list[list[int | None]], size: int
-) -> None:
-    places = iter(range(100))
-    answers = [
-        (shard, response(values, [next(places) for _ in values], size))
-        for shard, values in enumerate(shards)
-    ]
-    hits = merge_hits(answers, SORT, False, 0, size, None)
-    outcome = Mock(answers=answers)
-    outcome.scored.num_words_cut = 0
-    outcome.request.num_hits, outcome.request.sort = size, SORT
-
-    best = best_items(outcome, hits, [b"{}"] * len(hits))
-
-    everything = [value for values in shards for value in values]
-    page = [hit.sort_values[0] for hit in hits]
-    is_decided = None not in page and all(everything.count(value) == 1 for value in page)
-    if best.are_all:
-        assert len(everything) == len(hits)
-    if best.is_by_value:
-        assert is_decided or (best.are_all and len(hits) < 2)
-    if is_decided and page and len(everything) > len(page):
-        # It may not be known if the last one shown is the last that its shard has sent.
-        ranks = {hit.shard: hit.rank for hit in hits}
-        last = hits[-1]
-        assert best.is_by_value or None in everything or ranks[last.shard] == size - 1
-
-
-def test_a_text_that_was_cut_tells_nothing() -> None:
-    outcome = Mock(answers=[(0, response([1], [1], 5))])
-    outcome.request.num_hits, outcome.request.sort = 5, SORT
-    outcome.scored.num_words_cut = 1
-    hits = merge_hits(outcome.answers, SORT, False, 0, 5, None)
-
-    assert best_items(outcome, hits, [b"{}"]) == BestItems([b"{}"])
 
 
 def test_beginnings_are_remembered_for_one_state_and_surroundings() -> None:
