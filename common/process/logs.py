@@ -5,13 +5,17 @@
 A line that is written in the course of an HTTP request has its id as `request_id`; one of a group
 of writes, which several requests share, has `request_ids` (`common.process.request_ids`).
 
-Every process writes to stderr; systemd, docker or a terminal collects it.
+Every process writes to stderr; systemd, docker or a terminal collects it. A process that a fault
+ends (SIGSEGV, SIGBUS, SIGABRT …) writes the Python frames of all its threads before.
 Values that hold anything but plain characters are written as JSON strings, so a line break in an
 index name cannot forge a line.
 """
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
+import io
 import json
 import logging
 import re
@@ -119,6 +123,9 @@ def configure(process: str, *, level: str = "info", style: str = "text") -> None
         raise ValueError(f"log level must be one of {', '.join(_LEVELS)}, not {level!r}")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter(process) if style == "json" else _TextFormatter(process))
+    if not faulthandler.is_enabled():
+        with contextlib.suppress(io.UnsupportedOperation):  # a stderr that is no file
+            faulthandler.enable(sys.stderr)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries log only when something is wrong

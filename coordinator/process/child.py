@@ -74,7 +74,8 @@ class Child:
             return None
         status = self.process.poll()
         if status is not None:
-            _log.warning("ended", what=self.name, pid=self.process.pid, status=status)
+            by = {"signal": signal.Signals(-status).name} if status < 0 else {}
+            _log.warning("ended", what=self.name, pid=self.process.pid, status=status, **by)
             self.process = None
             could_not_start = status > 0 and self._age() < START_SECONDS
             self.num_failed_starts = self.num_failed_starts + 1 if could_not_start else 0

@@ -50,6 +50,12 @@ from coordinator.settings import Settings
 FAILED_STARTS_MAX: Final = 5
 """Once every process has failed to start this many times in a row, none ever will."""
 
+CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
+CRASH_ADVICE: Final = {
+    "advice": "if this goes on, stop the service and run `facetd check`, which names damaged indexes"
+}
+"""Logged with the restart of a process that keeps crashing."""
+
 SHARD_STOP_SECONDS: Final = 3.0
 """From SIGTERM to SIGKILL, for shards; killing them loses nothing."""
 
@@ -355,7 +361,8 @@ class Supervisor:
             if pause == 0:
                 child.start()
                 continue
-            _log.warning("restarts", what=child.name, in_seconds=pause)
+            advice = CRASH_ADVICE if -status in CRASHES else {}
+            _log.warning("restarts", what=child.name, in_seconds=pause, **advice)
             loop = asyncio.get_running_loop()
             self._restarts[child] = loop.call_later(pause, self._restart, child)
 

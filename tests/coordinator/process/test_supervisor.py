@@ -98,6 +98,23 @@ class TestHealing:
         with _client(service) as client:
             assert client.post("/films/items", [{"id": 3}]).json["updated"] == 1
 
+    def test_a_crash_says_where_it_was_and_one_that_recurs_what_to_do(
+        self, service: Service
+    ) -> None:
+        survivor = service.pids_of("shard")[0]
+        for _ in range(3):  # before the third restart there is a pause
+            _wait_healed(service)
+            (pid,) = {*service.pids_of("shard")} - {survivor}
+            os.kill(pid, signal.SIGSEGV)
+            wait_until(lambda: not is_running(pid))  # noqa: B023
+        wait_until(lambda: "run `facetd check`" in service.log(), 5)
+        log = service.log()
+        assert "signal=SIGSEGV" in log
+        assert "Fatal Python error: Segmentation fault" in log
+        assert "shard/process/server.py" in log
+        _wait_healed(service)
+        assert _num_items(service) == 10
+
 
 class TestSession:
     def test_processes_share_a_session_and_each_leads_its_group(self, service: Service) -> None:
