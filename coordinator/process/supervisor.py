@@ -52,7 +52,7 @@ FAILED_STARTS_MAX: Final = 5
 
 CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
 CRASH_ADVICE: Final = {
-    "advice": "if this goes on, stop the service and run `facetd check`, which names damaged indexes"
+    "advice": "if this goes on, stop the service and run `facetd check`: it names damaged indexes"
 }
 """Logged with the restart of a process that keeps crashing."""
 
