@@ -1,1 +1,33 @@
-"""The HTTP edge: connections, routing, access, and the bytes of requests and responses."""
+"""The HTTP edge: connections, routing, access, and the bytes of requests and responses.
+
+A request, in the order of its steps:
+
+    app                listens, serves, stops
+    server             connections, by aiohttp; their number is bounded
+    request            head and body of one request; compressed bodies: decompression
+    middleware         what every request goes through before and after its route
+    reader             the same where a reader passes requests on to the owner, by way of exchange
+    tracing            the same within a span of OpenTelemetry
+    routing            path → function; route: how a handler declares its path
+    services           what routes need: search, catalog, shards, …
+    responses          head and body on the socket; result_bodies: the JSON of results
+
+Access:
+
+    security           address, host, origin, key; api_keys: who the caller is and what it may do
+    tenant_tokens      keys that an application signs itself
+    rate_limit         requests a second and client
+    index_names        what can be the name of an index
+
+Counts:
+
+    metrics            what is counted; exposition: in Prometheus' format
+    reports            counts of readers, summed by the owner
+    slow_queries       the slowest searches
+
+The API describes itself:
+
+    openapi            the document; docs_page: the same for people
+    schemas            bodies and responses; algolia_schemas; of several routes: schema_parts
+    error_codes        every code, its status and meaning
+"""

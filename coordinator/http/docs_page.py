@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from common.limits import Limits
 from coordinator.cluster.catalog import program_version
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
-from coordinator.http.routing import TAGS
+from coordinator.http.route import TAGS
 
 if TYPE_CHECKING:
-    from coordinator.http.routing import Route
+    from coordinator.http.route import Route
 
 STYLE: Final = b"""\
 :root {

@@ -37,6 +37,8 @@ SECONDS: Final = (
     10.0,
 )
 """Upper bounds of the latency buckets."""
+UNROUTED: Final = "none"
+"""Label of requests that match no route."""
 PHASES: Final = ("search", "facets", "sort")
 NOT_COUNTED: Final = frozenset(("GET /_ready", "GET /_health"))
 """Routes left out of the summary: a 503 during startup is not an error."""

@@ -33,25 +33,25 @@ from common.errors import (
 from common.process.logs import Log
 from coordinator.algolia.absent import reason_for
 from coordinator.http.api_keys import ANYBODY
+from coordinator.http.index_names import check_index_name
+from coordinator.http.metrics import UNROUTED
 from coordinator.http.rate_limit import TrustedProxies, client_of, rate_limit
 from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
-from coordinator.http.routing import Body, Router, ServedRoute
+from coordinator.http.route import Body
+from coordinator.http.routing import Router, ServedRoute
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.raw import query_parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterable
 
-    from common.limits import Limits
     from coordinator.http.request import Request
     from coordinator.http.services import Services
     from coordinator.replication.shared_log import SharedLog
 
 _log = Log("http")
 
-UNROUTED: Final = "none"
-"""Label in the metrics of requests that match no route."""
 SWITCH_TRIES_MAX: Final = 100
 SWITCH_WAIT_SECONDS: Final = 0.05
 """Pause between attempts of a request whose index is switching configuration. Shards switch within
@@ -89,7 +89,6 @@ _CORS_EXPOSED: Final = (
     b"Access-Control-Expose-Headers: ETag, Server-Timing, X-Request-Id, Retry-After\r\n"
 )
 ALGOLIA_KEY: Final = istr("X-Algolia-API-Key")
-RESERVED_NAMES: Final = frozenset(("dashboard", "status"))
 
 
 class Middleware:
@@ -97,11 +96,12 @@ class Middleware:
 
     Args:
         services: passed to every route.
+        routes: the route table.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, routes: Iterable[ServedRoute]) -> None:
         self._services = services
-        self._router = Router(services.routes)
+        self._router = Router(routes)
         self._limits = services.settings.limits
         self._guard = services.guard
         self._metrics = services.metrics
@@ -386,25 +386,3 @@ def check_content_type(body: Body, header: str) -> None:
         )
     if charset not in ("utf-8", "utf8", "us-ascii"):
         raise UnsupportedMediaType(f"charset {charset[:40]!r} is not taken; send utf-8")
-
-
-def check_index_name(name: str, limits: Limits) -> None:
-    """Check that a text can be the name of an index.
-
-    Raises:
-        InvalidRequest: code invalid_index_name.
-    """
-    if (
-        not 1 <= len(name) <= limits.index_name_chars_max
-        or name[0] in "_."
-        or name in RESERVED_NAMES
-        or "/" in name
-        or any(ord(character) < 32 or 127 <= ord(character) < 160 for character in name)
-    ):
-        raise InvalidRequest(
-            f"an index name has 1 to {limits.shown('index_name_chars_max')} characters, no / or "
-            "control characters, does not begin with _ or ., and is none of "
-            f"{', '.join(sorted(RESERVED_NAMES))}",
-            code="invalid_index_name",
-            param="index",
-        )

@@ -18,7 +18,7 @@ from common.limits import Limits
 from common.placement import ID_BYTES_MAX
 from coordinator.cluster.catalog import program_version
 from coordinator.http.docs_page import docs_page
-from coordinator.http.routing import TAGS
+from coordinator.http.route import TAGS
 from coordinator.http.schema_parts import (
     FIELD_SCHEMA,
     INDEX_NAME_SCHEMA,
@@ -36,7 +36,7 @@ from coordinator.http.schemas import (
 from coordinator.parameters.table import SEARCH_PARAMETERS
 
 if TYPE_CHECKING:
-    from coordinator.http.routing import Route
+    from coordinator.http.route import Route
     from coordinator.parameters.reader import Parameter
 
 _TEXT_ANSWERS: Final = {

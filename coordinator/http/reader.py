@@ -24,7 +24,7 @@ from coordinator.http.middleware import MAX_LAG, MIN_SEQ, Middleware
 from coordinator.http.responses import Response, connection_header, internal_error, reset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
     from coordinator.http.exchange import Outbox
     from coordinator.http.request import Request
@@ -57,11 +57,12 @@ class ReaderMiddleware(Middleware):
 
     Args:
         services: passed to every route.
+        routes: the route table.
         more: arguments of the next class (traces).
     """
 
-    def __init__(self, services: Services, *more: Any) -> None:
-        super().__init__(services, *more)
+    def __init__(self, services: Services, routes: Iterable[ServedRoute], *more: Any) -> None:
+        super().__init__(services, routes, *more)
         assert services.outbox is not None
         assert isinstance(services.catalog, ReaderCatalog)
         self._outbox = services.outbox

@@ -6,8 +6,7 @@ aiohttp's own takes 5 µs).
 
 The body. A JSON body is read completely, within a deadline and a limit. A bulk body is a stream of
 chunks, each of which must arrive within the deadline. Both may be compressed (gzip, deflate, br):
-the limit applies to the received and to the decompressed bytes, and no chunk is ever decompressed
-beyond what is needed next, so a small bomb takes no memory. Other requests get their turn after
+the limit applies to the received and to the decompressed bytes. Other requests get their turn after
 each part. `Expect: 100-continue` is answered when a route starts to read, so a client that is
 rejected earlier never sends its body.
 """
@@ -16,11 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-import zlib
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import brotli
 from aiohttp import hdrs
 from aiohttp.client_exceptions import ClientPayloadError
 from aiohttp.http_exceptions import HttpProcessingError
@@ -31,9 +28,9 @@ from common.errors import (
     PayloadTooLarge,
     ServiceError,
     Unavailable,
-    UnsupportedMediaType,
 )
 from coordinator.http.api_keys import NOBODY, Caller
+from coordinator.http.decompression import inflated, inflater_of
 from coordinator.parameters.raw import decode_component
 
 if TYPE_CHECKING:
@@ -42,18 +39,7 @@ if TYPE_CHECKING:
 
     from common.limits import Limits
     from coordinator.cluster.catalog import Index
-    from coordinator.http.app import Connection
-
-INFLATED_CHUNK_BYTES: Final = 256 * 1024
-"""How much of a compressed body to decompress at a time."""
-COMPRESSED_PART_BYTES: Final = 16 * 1024
-"""How much input the decoder gets at a time: each gzip member copies the input that follows it."""
-GZIP_MEMBERS_MAX: Final = 1_000
-GZIP_MEMBER_BYTES_MIN: Final = 256
-"""A gzip body may have this many members, plus one per `GZIP_MEMBER_BYTES_MIN` bytes: even an empty
-member costs some microseconds."""
-
-_ENCODINGS: Final = frozenset(("gzip", "x-gzip", "deflate", "br"))
+    from coordinator.http.decompression import Inflater
 
 
 class RequestTimeout(ServiceError):
@@ -89,6 +75,32 @@ def parse_content_type(header: str) -> ContentType:
     return ContentType(media_type.strip().lower(), "utf-8")
 
 
+class ClientConnection(Protocol):
+    """What a request needs of its connection (`server.Connection`).
+
+    Attributes:
+        is_counted: whether requests are counted already against their client's rate.
+        peer_address: of the client's socket; empty if it was gone at once.
+        transport: None once the client is gone.
+    """
+
+    is_counted: bool
+    peer_address: str
+    transport: asyncio.Transport | None
+    _paused: bool  # aiohttp's: the socket takes no more for now
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the service is shutting down: responses then close their connections."""
+
+    @property
+    def send_seconds(self) -> float:
+        """How long the client may leave a response unread before it is considered dead."""
+
+    async def _drain_helper(self) -> None:
+        """Wait until the socket takes more (aiohttp's)."""
+
+
 class Request:
     """One request, from its head to the last byte of its response.
 
@@ -96,7 +108,7 @@ class Request:
         method: as sent.
         target: request target as sent (UTF-8 with surrogate escapes).
         headers: case-insensitive.
-        protocol: aiohttp's handler of the connection.
+        protocol: the connection, whose requests aiohttp parses.
         keep_alive: whether the client wants to keep the connection open after this request.
         is_http_1_0: whether the client speaks HTTP/1.0.
         started: when the head had arrived, in seconds on `time.perf_counter`.
@@ -139,7 +151,7 @@ class Request:
         self,
         message: RawRequestMessage,
         payload: StreamReader,
-        protocol: Connection,
+        protocol: ClientConnection,
         request_id: str,
     ) -> None:
         self.method = message.method
@@ -284,7 +296,7 @@ class Request:
             while True:
                 num_received += len(chunk)
                 self._check_size(num_received, bytes_max)
-                async for part in _inflated(chunk, inflate):
+                async for part in inflated(chunk, inflate):
                     budget.take(len(part))
                     num_taken += len(part)
                     self._check_size(num_taken, bytes_max)
@@ -327,7 +339,7 @@ class Request:
                         chunk = await payload.readany()
                 num_received += len(chunk)
                 self._check_size(num_received, bytes_max)
-                async for part in _inflated(chunk, inflate):
+                async for part in inflated(chunk, inflate):
                     num_bytes += len(part)
                     self._check_size(num_bytes, bytes_max)
                     if part:
@@ -366,7 +378,7 @@ class Request:
         if expectation is not None and not self.is_http_1_0:
             self._continue(expectation)
         encoding = self.headers.get(hdrs.CONTENT_ENCODING)
-        return None if encoding is None else _inflater(encoding.strip().lower())
+        return None if encoding is None else inflater_of(encoding.strip().lower())
 
     def _continue(self, expectation: str) -> None:
         """Let the client send the body that it holds back."""
@@ -467,121 +479,3 @@ def _broken_body() -> InvalidRequest:
     return InvalidRequest(
         "the body is cut off or wrongly framed (Content-Length, chunks)", code="invalid_body"
     )
-
-
-def _inflater(encoding: str) -> Inflater | None:
-    """Return the decompressor for a content encoding."""
-    if encoding in ("", "identity"):
-        return None
-    if encoding not in _ENCODINGS:
-        raise UnsupportedMediaType(
-            f"content encoding {encoding[:40]!r} is not supported; use gzip, deflate or br"
-        )
-    return Inflater(encoding)
-
-
-async def _inflated(chunk: bytes, inflate: Inflater | None) -> AsyncIterator[bytes]:
-    """Yield a chunk decompressed, in parts; yield to the event loop after each."""
-    if inflate is None:
-        yield chunk
-        return
-    for part in inflate.feed(chunk):
-        yield part
-        await asyncio.sleep(0)
-
-
-class Inflater:
-    """Decompresses a stream in bounded parts.
-
-    `deflate` means zlib by the standard, but raw deflate for some clients; the first byte shows
-    which.
-    """
-
-    def __init__(self, encoding: str) -> None:
-        self._encoding = encoding
-        self._is_brotli = encoding == "br"
-        self._stream: Any = None
-        self._is_finished = False
-        self._num_fed = 0
-        self._num_members = 0
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield a chunk decompressed, in parts of at most (roughly) `INFLATED_CHUNK_BYTES`.
-
-        Raises:
-            InvalidRequest: code invalid_encoding; the data is not what the header says, or a gzip
-                stream has too many members.
-        """
-        feed = self._feed_brotli if self._is_brotli else self._feed_zlib
-        try:
-            for start in range(0, len(chunk), COMPRESSED_PART_BYTES):
-                part = chunk[start : start + COMPRESSED_PART_BYTES]
-                self._num_fed += len(part)
-                yield from feed(part)
-        except (zlib.error, brotli.error):
-            raise InvalidRequest(
-                f"the body is no valid {self._encoding} stream", code="invalid_encoding"
-            ) from None
-
-    def finish(self) -> None:
-        """Check that the stream is complete at the end of the body.
-
-        Raises:
-            InvalidRequest: the stream is truncated.
-        """
-        if self._stream is None:
-            return
-        is_whole = self._stream.is_finished() if self._is_brotli else self._is_finished
-        if not is_whole:
-            raise InvalidRequest(
-                f"the body's {self._encoding} stream is cut off", code="invalid_encoding"
-            )
-
-    def _feed_brotli(self, chunk: bytes) -> Iterator[bytes]:
-        if self._stream is None:
-            self._stream = brotli.Decompressor()
-        stream = self._stream
-        if stream.is_finished():
-            raise zlib.error("data after the end")
-        part = stream.process(chunk, output_buffer_limit=INFLATED_CHUNK_BYTES)
-        yield part
-        # The decoder may accept more input while some output is still pending.
-        while not stream.is_finished() and (part or not stream.can_accept_more_data()):
-            part = stream.process(b"", output_buffer_limit=INFLATED_CHUNK_BYTES)
-            yield part
-
-    def _feed_zlib(self, chunk: bytes) -> Iterator[bytes]:
-        if self._stream is None:
-            self._stream = zlib.decompressobj(self._window_bits(chunk[0]))
-        is_full = False
-        # A full part may leave output pending although all input is consumed.
-        while chunk or is_full:
-            if self._is_finished:
-                # A gzip file may consist of several streams (members), one after another.
-                if self._encoding == "deflate":
-                    raise zlib.error("data after the end")
-                self._begin_member()
-            stream = self._stream
-            part = stream.decompress(chunk, INFLATED_CHUNK_BYTES)
-            yield part
-            self._is_finished = stream.eof
-            chunk = stream.unused_data if stream.eof else stream.unconsumed_tail
-            is_full = not stream.eof and len(part) == INFLATED_CHUNK_BYTES
-
-    def _begin_member(self) -> None:
-        """Start the next member of a gzip stream."""
-        self._num_members += 1
-        if self._num_members > GZIP_MEMBERS_MAX + self._num_fed // GZIP_MEMBER_BYTES_MIN:
-            raise InvalidRequest(
-                f"the body is a gzip stream of more than {GZIP_MEMBERS_MAX} members, most of them "
-                f"of less than {GZIP_MEMBER_BYTES_MIN} bytes; compress it as one",
-                code="invalid_encoding",
-            )
-        self._stream = zlib.decompressobj(31)
-        self._is_finished = False
-
-    def _window_bits(self, first_byte: int) -> int:
-        """Return zlib's code for the expected wrapper: gzip 31, zlib 15, raw -15."""
-        if self._encoding != "deflate":
-            return 31
-        return 15 if first_byte & 0x0F == 8 else -15

@@ -15,13 +15,13 @@ match object and calls one middleware after another: 10 µs more.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from common.errors import MethodNotAllowed, NotFound
-from coordinator.http.api_keys import Action
+from coordinator.http.index_names import ALL_INDEXES, is_reserved
+from coordinator.http.route import Route
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -29,75 +29,6 @@ if TYPE_CHECKING:
     from coordinator.http.services import Services
 
     Handler: TypeAlias = Callable[[Services, Request], Awaitable[Response]]
-
-
-TAGS: Final[Mapping[str, str]] = {
-    "search": "Search: hits, facets, ranges.",
-    "items": "Items: read, write, load, export.",
-    "indexes": "Indexes: configuration, removal, sizes, aliases.",
-    "algolia": "Algolia's protocol: search, objects, settings, keys.",
-    "operations": "Operations: health, metrics, keys, documentation.",
-    "pages": "Pages for people.",
-}
-"""Sections of the documentation, with their headlines."""
-
-
-class Body(Enum):
-    """The body that a route accepts, with its content types."""
-
-    NONE = ()
-    """Any body is ignored."""
-    JSON = ("application/json",)
-    """One JSON document, read completely before the handler runs."""
-    LOOSE_JSON = ("application/json", "text/plain", "application/x-www-form-urlencoded", "")
-    """One JSON document, whatever its declared type: Algolia's clients send it as text, for which
-    browsers need no preflight. Changes are still subject to the check of their origin."""
-    STREAM = (
-        "text/plain",
-        "application/json",
-        "application/x-ndjson",
-        "application/ndjson",
-        "application/jsonl",
-        "application/octet-stream",
-    )
-    """Items, read by the handler in parts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A route, as it is declared at its handler (`RouteTable.add`)."""
-
-    method: str
-    path: str
-    summary: str
-    action: Action | None
-    """The action that the caller's key must allow; None: no key needed."""
-    body: Body = Body.NONE
-    bytes_limit: str = "json_body_bytes_max"
-    """Name of the limit on the body."""
-    needs_index: bool = False
-    """Whether the first argument names an index that must exist."""
-    is_admitted: bool = True
-    """Whether it counts as in flight (health must respond under any load)."""
-    is_change: bool = False
-    """Whether it changes anything, so that the origin is checked."""
-    applies_filter: bool = False
-    """Whether the handler restricts its response by the filter of the caller's key."""
-    is_shared: bool = False
-    """Whether each of several coordinators answers it; all else is the owner's."""
-    is_of_all_indexes: bool = False
-    """Whether it shows or touches every index, so that keys limited to some are rejected."""
-    tag: str = ""
-    """Section of the documentation, one of `TAGS`."""
-    parameters: tuple[Any, ...] = ()
-    """Parameters that it reads from query string or body, for the documentation."""
-    document: dict[str, Any] = field(default_factory=dict)
-    """Additions to the OpenAPI operation: request body, responses."""
-    name: str = field(init=False)
-    """In metrics and logs."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", f"{self.method} {self.path}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +76,6 @@ class _Node:
         self.argument: _Node | None = None
         self.arguments = arguments
         self.routes: dict[str, ServedRoute] = {}
-
-
-_RESERVED: Final = frozenset(("*", "dashboard", "status"))
 
 
 class Router:
@@ -210,12 +138,8 @@ def _collect(node: _Node, segments: list[str], position: int, found: list[_Node]
     literal = node.literals.get(segment)
     if literal is not None:
         _collect(literal, segments, position + 1, found)
-        if segment == "*":  # all indexes; never the name of one
+        if segment == ALL_INDEXES:
             return
     # No system path starts with an argument: `_x` is never an index.
-    if node.argument is not None and segment and (position or not _is_reserved(segment)):
+    if node.argument is not None and segment and (position or not is_reserved(segment)):
         _collect(node.argument, segments, position + 1, found)
-
-
-def _is_reserved(segment: str) -> bool:
-    return segment[0] == "_" or segment in _RESERVED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.http.middleware import RESERVED_NAMES
+from coordinator.http.index_names import RESERVED_NAMES
 
 TEXT_SCHEMA: Final[dict[str, Any]] = {"type": "string"}
 COUNT_SCHEMA: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}

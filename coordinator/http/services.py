@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from coordinator.http.exchange import Outbox
     from coordinator.http.metrics import Metrics
     from coordinator.http.openapi import InterfaceDocument
-    from coordinator.http.routing import ServedRoute
     from coordinator.http.security import Guard
     from coordinator.http.slow_queries import SlowQueries
     from coordinator.read.analytics import Analytics
@@ -42,7 +41,6 @@ class Services:
     """Dependencies of the routes."""
 
     settings: Settings
-    routes: tuple[ServedRoute, ...]
     interface: InterfaceDocument
     catalog: Catalog
     cluster: Cluster

@@ -27,6 +27,8 @@ from coordinator.http.middleware import Middleware
 from coordinator.http.reader import ReaderMiddleware
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coordinator.cluster.cluster import Cluster
     from coordinator.http.request import Request
     from coordinator.http.responses import Response
@@ -51,11 +53,14 @@ class TracedMiddleware(Middleware):
 
     Args:
         services: passed to every route.
+        routes: the route table.
         provider: makes the spans.
     """
 
-    def __init__(self, services: Services, provider: TracerProvider) -> None:
-        super().__init__(services)
+    def __init__(
+        self, services: Services, routes: Iterable[ServedRoute], provider: TracerProvider
+    ) -> None:
+        super().__init__(services, routes)
         self._provider = provider
         self._tracer = provider.get_tracer("facetd", program_version())
         _trace_calls(services.cluster, self._tracer)

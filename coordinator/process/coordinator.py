@@ -46,6 +46,7 @@ from coordinator.process.supervisor import (
     port_taken,
     raise_descriptor_limit,
 )
+from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class _Coordinator:
             self._readers = ReaderProcesses(settings, inherited.slot, services)
             services = replace(services, shared=self._readers.shared)
         self._services = services
-        self._app = create_app(services)
+        self._app = create_app(services, ROUTES)
 
     def remove_unfinished_snapshots(self) -> None:
         """Remove the snapshots that a killed process has left unfinished."""

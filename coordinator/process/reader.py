@@ -44,6 +44,7 @@ from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.services import SWITCH_SECONDS, analytics_arguments, make_services
 from coordinator.process.supervisor import raise_descriptor_limit
 from coordinator.read.analytics import ReaderAnalytics
+from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 
 _log = Log("coordinator")
@@ -94,7 +95,7 @@ async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
         shared=shared,
         outbox=outbox,
     )
-    app = create_app(services)
+    app = create_app(services, ROUTES)
     reporter = Reporter(services, outbox)
     starting = asyncio.ensure_future(_wait_ready(catalog, cluster, shared))
     cluster.start()

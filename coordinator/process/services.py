@@ -63,7 +63,6 @@ def make_services(
     fields = KnownFields(cluster, settings.limits)
     return Services(
         settings=settings,
-        routes=ROUTES,
         interface=InterfaceDocument(ROUTES, settings.limits),
         catalog=catalog,
         cluster=cluster,

@@ -18,8 +18,8 @@ from common.errors import Forbidden, InvalidRequest, NotFound
 from coordinator.algolia import settings as index_settings
 from coordinator.cluster.catalog import Index
 from coordinator.http.api_keys import Action
-from coordinator.http.middleware import check_index_name
-from coordinator.http.routing import Body, Route
+from coordinator.http.index_names import check_index_name
+from coordinator.http.route import Body, Route
 from coordinator.parameters.raw import decode_object, decode_stored
 
 if TYPE_CHECKING:

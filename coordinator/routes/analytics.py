@@ -8,7 +8,8 @@ from common.errors import InvalidRequest, NotFound
 from common.placement import canonical_id
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route, RouteTable
+from coordinator.http.route import Body, Route
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_object, query_parameters
 from coordinator.routes.items import refuse_query, refuse_unknown
 

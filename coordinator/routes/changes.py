@@ -25,7 +25,8 @@ from common.json.scan import ItemError, scan_item
 from common.placement import canonical_id, shown_id
 from common.protocol.operations import Operation, Outcome
 from coordinator.http.api_keys import Action
-from coordinator.http.routing import Body, Route, RouteTable
+from coordinator.http.route import Body, Route
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_object, decode_stored
 from coordinator.routes.items import (
     PAGE_ITEMS,

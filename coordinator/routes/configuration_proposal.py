@@ -10,7 +10,8 @@ import orjson
 from common.page_size import FEW_ITEMS
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Route, RouteTable
+from coordinator.http.route import Route
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.raw import query_parameters
 from coordinator.read.configuration_proposal import propose, spread_pages

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from coordinator.http.responses import Response, explanation_body
+from coordinator.http.responses import Response
+from coordinator.http.result_bodies import explanation_body
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.parse import parse_explain, parse_search
 from coordinator.parameters.table import EXPLAIN_PARAMETERS

@@ -26,7 +26,8 @@ from common.protocol.operations import Operation
 from coordinator.cluster.fan_out import gather
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route, RouteTable
+from coordinator.http.route import Body, Route
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import query_parameters
 from coordinator.routes.items import refuse_conditions, refuse_query, refuse_unknown, write_response
 

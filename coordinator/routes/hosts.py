@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route, RouteTable
+from coordinator.http.route import Body, Route
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_object
 from coordinator.replication.log_errors import LogAway
 from coordinator.routes.items import refuse_unknown

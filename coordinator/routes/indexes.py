@@ -19,9 +19,10 @@ from coordinator.cluster.fan_out import gather_partial
 from coordinator.cluster.placed_shards import PlacedShard
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.http.api_keys import Action
-from coordinator.http.middleware import check_index_name
+from coordinator.http.index_names import check_index_name
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route, RouteTable
+from coordinator.http.route import Body, Route
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_json, decode_object, query_parameters
 from coordinator.routes.items import refuse_unknown
 

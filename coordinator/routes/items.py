@@ -17,7 +17,8 @@ from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, Stream, header, json_response
-from coordinator.http.routing import Body, Route, RouteTable
+from coordinator.http.route import Body, Route
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.parse import SearchParameters, parse_search
 from coordinator.parameters.raw import query_parameters
 from coordinator.parameters.table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS

@@ -22,9 +22,10 @@ from coordinator.http.api_keys import (
     visible_keys,
 )
 from coordinator.http.exposition import WorkInProgress, exposition
-from coordinator.http.middleware import check_index_name
+from coordinator.http.index_names import check_index_name
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route, RouteTable
+from coordinator.http.route import Body, Route
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_object
 from coordinator.routes.indexes import process_statistics
 from coordinator.routes.items import refuse_unknown

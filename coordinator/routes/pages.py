@@ -9,7 +9,8 @@ from common.errors import NotFound
 from coordinator.clients import INSTANTSEARCH
 from coordinator.dashboard import ASSETS, HOME_PAGE, PAGE
 from coordinator.http.responses import Response
-from coordinator.http.routing import Route, RouteTable
+from coordinator.http.route import Route
+from coordinator.http.routing import RouteTable
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

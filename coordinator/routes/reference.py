@@ -13,7 +13,7 @@ from typing import Any
 from common.limits import DEFAULT_LIMITS, Limits
 from coordinator.http.docs_page import shown_type
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
-from coordinator.http.routing import TAGS, Route
+from coordinator.http.route import TAGS, Route
 from coordinator.routes import ROUTES
 
 

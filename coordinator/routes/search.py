@@ -14,10 +14,9 @@ from common.deadline import Deadline
 from common.errors import ConfigurationSwitched, DeadlineExceeded, ServiceError
 from common.protocol.messages import FilterClause
 from coordinator.http.api_keys import Action
-from coordinator.http.responses import (
+from coordinator.http.responses import Response, error_body
+from coordinator.http.result_bodies import (
     BUCKETS_FAST_MAX,
-    Response,
-    error_body,
     facet_body,
     facet_members,
     merged_body,
@@ -25,7 +24,8 @@ from coordinator.http.responses import (
     separated,
     server_timing,
 )
-from coordinator.http.routing import Body, Route, RouteTable
+from coordinator.http.route import Body, Route
+from coordinator.http.routing import RouteTable
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.parse import (
     FacetParameters,

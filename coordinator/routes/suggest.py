@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from coordinator.http.responses import Response, suggestions_body
+from coordinator.http.responses import Response
+from coordinator.http.result_bodies import suggestions_body
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.parse import parse_suggest
 from coordinator.parameters.table import SUGGEST_PARAMETERS

@@ -84,7 +84,6 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         log, fields = EmbeddedLog(cluster, catalog, settings), KnownFields(cluster, settings.limits)
         services: Any = Services(
             settings=settings,
-            routes=ROUTES,
             interface=InterfaceDocument(ROUTES, settings.limits),
             catalog=catalog,
             cluster=cluster,
@@ -109,7 +108,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         cluster.start()
         await cluster.wait_ready()
         await services.administration.configure("films", CONFIGURATION)
-        app = create_app(services)
+        app = create_app(services, ROUTES)
         stack.push_async_callback(app.stop, 1.0)
         web = Web(await app.start(settings.host, 0), app, services, shards, search)
         reply = await web.post("/films/items", [{"id": 1, "name": "one"}])

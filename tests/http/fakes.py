@@ -190,7 +190,6 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
     )
     return Services(
         settings=settings,
-        routes=ROUTES,
         interface=InterfaceDocument(ROUTES, settings.limits),
         catalog=catalog,
         cluster=fakes.cluster,
@@ -215,4 +214,4 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
 
 def fake_app(folder: Path, settings: Settings | None = None, **indexes: Any) -> HttpApp:
     """Return the HTTP side over `fake_services`."""
-    return create_app(fake_services(folder, settings, **indexes))
+    return create_app(fake_services(folder, settings, **indexes), ROUTES)

@@ -18,6 +18,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.http.app import create_app
 from coordinator.http.services import Services
 from coordinator.process.services import make_services
+from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from shard.partition.indexes import Indexes
 from shard.process.server import Identity, _make_server
@@ -73,7 +74,7 @@ async def local_service(data: Path, **limits: int) -> AsyncIterator[LocalService
         cluster = Cluster.from_settings(settings, catalog)
         stack.push_async_callback(cluster.stop)
         services = make_services(settings, catalog, cluster)
-        app = create_app(services)
+        app = create_app(services, ROUTES)
         stack.push_async_callback(app.stop, 1.0)
         cluster.start()
         await cluster.wait_ready()

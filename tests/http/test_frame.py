@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import ConfigurationSwitched, Unavailable
 from common.process.request_ids import REQUEST_IDS
-from coordinator.http import app, middleware
+from coordinator.http import middleware, server
 from coordinator.read.cursor import Cursor
 from tests.http.catalogue import get, post, request
 from tests.http.conftest import MakeWeb, Web
@@ -35,13 +35,13 @@ async def test_what_is_logged_of_a_broken_request_does_not_name_the_one_before(
     web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named: list[tuple[str, ...]] = []
-    refusal = app._refusal
+    refusal = server._refusal
 
     def noted(*arguments: Any) -> Any:
         named.append(REQUEST_IDS.get())
         return refusal(*arguments)
 
-    monkeypatch.setattr(app, "_refusal", noted)
+    monkeypatch.setattr(server, "_refusal", noted)
     connection = await web.connect()
     await connection.send(request("GET", "/films/search", None, "X-Request-Id: first"))
     assert (await connection.read()).headers["x-request-id"] == "first"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.http.app import HttpApp
+from coordinator.routes import ROUTES
 from tests.http.conftest import MakeWeb
 from tests.http.raw_client import exchange
 from tests.service import Service
@@ -28,7 +29,7 @@ async def test_spans_of_requests_and_their_calls(make_web: MakeWeb) -> None:
     exporter = InMemorySpanExporter()
     provider = sdk.TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    app = HttpApp(web.services, TracedMiddleware(web.services, provider))
+    app = HttpApp(web.services, TracedMiddleware(web.services, ROUTES, provider))
     port = await app.start("127.0.0.1", 0)
     try:
         trace_id = "0af7651916cd43dd8448eb211c80319c"
