@@ -207,6 +207,7 @@ def test_partition_is_closed() -> None:
     "folder",
     [
         "coordinator/http",
+        "coordinator/parameters",
         "shard/collect",
         "shard/partition",
         "shard/query",

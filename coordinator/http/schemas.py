@@ -34,7 +34,7 @@ from coordinator.parameters.table import (
 from coordinator.parameters.value_schemas import COLLATION_SCHEMA, TYPO_LENGTHS_SCHEMA
 
 if TYPE_CHECKING:
-    from coordinator.parameters.reader import Parameter
+    from coordinator.parameters.parameter import Parameter
 
 INLINE_BYTES_MAX: Final = 200
 """Larger parameter schemas are described once and referenced."""

@@ -52,6 +52,17 @@ class Conditions:
         fields: fields to check for values that can be compared, with the parameter that names each.
     """
 
+    __slots__ = (
+        "_chosen_nodes",
+        "_configuration",
+        "_limits",
+        "_objects",
+        "_same",
+        "clauses",
+        "fields",
+        "selected",
+    )
+
     def __init__(self, configuration: IndexConfiguration, limits: Limits) -> None:
         self.clauses: list[FilterClause] = []
         self.selected: dict[str, frozenset[str]] = {}

@@ -4,9 +4,9 @@
                                 ├─▶ raw ──parse_search──▶ SearchParameters, or InvalidRequest
     body (JSON object) ─────────┘  raw.decode_object                     the body wins
 
-`table` defines the name, the values and the reader of every parameter, in one place; `reader`
-reads them, `typed` holds the results. Nothing here touches a socket, a clock or a shard, and only
-`ServiceError` is raised.
+`table` defines the name, the values and the reader of every parameter, in one place. `reader` runs
+these `readers`, `assembly` makes the result, whose types are in `typed`. Nothing here touches a
+socket, a clock or a shard, and only `ServiceError` is raised.
 
 Rules: objects and arrays in a query string are JSON; lists of names may also be comma-separated
 lists or repeated parameters. An empty text in a query string and `null` in a body count as absent.
@@ -91,12 +91,14 @@ def parse_facet(
         NotFound: code facet_not_found.
     """
     reader = ParameterReader(configuration, limits)
-    reader.facet_fields = []
+    reader.draft.facet_fields = []
     reader.read(raw, FACET_BY_NAME)
-    if "name" not in reader.values and not any(e["param"] == "name" for e in reader.errors):
-        reader.note("name", "is required: the facet whose values are requested", "missing_name")
-    reader.raise_if_wrong()
-    values = reader.values
+    values = reader.draft.values
+    if "name" not in values and not reader.mistakes.names("name"):
+        reader.mistakes.note(
+            "name", "is required: the facet whose values are requested", "missing_name"
+        )
+    reader.mistakes.raise_if_any()
     name = values.pop("name")
     facet = configuration.facets.get(name)
     if facet is None:
@@ -109,7 +111,7 @@ def parse_facet(
     page, per_page = values.pop("page", 1), values.pop("per_page", 10)
     hide_zero = values.pop("hide_zero", facet.hide_zero)
     pattern, key_query = values.pop("key_pattern", None), values.pop("key_query", None)
-    reader.facet_fields = [name]
+    reader.draft.facet_fields = [name]
     values["per_page"] = 0
     spec = facet_spec(replace(facet, hide_zero=hide_zero))
     return FacetParameters(
@@ -135,7 +137,7 @@ def parse_explain(
     reader = ParameterReader(configuration, limits)
     reader.read(raw, EXPLAIN_BY_NAME)
     if raw.get("id") is None:
-        reader.note("id", "is required: the item to explain", "invalid_id")
+        reader.mistakes.note("id", "is required: the item to explain", "invalid_id")
     (id,) = reader.search_parameters().only_ids
     return id, {name: value for name, value in raw.items() if name != "id"}
 
@@ -149,9 +151,9 @@ def parse_suggest(
         InvalidRequest: as `parse_search`.
     """
     reader = ParameterReader(configuration, limits)
-    reader.facet_fields = []
+    reader.draft.facet_fields = []
     reader.read(raw, SUGGEST_BY_NAME)
-    size = reader.values.pop("size", SUGGESTIONS_DEFAULT)
+    size = reader.draft.values.pop("size", SUGGESTIONS_DEFAULT)
     return SuggestParameters(reader.search_parameters(), size)
 
 

@@ -11,13 +11,10 @@ from typing import Final
 
 from common.limits import DEFAULT_LIMITS
 from common.rules import NAME_CHARS_MAX
+from coordinator.parameters import readers
 from coordinator.parameters.facet_options import CALENDARS, SPAN
-from coordinator.parameters.reader import (
-    MIN_SCORE_MAX,
-    NUMBER,
-    Parameter,
-    ParameterReader,
-)
+from coordinator.parameters.parameter import Parameter
+from coordinator.parameters.readers import MIN_SCORE_MAX, NUMBER
 from coordinator.parameters.typed import SUGGESTIONS_DEFAULT
 from coordinator.parameters.value_schemas import (
     BOOLEAN,
@@ -52,7 +49,7 @@ _SHOWN: Final = ["score", "score_details", "timings", "elements"]
 _RESTRICTIONS: Final = (
     Parameter(
         "filters",
-        ParameterReader.read_filters,
+        readers.read_filters,
         FILTERS,
         'Values to keep, by field: {"tags": ["a", "b"]}, {"price": {"gte": 10, "lt": 50}}, '
         '{"tags": {"any": […], "all": […], "none": […], "exists": true, "count": {"gte": 2}}}; '
@@ -65,7 +62,7 @@ _RESTRICTIONS: Final = (
     ),
     Parameter(
         "not_filters",
-        ParameterReader.read_not_filters,
+        readers.read_not_filters,
         FILTERS,
         "Values to exclude, by field; of a hierarchy, branches.",
         aliases=("exclude_filters",),
@@ -74,7 +71,7 @@ _RESTRICTIONS: Final = (
     ),
     Parameter(
         "filter",
-        ParameterReader.read_filter,
+        readers.read_filter,
         text(_MAX.filter_expression_chars_max),
         'A filter expression: year >= 1990 AND (tags = a OR tags IN [b, "c d"]), '
         "variants{size = M AND price < 50}, _count(tags) >= 2, _geoRadius(48.2, 16.4, 2000), "
@@ -85,7 +82,7 @@ _RESTRICTIONS: Final = (
 _TEXT_MODES: Final = (
     Parameter(
         "match",
-        ParameterReader.read_match,
+        readers.read_match,
         {"type": "string", "pattern": "^(?:all|any|last|auto|0*(?:100|[1-9][0-9]?)%)$"},
         'How many words must match: "all", "any", "last" (words are dropped from the end) or '
         '"75%"; "auto": as "all"; without hits as "last", then as "any"; `meta.match` tells '
@@ -93,26 +90,26 @@ _TEXT_MODES: Final = (
     ),
     Parameter(
         "prefix",
-        ParameterReader.read_prefix,
+        readers.read_prefix,
         {"enum": ["last", "none", "all"]},
         "Which words also match as prefixes.",
     ),
     Parameter(
         "typo",
-        ParameterReader.read_typo,
+        readers.read_typo,
         {"enum": ["auto", 0, 1, 2, "0", "1", "2"]},
         "Typos forgiven per word; auto: depends on its length.",
     ),
     Parameter(
         "infix",
-        ParameterReader.read_infix,
+        readers.read_infix,
         {"enum": [True, False, "true", "false"]},
         "Whether words of three letters or more also match inside words, in all fields: 3201 in "
         "lp3201x; by default, in the fields that the configuration names.",
     ),
     Parameter(
         "typo_lengths",
-        ParameterReader.read_typo_lengths,
+        readers.read_typo_lengths,
         TYPO_LENGTHS_SCHEMA,
         "Letters from which on a word may have one typo, and two: [5, 9]; not in fields that the "
         "configuration gives lengths of their own.",
@@ -120,7 +117,7 @@ _TEXT_MODES: Final = (
     ),
     Parameter(
         "search_fields",
-        ParameterReader.read_search_fields,
+        readers.read_search_fields,
         names(_MAX.search_fields_max),
         'Fields to search, with weights: ["name^3", "description"].',
         is_list=True,
@@ -128,7 +125,7 @@ _TEXT_MODES: Final = (
 )
 _BOOST: Final = Parameter(
     "boost",
-    ParameterReader.read_boost,
+    readers.read_boost,
     by_field(
         {
             "anyOf": [
@@ -158,7 +155,7 @@ _BOOST: Final = Parameter(
 )
 _RULES: Final = Parameter(
     "rules",
-    ParameterReader.read_rules,
+    readers.read_rules,
     {
         "type": "array",
         "items": {
@@ -190,7 +187,7 @@ _RULES: Final = Parameter(
 )
 _MIN_SCORE: Final = Parameter(
     "min_score",
-    ParameterReader.read_min_score,
+    readers.read_min_score,
     {
         "type": ["number", "string"],
         "minimum": 0,
@@ -201,14 +198,14 @@ _MIN_SCORE: Final = Parameter(
 )
 _TIMEOUT: Final = Parameter(
     "timeout_ms",
-    ParameterReader.read_timeout_ms,
+    readers.read_timeout_ms,
     integer(1, _MAX.request_timeout_ms_max, _MAX.request_timeout_ms),
     "The request's deadline in milliseconds.",
 )
 _CONDUCT: Final = (
     Parameter(
         "partial",
-        ParameterReader.read_partial,
+        readers.read_partial,
         {"enum": ["fail", "allow"]},
         "If a shard is down: fail with an error, or allow a partial response that says so.",
     ),
@@ -216,13 +213,13 @@ _CONDUCT: Final = (
 )
 _FACET_MODE: Final = Parameter(
     "facet_mode",
-    ParameterReader.read_facet_mode,
+    readers.read_facet_mode,
     {"enum": ["auto", "strict"]},
     "strict: all facets count the hits; auto: disjunctive facets ignore their own filter.",
 )
 
 _QUERY_PARAMETER: Final = Parameter(
-    "query", ParameterReader.read_query, QUERY, "Full-text query; empty: all items."
+    "query", readers.read_query, QUERY, "Full-text query; empty: all items."
 )
 
 RESTRICTING_PARAMETERS: Final = (_QUERY_PARAMETER, *_RESTRICTIONS, *_TEXT_MODES)
@@ -232,20 +229,20 @@ SEARCH_PARAMETERS: Final = (
     _QUERY_PARAMETER,
     Parameter(
         "page",
-        ParameterReader.read_page,
+        readers.read_page,
         integer(1, _MAX.page_max, 1),
         "Page number, from 1.",
     ),
     Parameter(
         "per_page",
-        ParameterReader.read_per_page,
+        readers.read_per_page,
         integer(0, _MAX.per_page_max, 10),
         "Items per page; 0 returns only the total and facets.",
     ),
     *_RESTRICTIONS,
     Parameter(
         "facet_fields",
-        ParameterReader.read_facet_fields,
+        readers.read_facet_fields,
         {"anyOf": [{"type": "array", "items": TEXT, "maxItems": _MAX.facet_fields_max}, TEXT]},
         "Facets to return; by default all that are configured. Unknown names are ignored.",
         aliases=("facets_fields",),
@@ -253,20 +250,20 @@ SEARCH_PARAMETERS: Final = (
     ),
     Parameter(
         "sort_field",
-        ParameterReader.read_sort_field,
+        readers.read_sort_field,
         FIELD,
         "Any field with scalar values.",
     ),
     Parameter(
         "order",
-        ParameterReader.read_order,
+        readers.read_order,
         {"enum": ["asc", "desc"]},
         "Direction of sort_field; without sort_field and query, of the insertion order.",
         stage=1,
     ),
     Parameter(
         "sort",
-        ParameterReader.read_sort,
+        readers.read_sort,
         {
             "anyOf": [
                 {"type": "string"},
@@ -294,28 +291,28 @@ SEARCH_PARAMETERS: Final = (
     _MIN_SCORE,
     Parameter(
         "fields",
-        ParameterReader.read_fields,
+        readers.read_fields,
         names(_MAX.projected_fields_max),
         "Return only these paths of each item.",
         is_list=True,
     ),
     Parameter(
         "exclude_fields",
-        ParameterReader.read_exclude_fields,
+        readers.read_exclude_fields,
         names(_MAX.projected_fields_max),
         "Leave out these paths of each item.",
         is_list=True,
     ),
     Parameter(
         "highlight",
-        ParameterReader.read_highlight,
+        readers.read_highlight,
         {"anyOf": [{"type": "boolean"}, MARKED, options(fields=MARKED, pre=MARK, post=MARK)]},
         'Mark the matching words: {"fields": ["name"], "pre": "<em>", "post": "</em>"}.',
         is_list=True,
     ),
     Parameter(
         "snippet",
-        ParameterReader.read_snippet,
+        readers.read_snippet,
         {
             "anyOf": [
                 {"type": "boolean"},
@@ -329,7 +326,7 @@ SEARCH_PARAMETERS: Final = (
     ),
     Parameter(
         "facets",
-        ParameterReader.read_facets,
+        readers.read_facets,
         by_field(
             options(
                 size=integer(0, _MAX.facet_size_max),
@@ -371,7 +368,7 @@ SEARCH_PARAMETERS: Final = (
     ),
     Parameter(
         "facet_ranges",
-        ParameterReader.read_facet_ranges,
+        readers.read_facet_ranges,
         by_field(
             {
                 "anyOf": [
@@ -455,7 +452,7 @@ SEARCH_PARAMETERS: Final = (
     ),
     Parameter(
         "facet_cube",
-        ParameterReader.read_facet_cube,
+        readers.read_facet_cube,
         {
             "anyOf": [
                 {
@@ -498,7 +495,7 @@ SEARCH_PARAMETERS: Final = (
     ),
     Parameter(
         "trees",
-        ParameterReader.read_trees,
+        readers.read_trees,
         {
             "anyOf": [
                 names(_MAX.hierarchies_max),
@@ -525,14 +522,14 @@ SEARCH_PARAMETERS: Final = (
     _FACET_MODE,
     Parameter(
         "cursor",
-        ParameterReader.read_cursor,
+        readers.read_cursor,
         text(_MAX.cursor_chars_max),
         'Continue after the last hit of a response, on the same state of the index; "*" starts.',
         stage=1,
     ),
     Parameter(
         "distinct",
-        ParameterReader.read_distinct,
+        readers.read_distinct,
         {
             "anyOf": [
                 FIELD,
@@ -557,7 +554,7 @@ SEARCH_PARAMETERS: Final = (
     ),
     Parameter(
         "similar_to",
-        ParameterReader.read_similar_to,
+        readers.read_similar_to,
         ID,
         "More like this: the id of an item. The 25 words that best distinguish it from others "
         "become the query; hits have at least 30 % of them, and the item itself is left out. "
@@ -566,7 +563,7 @@ SEARCH_PARAMETERS: Final = (
     ),
     Parameter(
         "did_you_mean",
-        ParameterReader.read_did_you_mean,
+        readers.read_did_you_mean,
         BOOLEAN,
         "Suggest another spelling of the query in `meta.did_you_mean`, which has hits under the "
         "same filters: where a word occurs nowhere, or where it has ten times as many hits. By "
@@ -575,7 +572,7 @@ SEARCH_PARAMETERS: Final = (
     ),
     Parameter(
         "show",
-        ParameterReader.read_show,
+        readers.read_show,
         {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}}, TEXT]},
         "Also return: score, score_details, timings, elements (of nested fields: which passed).",
         is_list=True,
@@ -584,41 +581,41 @@ SEARCH_PARAMETERS: Final = (
 )
 
 FACET_PARAMETERS: Final = (
-    Parameter("name", ParameterReader.read_name, FIELD, "The facet.", code="missing_name"),
+    Parameter("name", readers.read_name, FIELD, "The facet.", code="missing_name"),
     Parameter(
         "page",
-        ParameterReader.read_page,
+        readers.read_page,
         integer(1, _MAX.page_max, 1),
         "Page number, from 1.",
     ),
     Parameter(
         "per_page",
-        ParameterReader.read_facet_per_page,
+        readers.read_facet_per_page,
         integer(0, _MAX.facet_per_page_max, 10),
         "Buckets per page.",
     ),
     *_RESTRICTIONS,
     Parameter(
         "search_query",
-        ParameterReader.read_query,
+        readers.read_query,
         QUERY,
         "A full-text query that the items must match.",
     ),
     Parameter(
         "query",
-        ParameterReader.read_key_pattern,
+        readers.read_key_pattern,
         QUERY,
         "A pattern for whole keys, ignoring case and accents; * matches any text.",
     ),
     Parameter(
         "facet_query",
-        ParameterReader.read_facet_query,
+        readers.read_facet_query,
         QUERY,
         "The beginning of any word of the key; typos are forgiven.",
     ),
     Parameter(
         "hide_zero",
-        ParameterReader.read_hide_zero,
+        readers.read_hide_zero,
         BOOLEAN,
         "Leave out values without hits, unless selected; pagination.total does not count them.",
     ),
@@ -634,14 +631,14 @@ FACET_PARAMETERS: Final = (
 SUGGEST_PARAMETERS: Final = (
     Parameter(
         "query",
-        ParameterReader.read_query,
+        readers.read_query,
         QUERY,
         "The text typed so far. If empty: the most frequent facet values, the texts of the most "
         "popular items and the most frequent searches, as configured.",
     ),
     Parameter(
         "size",
-        ParameterReader.read_suggestions_size,
+        readers.read_suggestions_size,
         integer(1, _MAX.suggestions_max, SUGGESTIONS_DEFAULT),
         "The maximum number of suggestions.",
     ),
@@ -651,7 +648,7 @@ SUGGEST_PARAMETERS: Final = (
 
 
 EXPLAIN_PARAMETERS: Final = (
-    Parameter("id", ParameterReader.read_id, ID, "The item to explain."),
+    Parameter("id", readers.read_id, ID, "The item to explain."),
     *SEARCH_PARAMETERS,
 )
 

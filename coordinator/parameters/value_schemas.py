@@ -15,7 +15,7 @@ from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
 from coordinator.parameters.filter_objects import COUNT_MAX
 from coordinator.parameters.geo import METRES_MAX
 from coordinator.parameters.kinds import DIGITS
-from coordinator.parameters.reader import Schema
+from coordinator.parameters.parameter import Schema
 
 _MAX: Final = DEFAULT_LIMITS
 

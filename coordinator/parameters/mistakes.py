@@ -1,0 +1,90 @@
+"""The mistakes of one request, collected so that one error reports them all."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, Final
+
+from common.errors import InvalidRequest
+from coordinator.parameters.other_engines import FOREIGN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from common.errors import ServiceError
+    from coordinator.parameters.parameter import Parameter
+
+HINTS_MAX: Final = 8
+"""Only this many unknown names get a suggestion: finding the nearest one takes a millisecond."""
+
+
+class Mistakes:
+    """Collects the mistakes of one request.
+
+    Args:
+        count_max: how many an error reports.
+    """
+
+    __slots__ = ("_count_max", "_found")
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
+        self._found: list[dict[str, Any]] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are enough to report: a body may have a hundred thousand unknown names."""
+        return len(self._found) >= self._count_max
+
+    def note(self, param: str, message: str, code: str | None) -> None:
+        """Record that the value of a parameter is wrong."""
+        self._found.append(
+            {"code": code or "invalid_request", "param": param, "message": f"{param} {message}"}
+        )
+
+    def note_error(self, param: str, error: ServiceError) -> None:
+        """Record the error that reading a parameter has raised."""
+        self._found.append(
+            {
+                "code": error.code,
+                "param": error.param or param,
+                "message": error.message,
+                **error.details,
+            }
+        )
+
+    def note_unknown(self, name: str, parameters: Mapping[str, Parameter]) -> None:
+        """Record an unknown parameter, and suggest the nearest known one."""
+        shown = name[:100]
+        hint = ""
+        if name in FOREIGN:
+            hint = f"; here, {FOREIGN[name]}"
+        elif len(self._found) < HINTS_MAX:
+            near = difflib.get_close_matches(shown, parameters, n=1, cutoff=0.5)
+            known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
+            hint = f"; did you mean {near[0]}?" if near else f"; known are {known}"
+        self._found.append(
+            {
+                "code": "unknown_parameter",
+                "param": shown,
+                "message": f"unknown parameter {shown!r}{hint}",
+            }
+        )
+
+    def names(self, param: str) -> bool:
+        """Return whether one is about a parameter as a whole."""
+        return any(one["param"] == param for one in self._found)
+
+    def raise_if_any(self) -> None:
+        """Raise the first mistake; if there are more, `details` lists all."""
+        if not self._found:
+            return
+        first = self._found[0]
+        details: dict[str, Any] = {
+            key: value for key, value in first.items() if key not in ("code", "param", "message")
+        }
+        if len(self._found) > 1:
+            details["errors"] = self._found[: self._count_max]
+        raise InvalidRequest(
+            first["message"], code=first["code"], param=first["param"], details=details
+        )

@@ -1,0 +1,394 @@
+"""The readers of parameters: one function per parameter, which puts what it reads into the draft.
+
+Each takes the value as received (`QueryText` from a query string, JSON from a body) and raises
+`Mistake` if it is invalid. `table` says which parameter each is for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from common.boosts import NO_POINT, parse_boosts
+from common.option_forms import (
+    MATCH_FORMS,
+    PREFIX_FORMS,
+    TYPO_FORMS,
+    TYPO_LENGTHS_FORMS,
+    parse_match,
+    parse_prefix,
+    parse_typo,
+    parse_typo_lengths,
+    parse_weighted_field,
+)
+from common.placement import canonical_id
+from common.protocol.messages import Distinct, SortKey
+from common.rules import parse_rules
+from coordinator.parameters import facet_options, marks
+from coordinator.parameters.kinds import (
+    DIGITS,
+    Mistake,
+    boolean,
+    check_field,
+    check_members,
+    integer,
+    json_of_text,
+    names,
+    object_of,
+    optional_bool,
+    paths,
+    text,
+)
+from coordinator.parameters.other_engines import MISPLACED
+from coordinator.parameters.raw import QueryText
+from coordinator.parameters.sort_keys import read_sort_keys
+
+if TYPE_CHECKING:
+    from coordinator.parameters.search_draft import SearchDraft
+
+MIN_SCORE_MAX: Final = 1e12
+NUMBER: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
+
+_SHOWN: Final = frozenset(("score", "score_details", "timings", "elements"))
+
+
+def read_query(draft: SearchDraft, value: Any) -> None:
+    """Read `query`."""
+    if not isinstance(value, str):
+        raise Mistake("must be a text")
+    if len(value) > draft.limits.query_chars_max:
+        raise Mistake(
+            f"has {len(value)} characters, more than {draft.limits.shown('query_chars_max')}",
+            code="query_too_long",
+        )
+    draft.values["query"] = str(value)
+
+
+def read_match(draft: SearchDraft, value: Any) -> None:
+    """Read `match`."""
+    draft.values["match"] = _mode(parse_match(value), MATCH_FORMS)
+
+
+def read_prefix(draft: SearchDraft, value: Any) -> None:
+    """Read `prefix`."""
+    draft.values["prefix"] = _mode(parse_prefix(value), PREFIX_FORMS)
+
+
+def read_typo(draft: SearchDraft, value: Any) -> None:
+    """Read `typo`."""
+    draft.values["typo"] = _mode(parse_typo(value), TYPO_FORMS)
+
+
+def read_infix(draft: SearchDraft, value: Any) -> None:
+    """Read `infix`."""
+    draft.values["infix"] = 2 if boolean(value) else 0
+
+
+def read_typo_lengths(draft: SearchDraft, value: Any) -> None:
+    """Read `typo_lengths`."""
+    if isinstance(value, str):
+        parts = value.strip("[] ").split(",")
+        value = [int(one) if DIGITS.fullmatch(one.strip()) else None for one in parts]
+    draft.values["typo_lengths"] = _mode(parse_typo_lengths(value), TYPO_LENGTHS_FORMS)
+
+
+def read_search_fields(draft: SearchDraft, value: Any) -> None:
+    """Read `search_fields`."""
+    fields = [
+        parse_weighted_field(name) for name in names(value, "search_fields_max", draft.limits)
+    ]
+    if not fields or None in fields:
+        raise Mistake('must name fields, with weights such as "name^3" (above 0, up to 1000)')
+    for field in fields:
+        check_field(field.path, draft.limits)  # type: ignore[union-attr]
+    draft.values["search_fields"] = tuple(fields)
+
+
+def read_page(draft: SearchDraft, value: Any) -> None:
+    """Read `page`."""
+    draft.values["page"] = integer(value, 1, "page_max", draft.limits)
+
+
+def read_per_page(draft: SearchDraft, value: Any) -> None:
+    """Read `per_page`."""
+    draft.values["per_page"] = integer(value, 0, "per_page_max", draft.limits)
+
+
+def read_facet_per_page(draft: SearchDraft, value: Any) -> None:
+    """Read `per_page` of the facet route."""
+    draft.values["per_page"] = integer(value, 0, "facet_per_page_max", draft.limits)
+
+
+def read_cursor(draft: SearchDraft, value: Any) -> None:
+    """Read `cursor`."""
+    cursor = text(value, "cursor_chars_max", draft.limits)
+    if draft.values.get("page", 1) != 1:
+        raise Mistake("and page exclude each other")
+    draft.values["cursor"] = cursor
+
+
+def read_sort_field(draft: SearchDraft, value: Any) -> None:
+    """Read `sort_field`."""
+    draft.sort_field = check_field(value, draft.limits)
+
+
+def read_order(draft: SearchDraft, value: Any) -> None:
+    """Read `order`."""
+    if not isinstance(value, str) or value.lower() not in ("asc", "desc"):
+        raise Mistake('must be "asc" or "desc"')
+    is_descending = value.lower() == "desc"
+    if draft.sort_field is None:
+        draft.values["is_place_descending"] = is_descending
+    elif is_descending:
+        collation = draft.configuration.collation_of(draft.sort_field)
+        draft.values["sort"] = (SortKey(draft.sort_field, True, collation=collation),)
+
+
+def read_sort(draft: SearchDraft, value: Any) -> None:
+    """Read `sort`."""
+    if draft.sort_field is not None:
+        raise Mistake("and sort_field exclude each other")
+    draft.values["sort"] = read_sort_keys(value, draft.configuration, draft.limits)
+    draft.values["sort_param"] = "sort"
+
+
+def read_boost(draft: SearchDraft, value: Any) -> None:
+    """Read `boost`."""
+    boosts = object_of(value, 'of boosts by field, for example {"popularity": {"log": 0.3}}')
+    if len(boosts) > draft.limits.boosts_max:
+        raise Mistake(f"names {len(boosts)} fields, more than {draft.limits.shown('boosts_max')}")
+    mistakes: list[Mistake] = []
+
+    def report(path: str, message: str) -> None:
+        mistakes.append(Mistake(message, path=path))
+
+    def is_field(path: str, name: str) -> bool:
+        check_field(name, draft.limits, path)
+        return True
+
+    parsed = draft.values["boosts"] = parse_boosts(boosts, is_field, report)
+    if mistakes:
+        raise mistakes[0]
+    geo_fields = draft.configuration.geo_fields
+    for boost in parsed:
+        if boost.point is not None and boost.field not in geo_fields:
+            known = ", ".join(geo_fields) or "none"
+            raise Mistake(
+                f"counts distances from a point, but the geo_fields are {known[:500]}",
+                path=f".{boost.field[:100]}",
+            )
+        if boost.point is None and boost.field in geo_fields:
+            raise Mistake(NO_POINT, path=f".{boost.field[:100]}")
+
+
+def read_rules(draft: SearchDraft, value: Any) -> None:
+    """Read `rules`."""
+    if not isinstance(value, list) or len(value) > draft.limits.rules_max:
+        raise Mistake(f"must be a list of up to {draft.limits.shown('rules_max')} rules")
+    mistakes: list[Mistake] = []
+
+    def report(path: str, message: str) -> None:
+        mistakes.append(Mistake(message, path=path))
+
+    draft.values["rules"] = parse_rules(value, draft.limits, report)
+    if mistakes:
+        raise mistakes[0]
+
+
+def read_min_score(draft: SearchDraft, value: Any) -> None:
+    """Read `min_score`."""
+    if value.__class__ is QueryText and NUMBER.fullmatch(value):
+        value = float(value)
+    if type(value) not in (int, float) or not 0 <= value <= MIN_SCORE_MAX:
+        raise Mistake(f"must be a number from 0 to {MIN_SCORE_MAX:g}")
+    draft.values["min_score"] = float(value)
+
+
+def read_distinct(draft: SearchDraft, value: Any) -> None:
+    """Read `distinct`."""
+    if isinstance(value, str) and not value.startswith("{"):
+        draft.values["distinct"] = Distinct(check_field(value, draft.limits))
+        return
+    if isinstance(value, str):
+        value = json_of_text(value)
+    options = object_of(value, 'for example {"field": "brand", "limit": 1}')
+    check_members(options, ("field", "limit", "sizes", "hits", "facets_by"))
+    limit, hits = options.get("limit"), options.get("hits")
+    facets_by = options.get("facets_by")
+    if facets_by not in (None, "items", "groups"):
+        raise Mistake('must be "items" or "groups"', path=".facets_by")
+    draft.values["distinct"] = Distinct(
+        check_field(options.get("field"), draft.limits, ".field"),
+        1 if limit is None else integer(limit, 1, "distinct_max", draft.limits, ".limit"),
+        facets_by == "groups",
+    )
+    if hits is not None:
+        if limit not in (None, 1, "1"):
+            raise Mistake("and a limit above 1 exclude each other", path=".hits")
+        draft.values["group_hits"] = integer(hits, 1, "distinct_max", draft.limits, ".hits")
+    elif optional_bool(options, "sizes", False, ""):
+        draft.values["group_hits"] = 0
+
+
+def read_fields(draft: SearchDraft, value: Any) -> None:
+    """Read `fields`."""
+    draft.values["fields"] = paths(value, draft.limits)
+
+
+def read_exclude_fields(draft: SearchDraft, value: Any) -> None:
+    """Read `exclude_fields`."""
+    draft.values["exclude_fields"] = paths(value, draft.limits)
+
+
+def read_show(draft: SearchDraft, value: Any) -> None:
+    """Read `show`."""
+    shown = frozenset(names(value, "projected_fields_max", draft.limits))
+    if not shown <= _SHOWN:
+        raise Mistake(f"must be a list of {', '.join(sorted(_SHOWN))}")
+    draft.values["show"] = shown
+
+
+def read_partial(draft: SearchDraft, value: Any) -> None:
+    """Read `partial`."""
+    if value not in ("fail", "allow"):
+        raise Mistake('must be "fail" or "allow"')
+    draft.values["allows_partial"] = value == "allow"
+
+
+def read_timeout_ms(draft: SearchDraft, value: Any) -> None:
+    """Read `timeout_ms`."""
+    draft.values["timeout_ms"] = integer(value, 1, "request_timeout_ms_max", draft.limits)
+
+
+def read_highlight(draft: SearchDraft, value: Any) -> None:
+    """Read `highlight`."""
+    draft.marks.update(marks.read_highlight(value, draft.limits))
+
+
+def read_snippet(draft: SearchDraft, value: Any) -> None:
+    """Read `snippet`."""
+    draft.marks.update(marks.read_snippet(value, draft.limits))
+
+
+def read_facet_fields(draft: SearchDraft, value: Any) -> None:
+    """Read `facet_fields`."""
+    if isinstance(value, dict):
+        raise Mistake('must be a list of names: ["tags"]; facets takes options by facet')
+    draft.facet_fields = names(value, "facet_fields_max", draft.limits)
+
+
+def read_facet_mode(draft: SearchDraft, value: Any) -> None:
+    """Read `facet_mode`."""
+    if value not in ("auto", "strict"):
+        raise Mistake('must be "auto" or "strict"')
+    draft.values["is_strict"] = value == "strict"
+
+
+def read_hide_zero(draft: SearchDraft, value: Any) -> None:
+    """Read `hide_zero`."""
+    draft.values["hide_zero"] = boolean(value)
+
+
+def read_facets(draft: SearchDraft, value: Any) -> None:
+    """Read `facets`."""
+    if value and isinstance(value, (str, list)):
+        raise Mistake(f"must be an object of options by facet; {MISPLACED['facets']}")
+    draft.facet_options = facet_options.read_facet_options(value, draft.configuration, draft.limits)
+    settings = {name: one.configuration for name, one in draft.facet_options.items()}
+    draft.field_facets = {name: one for name, one in settings.items() if name not in draft.facets}
+    draft.facets = {
+        **draft.facets,
+        **{name: settings[name] for name in settings if name in draft.facets},
+    }
+    for name in draft.field_facets:
+        draft.conditions.fields[name] = f"facets.{name}"
+
+
+def read_facet_ranges(draft: SearchDraft, value: Any) -> None:
+    """Read `facet_ranges`."""
+    draft.ranges = facet_options.read_facet_ranges(
+        value, draft.configuration.geo_fields, draft.limits
+    )
+
+
+def read_facet_cube(draft: SearchDraft, value: Any) -> None:
+    """Read `facet_cube`."""
+    draft.cube = draft.values["cube"] = facet_options.read_facet_cube(value, draft.limits)
+
+
+def read_filters(draft: SearchDraft, value: Any) -> None:
+    """Read `filters`."""
+    draft.conditions.require(
+        value,
+        draft.facets,
+        draft.field_facets,
+        [name for name, _ in draft.ranges],
+        None if draft.cube is None else draft.cube.field,
+    )
+
+
+def read_not_filters(draft: SearchDraft, value: Any) -> None:
+    """Read `not_filters`."""
+    draft.conditions.exclude(value)
+
+
+def read_filter(draft: SearchDraft, value: Any) -> None:
+    """Read `filter`."""
+    draft.conditions.require_expression(value, draft.facets)
+
+
+def read_trees(draft: SearchDraft, value: Any) -> None:
+    """Read `trees`."""
+    draft.values["trees"] = draft.conditions.trees(value, is_strict=draft.is_strict)
+
+
+def read_key_pattern(draft: SearchDraft, value: Any) -> None:
+    """Read `query` of the facet route."""
+    draft.values["key_pattern"] = text(value, "query_chars_max", draft.limits)
+
+
+def read_facet_query(draft: SearchDraft, value: Any) -> None:
+    """Read `facet_query`."""
+    draft.values["key_query"] = text(value, "query_chars_max", draft.limits)
+
+
+def read_id(draft: SearchDraft, value: Any) -> None:
+    """Read `id`."""
+    draft.values["only_ids"] = (_item_id(value),)
+
+
+def read_similar_to(draft: SearchDraft, value: Any) -> None:
+    """Read `similar_to`."""
+    if draft.values.get("query"):
+        raise Mistake("and query exclude each other")
+    draft.values["similar_to"] = _item_id(value)
+
+
+def read_did_you_mean(draft: SearchDraft, value: Any) -> None:
+    """Read `did_you_mean`."""
+    draft.values["did_you_mean"] = boolean(value)
+
+
+def read_suggestions_size(draft: SearchDraft, value: Any) -> None:
+    """Read `size` of the route of suggestions."""
+    draft.values["size"] = integer(value, 1, "suggestions_max", draft.limits)
+
+
+def read_name(draft: SearchDraft, value: Any) -> None:
+    """Read `name`."""
+    draft.values["name"] = check_field(value, draft.limits)
+
+
+def _mode(mode: Any, forms: str) -> Any:
+    """Return a parsed mode, or raise a mistake that lists the valid ones."""
+    if mode is None:
+        raise Mistake(forms)
+    return str(mode) if isinstance(mode, str) else mode
+
+
+def _item_id(value: Any) -> bytes:
+    """Return the canonical form of an item's id."""
+    canonical = canonical_id(value) if isinstance(value, (int, str)) else None
+    if canonical is None:
+        raise Mistake("must be an item's id: a number, or a text of 1 to 256 bytes")
+    return canonical
