@@ -6,20 +6,30 @@ import json
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 import click
 
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
-from coordinator.cli.importers.imported import ImportedIndex
-from coordinator.cli.loading import LoadProgressBar, exists, index_name, remove_if_empty
+from coordinator.cli.importers.imported import SAMPLE_ITEMS, ImportedIndex
+from coordinator.cli.loading import (
+    LoadProgressBar,
+    exists,
+    index_name,
+    offer_configuration,
+    remove_if_empty,
+)
 from coordinator.cli.service import ServiceOptions, with_service
-from coordinator.cli.sources.source import SourceError
+from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError
 
+FIRST_CHARS_SHOWN: Final = 300
+"""Of the item that a dry run shows."""
 Read = Callable[[str, str | None, str | None], list[ImportedIndex]]
 
 ENGINES: Final[dict[str, Read]] = {
+    "meilisearch": lambda name, settings, key: meilisearch.read(name),
     "meilisearch-dump": lambda name, settings, key: meilisearch.read(name),
     "typesense": typesense.read,
     "elasticsearch": elasticsearch.read,
@@ -49,8 +59,19 @@ ENGINES: Final[dict[str, Read]] = {
     help="Send this key to the other engine, for Elasticsearch also USER:PASSWORD.  "
     "[FACETD_SOURCE_KEY]",
 )
+@click.option(
+    "--configure",
+    "proposing",
+    type=click.Choice(["ask", "auto", "none"]),
+    default="ask",
+    show_default=True,
+    help="Apply the facets that are proposed where the source does not say which there are: after "
+    "a question (on a terminal), at once, or not.",
+)
 @click.option("--skip-bad", is_flag=True, help="Store the good items although there are bad ones.")
-@click.option("--dry-run", is_flag=True, help="Show what would be made, and make nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be made, read the first items, and stop."
+)
 @with_service
 def import_(
     service: ServiceOptions,
@@ -59,19 +80,21 @@ def import_(
     index: str | None,
     settings: str | None,
     source_key: str | None,
+    proposing: str,
     skip_bad: bool,
     dry_run: bool,
 ) -> None:
     """Import an index from another engine, with its settings.
 
-    ENGINE is meilisearch-dump, typesense, elasticsearch, opensearch or algolia.
+    ENGINE is meilisearch, typesense, elasticsearch, opensearch or algolia.
 
     SOURCE is a dump of Meilisearch, an export of Typesense, Algolia or Elasticsearch, or (for
     Typesense and Elasticsearch) the address of a collection or index. What has no equivalent here
-    is listed.
+    is listed. Where the source does not say which facets there are, they are proposed from the
+    items.
 
     \b
-    facetd import meilisearch-dump 20260101.dump
+    facetd import meilisearch 20260101.dump
     facetd import typesense http://localhost:8108/collections/books --source-key KEY
     facetd import elasticsearch http://localhost:9200/books
     facetd import algolia records.json --settings settings.json --index books
@@ -82,6 +105,8 @@ def import_(
         for one in chosen:
             _show(one)
         if dry_run:
+            for one in chosen:
+                _show_first(one)
             return
         client = service.client()
         taken = [one.name for one in chosen if exists(client, one.name)]
@@ -92,6 +117,8 @@ def import_(
             )
         for one in chosen:
             _import(client, one, skip_bad)
+            if one.is_open:
+                offer_configuration(client, one.name, proposing)
     except SourceError as error:
         raise ClientError(str(error)) from error
 
@@ -111,12 +138,25 @@ def _choose(found: list[ImportedIndex], index: str | None, source: str) -> list[
 
 
 def _show(one: ImportedIndex) -> None:
-    """Show the converted settings, and those without an equivalent."""
+    """Show the converted settings, and what differs."""
     document = json.dumps(one.configuration, ensure_ascii=False, indent=2)
     click.echo(f"facetd: index {one.name}, configuration {document}", err=True)
     if one.notes:
         listed = "\n".join(f"  {note}" for note in one.notes)
-        click.echo(f"facetd: without an equivalent\n{listed}", err=True)
+        click.echo(f"facetd: what differs\n{listed}", err=True)
+
+
+def _show_first(one: ImportedIndex) -> None:
+    """Read some items, and show the first."""
+    items = list(islice(one.items(), SAMPLE_ITEMS))
+    if items:
+        first = shown(json.dumps(items[0], ensure_ascii=False), FIRST_CHARS_SHOWN)
+        click.echo(f"facetd: its first item {first}", err=True)
+    else:
+        click.echo(f"facetd: {one.name} has no items", err=True)
+    for remark in one.remarks():
+        more = f", of the first {SAMPLE_ITEMS:,}" if len(items) == SAMPLE_ITEMS else ""
+        click.echo(f"facetd: {remark}{more}", err=True)
 
 
 def _import(client: Client, one: ImportedIndex, skips_bad: bool) -> None:

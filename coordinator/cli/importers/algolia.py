@@ -24,6 +24,7 @@ from coordinator.cli.importers.imported import (
     add_typos,
     read_items,
     read_object,
+    sampled,
     weighted,
 )
 
@@ -51,9 +52,10 @@ _RANKING: Final = [
 
 def read(name: str, settings: str | None) -> list[ImportedIndex]:
     """Read records and settings."""
+    sample, records = sampled(read_items(name))
 
     def items() -> Iterator[dict[str, Any]]:
-        for record in read_items(name):
+        for record in records:
             yield imported.with_id(record, record.get("objectID"), "objectID")
 
     imported = ImportedIndex("", items, {"geo_fields": ["_geoloc", GEO_FIELD]})
@@ -66,7 +68,9 @@ def read(name: str, settings: str | None) -> list[ImportedIndex]:
     else:
         convert(document, imported)
     if not settings:
+        imported.is_open = True
         imported.notes.append("settings: none were given (--settings FILE)")
+        imported.find_points(sample)
     return [imported]
 
 
@@ -76,7 +80,7 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
     facets: dict[str, Any] = {}
     size = settings.get("maxValuesPerFacet")
     for text in settings.get("attributesForFaceting") or []:
-        modifier, path = _split(text)
+        modifier, path = _split(str(text))
         if modifier == "filterOnly":
             continue  # any field can be filtered by
         facets[path] = {"conjunction": False}

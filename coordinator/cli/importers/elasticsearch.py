@@ -7,8 +7,8 @@ FILE                      {"hits":{"hits":[…]}}, or lines of {"_id":…,"_sour
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -18,8 +18,9 @@ from coordinator.cli.importers.imported import (
     fetch_object,
     read_items,
     read_object,
+    sampled,
 )
-from coordinator.cli.sources.opening import is_url
+from coordinator.cli.sources.fetching import basic_authorization, is_url
 from coordinator.cli.sources.source import SourceError
 
 PAGE: Final = 1_000
@@ -30,31 +31,31 @@ _PLAIN: Final = frozenset(
     )
 )
 """Types whose values need no configuration."""
+_DYNAMIC: Final = {"keyword": {"type": "keyword", "ignore_above": 256}}
+"""The subfield that dynamic mapping gives to every string."""
 
 
 def read(name: str, settings: str | None, key: str | None) -> list[ImportedIndex]:
     """Read a file, or fetch an index."""
     if not is_url(name):
-        mapping = read_object(settings) if settings else {}
-        return [_index("", mapping, lambda: _hits_of_file(name))]
+        mapping = read_object(settings) if settings else None
+        return [_index("", mapping, _hits_of_file(name))]
     url = name.rstrip("/")
     parts = urlsplit(url)
     headers = _authorization(key)
-    mapping = read_object(settings) if settings else fetch_object(f"{url}/_mapping", headers)
     root = f"{parts.scheme}://{parts.netloc}{parts.path.rpartition('/')[0]}"
     index = unquote(parts.path.rpartition("/")[2])
     if not index:
         raise SourceError(f"name the index in the address: {url}/NAME")
-    return [_index(index, mapping, lambda: _scroll(url, root, headers))]
+    mapping = read_object(settings) if settings else fetch_object(f"{url}/_mapping", headers)
+    return [_index(index, mapping, _scroll(url, root, headers))]
 
 
 def _authorization(key: str | None) -> dict[str, str]:
     """Return the header for `user:password` or an API key."""
     if key is None:
         return {}
-    if ":" in key:
-        return {"Authorization": f"Basic {base64.b64encode(key.encode()).decode()}"}
-    return {"Authorization": f"ApiKey {key}"}
+    return basic_authorization(key) if ":" in key else {"Authorization": f"ApiKey {key}"}
 
 
 def _scroll(url: str, root: str, headers: dict[str, str]) -> Iterator[dict[str, Any]]:
@@ -64,7 +65,7 @@ def _scroll(url: str, root: str, headers: dict[str, str]) -> Iterator[dict[str, 
     )
     scroll_id = page.get("_scroll_id")
     try:
-        while hits := (page.get("hits") or {}).get("hits"):
+        while hits := _complete(page, url).get("hits"):
             yield from hits
             page = fetch_object(
                 f"{root}/_search/scroll",
@@ -75,57 +76,136 @@ def _scroll(url: str, root: str, headers: dict[str, str]) -> Iterator[dict[str, 
             scroll_id = page.get("_scroll_id", scroll_id)
     finally:
         if scroll_id:
-            fetch_object(f"{root}/_search/scroll", headers, {"scroll_id": scroll_id}, "DELETE")
+            with suppress(SourceError):  # it ends by itself, two minutes later
+                fetch_object(f"{root}/_search/scroll", headers, {"scroll_id": scroll_id}, "DELETE")
+
+
+def _complete(answer: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return the member `hits` of an answer of _search.
+
+    Raises:
+        SourceError: the answer lacks the hits of a shard that failed.
+    """
+    shards = answer.get("_shards") or {}
+    if shards.get("failed") or answer.get("timed_out"):
+        failed = f"{shards.get('failed', 0)} of {shards.get('total', '?')} shards failed"
+        raise SourceError(
+            f"{source}: {failed if shards.get('failed') else 'the search timed out'}, so hits are "
+            "missing; import it when its cluster is healthy"
+        )
+    hits = answer.get("hits")
+    return hits if isinstance(hits, dict) else {}
 
 
 def _hits_of_file(name: str) -> Iterator[dict[str, Any]]:
     """Yield hits from a file in any of the supported forms."""
     action: dict[str, Any] | None = None
+    num_paged = total = 0
     for one in read_items(name):
         if action is not None:  # the line after an action of _bulk
             yield {**action, "_source": one}
             action = None
         elif isinstance(one.get("hits"), dict):
-            yield from one["hits"].get("hits") or []
+            hits = _complete(one, name)
+            found = hits.get("hits") or []
+            yield from found
+            num_paged += len(found)
+            total = max(total, _total(hits))
         elif "_source" in one:
             yield one
         elif len(one) == 1 and next(iter(one)) in ("index", "create"):
-            found = next(iter(one.values()))
-            action = found if isinstance(found, dict) else {}
+            first = next(iter(one.values()))
+            action = first if isinstance(first, dict) else {}
         else:
             raise SourceError(
                 f'{name}: {str(one)[:80]} is no hit; lines are {{"_id": …, "_source": {{…}}}}, a '
                 "_bulk body, or the answer of _search"
             )
+    if num_paged < total:
+        raise SourceError(
+            f"{name} has {num_paged:,} of {total:,} hits, a page of a search; export all of them "
+            "with elasticdump, or import from the address of the index"
+        )
 
 
-def _index(name: str, mapping: dict[str, Any], hits: Callable[[], Any]) -> ImportedIndex:
-    """Return an index, with its mapping converted to a configuration."""
+def _total(hits: dict[str, Any]) -> int:
+    """Return how many hits a search has, as far as they were counted."""
+    total = hits.get("total")
+    number = total.get("value") if isinstance(total, dict) else total
+    return number if isinstance(number, int) else 0
+
+
+def _index(
+    name: str, mapping: dict[str, Any] | None, hits: Iterable[dict[str, Any]]
+) -> ImportedIndex:
+    """Return an index, with its mapping converted to a configuration.
+
+    Args:
+        name: of the index; "" if the source does not say it.
+        mapping: as returned by GET /NAME/_mapping; None: there is none.
+        hits: all of them.
+    """
+    sample, hits = sampled(hits)
 
     def items() -> Iterator[dict[str, Any]]:
-        for hit in hits():
-            source = hit.get("_source")
-            if not isinstance(source, dict):
-                raise SourceError(f"a hit has no _source: {str(hit)[:80]}")
+        for hit in hits:
+            source = _source(hit)
             if "_id" in hit:
                 yield imported.with_id(source, hit["_id"], "_id")
             else:
                 yield imported.with_points(source)
 
     imported = ImportedIndex(name, items, has_longitude_first=True)
-    found = mapping
-    if "mappings" not in found and len(found) >= 1:
-        inner = next(iter(found.values()))  # {"<index>": {"mappings": …}}
-        found = inner if isinstance(inner, dict) else {}
-    properties = (found.get("mappings") or found).get("properties") or {}
+    if mapping is None:
+        imported.is_open = True
+        imported.notes.append("mapping: none was given (--settings FILE)")
+        imported.find_points(map(_source, sample))
+    else:
+        _convert(mapping, imported)
+    return imported
+
+
+def _source(hit: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of a hit."""
+    source = hit.get("_source")
+    if not isinstance(source, dict):
+        raise SourceError(f"a hit has no _source: {str(hit)[:80]}")
+    return source
+
+
+def _convert(mapping: dict[str, Any], imported: ImportedIndex) -> None:
+    """Convert a mapping to a configuration; note what has no equivalent."""
     facets: dict[str, Any] = {}
     texts: list[str] = []
-    _walk(properties, "", facets, texts, imported)
+    dynamic: list[str] = []
+    properties = _properties(mapping)
+    if not properties:
+        imported.is_open = True
+        imported.notes.append("mapping: it names no fields")
+    _walk(properties, "", facets, texts, dynamic, imported)
     if facets:
         imported.configuration["aggregations"] = facets
     if texts:
-        imported.configuration["searchable_fields"] = texts
-    return imported
+        imported.configuration["searchable_fields"] = list(dict.fromkeys(texts))
+    if dynamic:
+        imported.is_open = True
+        imported.notes.append(
+            f"{', '.join(dict.fromkeys(dynamic))}: mapped dynamically (text with a keyword); "
+            "facets are proposed from the items"
+        )
+
+
+def _properties(mapping: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of all indexes in a mapping, also of those with types (before 7)."""
+    members = [mapping] if {"mappings", "properties"} & mapping.keys() else mapping.values()
+    properties: dict[str, Any] = {}
+    for one in members:
+        inner = one.get("mappings", one) if isinstance(one, dict) else {}
+        typed = inner.values() if isinstance(inner, dict) and "properties" not in inner else [inner]
+        for body in typed:
+            found = body.get("properties") if isinstance(body, dict) else None
+            properties |= found if isinstance(found, dict) else {}
+    return properties
 
 
 def _walk(
@@ -133,20 +213,34 @@ def _walk(
     prefix: str,
     facets: dict[str, Any],
     texts: list[str],
+    dynamic: list[str],
     imported: ImportedIndex,
 ) -> None:
-    """Convert the fields of a mapping."""
+    """Convert the fields of a mapping.
+
+    Args:
+        properties: the fields, of a mapping or of an object.
+        prefix: of their paths.
+        facets: what is configured as a facet, added to.
+        texts: what is searched, added to.
+        dynamic: texts of which the mapping does not say whether they are facets, added to.
+        imported: takes the rest.
+    """
     configuration, notes = imported.configuration, imported.notes
     for name, field in properties.items():
         path = f"{prefix}{name}"
+        if not isinstance(field, dict):
+            raise SourceError(f"the mapping of {path} is no object: {str(field)[:80]}")
         kind = field.get("type", "object")
         if kind == "nested":
             configuration.setdefault("nested", []).append(path)
         if "properties" in field:
-            _walk(field["properties"], f"{path}.", facets, texts, imported)
+            _walk(field["properties"], f"{path}.", facets, texts, dynamic, imported)
             continue
         has_keyword = any(one.get("type") == "keyword" for one in field.get("fields", {}).values())
-        if kind in ("keyword", "constant_keyword", "boolean") or (kind == "text" and has_keyword):
+        if kind == "text" and field.get("fields") == _DYNAMIC:
+            dynamic.append(path)
+        elif kind in ("keyword", "constant_keyword", "boolean") or (kind == "text" and has_keyword):
             facets[path] = {"conjunction": False}
         if kind in ("text", "search_as_you_type", "match_only_text"):
             texts.append(path)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import re
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any, Final
 
 import orjson
 
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
+from common.configuration import GEO_FIELD
 from common.option_forms import parse_typo_lengths
-from coordinator.cli.sources.opening import OpenedSource
+from coordinator.cli.importers.points import as_point, point_fields
+from coordinator.cli.sources.fetching import open_url
+from coordinator.cli.sources.opening import BROKEN, OpenedSource
 from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import SourceError
 
 FACET_SIZE_MAX: Final = 1_000
-URL_SECONDS: Final = 120.0
-
+SAMPLE_ITEMS: Final = 1_000
+"""Records from which fields of points are found, and which a dry run reads."""
 
 OWN_ID: Final = "own_id"
 """The field that keeps an item's `id`, if another field is its id."""
-_WKT_POINT: Final = re.compile(r"\s*POINT\s*\(\s*(\S+)\s+(\S+)\s*\)\s*\Z", re.IGNORECASE)
-_TWO: Final = 2
 
 
 @dataclass(slots=True)
@@ -38,7 +37,9 @@ class ImportedIndex:
         configuration: the settings that have an equivalent.
         notes: the settings that have none, each with what to do instead.
         has_longitude_first: whether a point of two numbers begins with the longitude.
+        is_open: whether the source leaves facets open, so that they are proposed from the items.
         num_own_ids: of items so far, each with a field `id` in addition to its id.
+        num_vectors: items so far with embeddings, which are left out.
         num_no_points: values so far that are not points, in fields of points.
     """
 
@@ -47,7 +48,9 @@ class ImportedIndex:
     configuration: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     has_longitude_first: bool = False
+    is_open: bool = False
     num_own_ids: int = 0
+    num_vectors: int = 0
     num_no_points: int = 0
 
     def with_id(
@@ -91,28 +94,26 @@ class ImportedIndex:
             if not isinstance(value, dict) or names[0] not in value:
                 return value
             return {**value, names[0]: self._with_points(value[names[0]], names[1:])}
-        if value is None or (found := self._point(value)) is not None:
-            return value if value is None else found
+        if value is None:
+            return None
+        found = as_point(value, has_longitude_first=self.has_longitude_first)
+        if found is not None:
+            return found
         if isinstance(value, list) and any(isinstance(one, (list, dict, str)) for one in value):
             return [self._with_points(one, names) for one in value]
         self.num_no_points += 1
         return value
 
-    def _point(self, value: Any) -> dict[str, float] | None:
-        """Return a point in any of the forms that engines accept; None if it is invalid."""
-        if isinstance(value, dict):
-            if value.get("type") == "Point":
-                return _as_point(value.get("coordinates"), has_longitude_first=True)
-            lng = value.get("lng", value.get("lon"))
-            return _as_point([value.get("lat"), lng])
-        if isinstance(value, str):
-            wkt = _WKT_POINT.match(value)
-            if wkt is not None:
-                return _as_point(list(wkt.groups()), has_longitude_first=True)
-            return _as_point(value.split(","))
-        if isinstance(value, list) and all(type(one) in (int, float) for one in value):
-            return _as_point(value, has_longitude_first=self.has_longitude_first)
-        return None
+    def find_points(self, sample: Iterable[Mapping[str, Any]]) -> None:
+        """Take fields whose values are all {"lat", "lon"} for points, as no setting says so."""
+        found = point_fields(sample)
+        known = self.configuration.get("geo_fields", [GEO_FIELD])
+        unnamed = [path for path in found if path not in known]
+        if unnamed:
+            seen = [path for path in known if path in found]
+            named = self.configuration.get("geo_fields", seen)
+            self.configuration["geo_fields"] = list(dict.fromkeys((*seen, *unnamed, *named)))
+            self.notes.append(f"{', '.join(unnamed)}: taken for geo points, by their values")
 
     def remarks(self) -> list[str]:
         """Return what was noticed among the items."""
@@ -121,6 +122,8 @@ class ImportedIndex:
             found.append(
                 f"{self.num_own_ids:,} items had another value in a field id: it is {OWN_ID} now"
             )
+        if self.num_vectors:
+            found.append(f"{self.num_vectors:,} items had embeddings, which are left out")
         if self.num_no_points:
             found.append(
                 f"{self.num_no_points:,} values in fields of points are none: they are kept, and "
@@ -139,22 +142,9 @@ class ImportedIndex:
                 self.notes.append(f"{name}: has no equivalent here, left out")
 
 
-def _as_point(value: Any, *, has_longitude_first: bool = False) -> dict[str, float] | None:
-    """Return two numbers, or texts of numbers, as a point; None if they are none."""
-    if not isinstance(value, list) or len(value) < _TWO or len(value) > _TWO + 1:
-        return None
-    try:
-        lat, lng = (float(one) for one in value[:_TWO])
-    except (TypeError, ValueError):
-        return None
-    if has_longitude_first:
-        lat, lng = lng, lat
-    return {"lat": lat, "lng": lng} if abs(lat) <= 90 and abs(lng) <= 180 else None
-
-
 def read_object(name: str) -> dict[str, Any]:
     """Read a file or URL that holds one JSON object."""
-    with OpenedSource(name).open_once() as stream:
+    with _unbroken(name), OpenedSource(name).open_once() as stream:
         content = stream.read()
     try:
         document = orjson.loads(content)
@@ -167,7 +157,7 @@ def read_object(name: str) -> dict[str, Any]:
 
 def read_items(name: str) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON array, or of lines."""
-    with OpenedSource(name).open_once() as stream:
+    with _unbroken(name), OpenedSource(name).open_once() as stream:
         start = stream.peek(64)[:64] if hasattr(stream, "peek") else b""
         if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             try:
@@ -182,16 +172,44 @@ def read_items(name: str) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(stream, 1):
             if not line.strip(b"\xef\xbb\xbf \t\r\n"):
                 continue
-            try:
-                item = orjson.loads(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
-            except orjson.JSONDecodeError as error:
-                if number == 1 and line.strip(b"\xef\xbb\xbf \t\r\n") == b"{":
-                    yield _whole(name, b"{" + stream.read())
-                    return
-                raise SourceError(f"{name}, line {number}: {error}") from error
-            if not isinstance(item, dict):
-                raise SourceError(f"{name}, line {number}: it is no object")
-            yield item
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if number == 1 and text.strip() == b"{":
+                yield _whole(name, b"{" + stream.read())
+                return
+            yield object_of(text, f"{name}, line {number}")
+
+
+@contextmanager
+def _unbroken(name: str) -> Iterator[None]:
+    """Raise SourceError for a compressed file that turns out to be cut off."""
+    try:
+        yield
+    except BROKEN as error:
+        raise SourceError(f"{name} is cut off or damaged: {error}") from error
+
+
+def object_of(line: bytes, place: str) -> dict[str, Any]:
+    """Decode the object on one line.
+
+    Raises:
+        SourceError: it is none.
+    """
+    try:
+        item = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise SourceError(f"{place}: {error}") from error
+    if not isinstance(item, dict):
+        raise SourceError(f"{place}: it is no object")
+    return item
+
+
+def sampled(
+    records: Iterable[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], Iterator[dict[str, Any]]]:
+    """Return the first records, and all of them (which can be read once)."""
+    rest = iter(records)
+    sample = list(islice(rest, SAMPLE_ITEMS))
+    return sample, chain(sample, rest)
 
 
 def _whole(name: str, content: bytes) -> dict[str, Any]:
@@ -211,19 +229,10 @@ def fetch(
     """Send a request to another engine; yield the lines of its response.
 
     Raises:
-        SourceError: it cannot be reached, or refuses.
+        SourceError: it cannot be reached, refuses, or breaks off.
     """
-    data = None if body is None else json.dumps(body).encode()
-    sent = {"User-Agent": "facetd", "Content-Type": "application/json", **headers}
-    request = urllib.request.Request(url, data, sent, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=URL_SECONDS) as response:
-            yield from response
-    except urllib.error.HTTPError as error:
-        reason = error.read(300).decode("utf-8", "replace")
-        raise SourceError(f"{url} answers {error.code}: {reason}") from error
-    except (OSError, ValueError) as error:
-        raise SourceError(f"cannot fetch {url}: {getattr(error, 'reason', error)}") from error
+    with open_url(url, headers, body, method) as stream:
+        yield from stream
 
 
 def fetch_object(

@@ -14,20 +14,30 @@ from typing import Any, Final
 
 import orjson
 
+from common.option_forms import LANGUAGES, parse_language
 from coordinator.cli.importers.imported import (
     FACET_SIZE_MAX,
     ImportedIndex,
     add_typos,
+    object_of,
     weighted,
 )
-from coordinator.cli.sources.opening import OpenedSource
+from coordinator.cli.sources.opening import BROKEN, OpenedSource
 from coordinator.cli.sources.source import SourceError
 
+_VECTORS: Final = "_vectors"
+"""The field of a document's embeddings."""
+_THREE_LETTERS: Final = (
+    *("ara", "cat", "ces", "dan", "deu", "ell", "eng", "epo", "spa", "est", "eus", "fas", "fin"),
+    *("fra", "gle", "hin", "hun", "hye", "ind", "ita", "lit", "nep", "nld", "nor", "pol", "por"),
+    *("ron", "rus", "srp", "sot", "swe", "tam", "tur", "yid"),
+)
+"""Codes (ISO 639-3) of the keys of LANGUAGES, in their order."""
 _RANKING: Final = ["words", "typo", "proximity", "attribute", "sort", "exactness"]
 _KNOWN: Final = (
     *("searchableAttributes", "filterableAttributes", "sortableAttributes", "displayedAttributes"),
     *("rankingRules", "stopWords", "synonyms", "distinctAttribute", "typoTolerance", "faceting"),
-    *("pagination", "proximityPrecision", "searchCutoffMs", "prefixSearch", "facetSearch"),
+    *("pagination", "prefixSearch", "facetSearch", "localizedAttributes"),
 )
 
 
@@ -38,10 +48,9 @@ def read(name: str) -> list[ImportedIndex]:
         SourceError: it is not a dump.
     """
     opened = OpenedSource(name)
-    path = opened.plain_path()
     found: list[ImportedIndex] = []
     try:
-        with tarfile.open(path) as archive:
+        with tarfile.open(opened.plain_path()) as archive:
             members = {PurePosixPath(member.name): member for member in archive if member.isfile()}
             for place, member in sorted(members.items()):
                 if place.name != "documents.jsonl" or place.parent.parent.name != "indexes":
@@ -55,6 +64,8 @@ def read(name: str) -> list[ImportedIndex]:
                 settings = _object(archive, members, place.parent / "settings.json")
                 uid = str(metadata.get("uid") or place.parent.name)
                 found.append(_index(opened, member.name, uid, metadata, settings))
+    except BROKEN as error:
+        raise SourceError(f"{name} is cut off or damaged: {error}") from error
     except tarfile.TarError as error:
         reason = (
             str(error).partition("\n")[0].rstrip(":")
@@ -87,9 +98,11 @@ def _index(
         with tarfile.open(opened.plain_path()) as archive:
             stream = archive.extractfile(member)
             assert stream is not None
-            for line in stream:
+            for number, line in enumerate(stream, 1):
                 if line.strip():
-                    item = orjson.loads(line)
+                    item = object_of(line, f"{opened.name}, {member}, line {number}")
+                    if item.pop(_VECTORS, None) is not None:
+                        imported.num_vectors += 1
                     key = wanted_key or "id"
                     yield imported.with_id(item, item.get(key), key, keeps_former=key != "id")
 
@@ -101,20 +114,8 @@ def _index(
 def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
     """Convert settings to a configuration; note those without an equivalent."""
     configuration, notes = imported.configuration, imported.notes
-    size = (settings.get("faceting") or {}).get("maxValuesPerFacet")
-    facet: dict[str, Any] = {"conjunction": False}
-    if isinstance(size, int) and size != 100:
-        facet["size"] = max(1, min(size, FACET_SIZE_MAX))
-    facets = {}
-    for one in settings.get("filterableAttributes") or []:
-        patterns = one.get("attributePatterns", []) if isinstance(one, dict) else [one]
-        for pattern in patterns:
-            if "*" in pattern:
-                notes.append(f"filterableAttributes: name the fields that {pattern!r} stands for")
-            elif pattern not in ("_geo", "_geojson"):
-                facets[pattern] = dict(facet)
-    if facets:
-        configuration["aggregations"] = facets
+    _convert_facets(settings, imported)
+    _convert_languages(settings, imported)
     searchable = settings.get("searchableAttributes") or ["*"]
     if searchable != ["*"] and "*" not in searchable:
         configuration["searchable_fields"] = weighted(searchable)
@@ -137,8 +138,9 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
         typos.get("disableOnAttributes"),
         "typoTolerance.minWordSizeForTypos",
     )
-    if typos.get("disableOnWords"):
-        notes.append("typoTolerance.disableOnWords: has no equivalent here, left out")
+    for part in ("disableOnWords", "disableOnNumbers"):
+        if typos.get(part):
+            notes.append(f"typoTolerance.{part}: has no equivalent here, left out")
     if settings.get("prefixSearch") == "disabled":
         configuration["prefix"] = "none"
     if settings.get("rankingRules") not in (None, [], _RANKING):
@@ -154,4 +156,53 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
         notes.append(
             f"distinctAttribute: search with distinct={settings['distinctAttribute']} instead"
         )
+    if settings.get("proximityPrecision") in (None, "byWord"):
+        settings = {name: settings[name] for name in settings.keys() - {"proximityPrecision"}}
     imported.note_rest(settings, _KNOWN)
+
+
+def _convert_facets(settings: dict[str, Any], imported: ImportedIndex) -> None:
+    """Convert filterable attributes and what is set about facets."""
+    faceting = settings.get("faceting") or {}
+    size = faceting.get("maxValuesPerFacet")
+    orders = faceting.get("sortFacetValuesBy") or {}
+    facets: dict[str, Any] = {}
+    for one in settings.get("filterableAttributes") or []:
+        patterns = one.get("attributePatterns", []) if isinstance(one, dict) else [one]
+        for pattern in patterns:
+            if "*" in pattern:
+                imported.notes.append(
+                    f"filterableAttributes: name the fields that {pattern!r} stands for"
+                )
+            elif pattern not in ("_geo", "_geojson"):
+                facets[pattern] = {"conjunction": False}
+                if isinstance(size, int) and size != 100:
+                    facets[pattern]["size"] = max(1, min(size, FACET_SIZE_MAX))
+                if orders.get(pattern) == "alpha":
+                    facets[pattern]["sort"] = "term"
+    if facets:
+        imported.configuration["aggregations"] = facets
+
+
+def _language(locale: str) -> str | None:
+    """Return the language of a locale, a code of two or three letters; None: there is no such."""
+    codes = dict(zip(_THREE_LETTERS, LANGUAGES, strict=True))
+    return parse_language(codes.get(locale, locale))
+
+
+def _convert_languages(settings: dict[str, Any], imported: ImportedIndex) -> None:
+    """Convert localized attributes: the language of each."""
+    languages: dict[str, str] = {}
+    for one in settings.get("localizedAttributes") or []:
+        locales = one.get("locales") or []
+        language = _language(locales[0]) if len(locales) == 1 else None
+        for pattern in one.get("attributePatterns") or []:
+            if language is None or "*" in pattern:
+                imported.notes.append(
+                    f"localizedAttributes: {pattern} ({', '.join(locales) or 'any'}): set language "
+                    "or field_languages"
+                )
+            else:
+                languages[pattern] = language
+    if languages:
+        imported.configuration["field_languages"] = languages

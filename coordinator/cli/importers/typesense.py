@@ -6,22 +6,22 @@ http://host:8108/collections/NAME       fetches both, with --source-key
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote
-
-import orjson
 
 from common.option_forms import parse_language
 from coordinator.cli.importers.imported import (
     ImportedIndex,
     fetch,
     fetch_object,
+    object_of,
     read_items,
     read_object,
+    sampled,
 )
-from coordinator.cli.sources.opening import is_url
+from coordinator.cli.sources.fetching import is_url
 from coordinator.cli.sources.source import SourceError
 
 _TEXTS: Final = ("string", "string[]", "string*")
@@ -38,15 +38,15 @@ def read(name: str, settings: str | None, key: str | None) -> list[ImportedIndex
     """Read an export, or fetch a collection."""
     if not is_url(name):
         schema = read_object(settings) if settings else {}
-        return [_collection(schema, lambda: read_items(name))]
+        return [_collection(schema, read_items(name), is_open=not settings)]
     url = name.rstrip("/")
     headers = {} if key is None else {"X-TYPESENSE-API-KEY": key}
     schema = read_object(settings) if settings else fetch_object(url, headers)
 
-    def items() -> Iterator[dict[str, Any]]:
-        for line in fetch(f"{url}/documents/export", headers):
+    def documents() -> Iterator[dict[str, Any]]:
+        for number, line in enumerate(fetch(f"{url}/documents/export", headers), 1):
             if line.strip():
-                yield orjson.loads(line)
+                yield object_of(line, f"{url}/documents/export, line {number}")
 
     for part in _LISTS:
         if part not in schema:
@@ -55,17 +55,29 @@ def read(name: str, settings: str | None, key: str | None) -> list[ImportedIndex
             except SourceError:
                 schema[part] = None
     schema.setdefault("name", unquote(url.rpartition("/")[2]))
-    return [_collection(schema, items)]
+    return [_collection(schema, documents())]
 
 
-def _collection(schema: dict[str, Any], documents: Any) -> ImportedIndex:
-    """Return a collection, with its schema converted to a configuration."""
+def _collection(
+    schema: dict[str, Any], documents: Iterable[dict[str, Any]], *, is_open: bool = False
+) -> ImportedIndex:
+    """Return a collection, with its schema converted to a configuration.
+
+    Args:
+        schema: as returned by GET /collections/NAME, with synonyms and overrides.
+        documents: all of them.
+        is_open: whether there is no schema, so that facets are proposed.
+    """
+    sample, documents = sampled(documents)
 
     def items() -> Iterator[dict[str, Any]]:
-        for document in documents():
+        for document in documents:
             yield imported.with_id(document, document.get("id"), "id")
 
-    imported = ImportedIndex(str(schema.get("name") or ""), items)
+    imported = ImportedIndex(str(schema.get("name") or ""), items, is_open=is_open)
+    if is_open:
+        imported.notes.append("schema: none was given (--settings FILE)")
+        imported.find_points(sample)
     configuration, notes = imported.configuration, imported.notes
     fields = [one for one in schema.get("fields") or [] if isinstance(one, dict)]
     facets, texts, sorted_fields, nested = {}, [], [], []
@@ -94,7 +106,10 @@ def _collection(schema: dict[str, Any], documents: Any) -> ImportedIndex:
             notes.append(f"fields.{path}: areas are kept, and not searched; points are")
         if one.get("infix"):
             configuration.setdefault("infix", []).append(path)
-        for option in ("embed", "reference", "stem", "num_dim"):
+        for option in (
+            *("embed", "reference", "stem", "stem_dictionary", "num_dim"),
+            *("token_separators", "symbols_to_index"),
+        ):
             if one.get(option):
                 notes.append(f"fields.{path}.{option}: has no equivalent here, left out")
     if facets:

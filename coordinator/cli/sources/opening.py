@@ -16,8 +16,6 @@ import re
 import shutil
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 import weakref
 import zlib
 from pathlib import Path, PurePosixPath
@@ -27,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 import brotli
 import zstandard
 
+from coordinator.cli.sources.fetching import is_url, open_url
 from coordinator.cli.sources.source import SourceError
 
 _GZIP: Final = b"\x1f\x8b"
@@ -36,7 +35,6 @@ _MARKED_SUFFIXES: Final = (".gz", ".zst", ".zstd")
 _SUFFIXES: Final = (*_MARKED_SUFFIXES, ".br")
 PEEK_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 256 * 1024
-URL_SECONDS: Final = 60.0
 BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError, brotli.error)
 """Errors raised by reading a truncated or malformed compressed stream."""
 
@@ -74,7 +72,7 @@ class OpenedSource:
         if self._is_stdin:
             return self._decompressed(self._keep(sys.stdin.buffer))
         if is_url(self.name):
-            return self._decompressed(self._keep(_fetch(self.name)))
+            return self._decompressed(self._keep(open_url(self.name)))
         try:
             return self._decompressed(Path(self.name).open("rb"))
         except OSError as error:
@@ -90,7 +88,7 @@ class OpenedSource:
         if self._temporary is None and self._is_stdin:
             return self._decompressed(sys.stdin.buffer)
         if self._temporary is None and is_url(self.name):
-            return self._decompressed(_fetch(self.name))
+            return self._decompressed(open_url(self.name))
         return self.open()
 
     def plain_path(self) -> Path:
@@ -247,20 +245,3 @@ class _Zstandard(_Inflated):
 
     def is_complete(self) -> bool:
         return self._frame is None
-
-
-def is_url(name: str) -> bool:
-    """Return whether a name is a URL to fetch."""
-    return name.startswith(("http://", "https://"))
-
-
-def _fetch(url: str) -> BinaryIO:
-    """Start to fetch a URL."""
-    request = urllib.request.Request(url, headers={"User-Agent": "facetd"})
-    try:
-        return cast(BinaryIO, urllib.request.urlopen(request, timeout=URL_SECONDS))
-    except urllib.error.HTTPError as error:
-        raise SourceError(f"{url} answers {error.code} {error.reason}") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise SourceError(f"cannot fetch {url}: {reason}") from error

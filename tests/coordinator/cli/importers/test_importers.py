@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import io
 import json
+import socket
+import ssl
 import tarfile
 import threading
+import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
@@ -18,8 +23,10 @@ from common.configuration_parser import parse_configuration
 from common.limits import DEFAULT_LIMITS
 from coordinator.cli.commands import main
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
-from coordinator.cli.importers.imported import ImportedIndex
-from coordinator.cli.sources.source import SourceError
+from coordinator.cli.importers.imported import ImportedIndex, read_items
+from coordinator.cli.sources import formats
+from coordinator.cli.sources.fetching import open_url
+from coordinator.cli.sources.source import ReadOptions, SourceError
 from coordinator.clients.http_client import Client
 from tests.service import Service
 
@@ -45,11 +52,11 @@ def dump(path: Path, indexes: dict[str, tuple[Any, Any, str]]) -> str:
             member.size = len(content.encode())
             archive.addfile(member, io.BytesIO(content.encode()))
 
-        add("metadata.json", json.dumps({"dumpVersion": "V6"}))
+        add("./metadata.json", json.dumps({"dumpVersion": "V6"}))
         for uid, (metadata, settings, documents) in indexes.items():
-            add(f"indexes/{uid}/metadata.json", json.dumps(metadata))
-            add(f"indexes/{uid}/settings.json", json.dumps(settings))
-            add(f"indexes/{uid}/documents.jsonl", documents)
+            add(f"./indexes/{uid}/metadata.json", json.dumps(metadata))
+            add(f"./indexes/{uid}/settings.json", json.dumps(settings))
+            add(f"./indexes/{uid}/documents.jsonl", documents)
     return str(path)
 
 
@@ -109,6 +116,56 @@ class TestMeilisearch:
             "embedders",
         ):
             assert name in text
+
+    def test_what_a_current_version_adds(self, tmp_path: Path) -> None:
+        """Languages, orders of facets, embeddings; and members whose path begins with a dot."""
+        settings = {
+            "filterableAttributes": ["genres", "lang"],
+            "faceting": {"sortFacetValuesBy": {"*": "alpha", "genres": "alpha", "lang": "count"}},
+            "localizedAttributes": [
+                {"attributePatterns": ["title"], "locales": ["deu"]},
+                {"attributePatterns": ["x_*"], "locales": ["eng"]},
+                {"attributePatterns": ["title_ja"], "locales": ["jpn"]},
+            ],
+            "typoTolerance": {"disableOnNumbers": True},
+            "searchCutoffMs": 150,
+            "proximityPrecision": "byWord",
+            "dictionary": ["J. R. R."],
+            "facetSearch": True,
+        }
+        documents = (
+            '{"id":1,"_vectors":{"default":{"embeddings":[[0.1]],"regenerate":false}}}\n{"id":2}\n'
+        )
+        path = dump(tmp_path / "x.dump", {"books": ({"primaryKey": "id"}, settings, documents)})
+        (one,) = meilisearch.read(path)
+
+        assert list(one.items()) == [{"id": 1}, {"id": 2}]
+        assert one.remarks() == ["1 items had embeddings, which are left out"]
+        assert valid(one) == {
+            "aggregations": {
+                "genres": {"conjunction": False, "sort": "term"},
+                "lang": {"conjunction": False},
+            },
+            "field_languages": {"title": "german"},
+        }
+        noted = [note.partition(":")[0] for note in one.notes]
+        assert noted == [
+            "localizedAttributes",
+            "localizedAttributes",
+            "typoTolerance.disableOnNumbers",
+            "dictionary",
+            "searchCutoffMs",
+        ]
+
+    def test_a_dump_that_is_cut_off(self, tmp_path: Path) -> None:
+        documents = "".join(f'{{"id":{i},"text":"{i * 7919}"}}\n' for i in range(5_000))
+        path = Path(dump(tmp_path / "x.dump", {"books": ({}, {}, documents)}))
+        path.write_bytes(path.read_bytes()[:-2_000])
+        with pytest.raises(SourceError, match="is cut off or damaged"):
+            meilisearch.read(str(path))
+        wrong = dump(tmp_path / "y.dump", {"books": ({}, {}, '{"id":1}\n{"id"\n')})
+        with pytest.raises(SourceError, match=r"documents\.jsonl, line 2: "):
+            list(meilisearch.read(wrong)[0].items())
 
     def test_what_is_no_dump(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="is no Meilisearch dump") as raised:
@@ -212,9 +269,73 @@ class TestElasticsearch:
         assert any("dense_vector" in note for note in one.notes)
 
     def test_what_is_no_hit(self, tmp_path: Path) -> None:
-        (one,) = elasticsearch.read(write(tmp_path / "x.json", '{"title":"Sea"}'), None, None)
         with pytest.raises(SourceError, match="is no hit"):
-            list(one.items())
+            elasticsearch.read(write(tmp_path / "x.json", '{"title":"Sea"}'), None, None)
+
+    def test_points_are_found_without_a_mapping(self, tmp_path: Path) -> None:
+        """Elasticsearch's own client writes points so; nothing else has these two members."""
+        sources: list[dict[str, Any]] = [
+            {"where": {"lat": 48.2, "lon": 16.4}, "size": {"lat": 1, "lon": 2, "h": 3}},
+            {"where": None, "size": {"lat": 1, "lon": 2}, "stops": [{"at": {"lat": 1, "lon": 2}}]},
+            {"box": {"lat": 300, "lon": 2}, "_geo": {"lat": 1, "lng": 2}},
+        ]
+        lines = [json.dumps({"_id": str(i), "_source": one}) for i, one in enumerate(sources)]
+        (one,) = elasticsearch.read(write(tmp_path / "x.json", "\n".join(lines)), None, None)
+
+        items = list(one.items())
+        assert valid(one) == {"geo_fields": ["_geo", "where", "stops.at"]}
+        assert items[0]["where"] == {"lat": 48.2, "lng": 16.4}
+        assert items[1]["stops"] == [{"at": {"lat": 1, "lng": 2}}]
+        assert items[0]["size"] == sources[0]["size"]
+        assert one.notes == [
+            "mapping: none was given (--settings FILE)",
+            "where, stops.at: taken for geo points, by their values",
+        ]
+        assert one.is_open
+
+    def test_dynamic_strings_are_no_facets_until_the_items_say_so(self, tmp_path: Path) -> None:
+        any_string = {
+            "type": "text",
+            "fields": {"keyword": {"type": "keyword", "ignore_above": 256}},
+        }
+        mapping = {"mappings": {"properties": {"text": any_string, "tag": {"type": "keyword"}}}}
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x", ""), write(tmp_path / "m.json", mapping), None
+        )
+
+        assert valid(one) == {
+            "aggregations": {"tag": {"conjunction": False}},
+            "searchable_fields": ["text"],
+        }
+        assert one.is_open
+        assert "text: mapped dynamically" in one.notes[0]
+
+    @pytest.mark.parametrize(
+        "mapping",
+        [
+            {"b1": {"mappings": {"_doc": {"properties": {"a": {"type": "keyword"}}}}}},
+            {"properties": {"a": {"type": "keyword"}}},
+            {
+                "b1": {"mappings": {"properties": {"a": {"type": "keyword"}}}},
+                "b2": {"mappings": {}},
+            },
+        ],
+    )
+    def test_other_forms_of_a_mapping(self, tmp_path: Path, mapping: Any) -> None:
+        """With types, bare, and of an alias of two indexes."""
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x", ""), write(tmp_path / "m.json", mapping), None
+        )
+        assert valid(one) == {"aggregations": {"a": {"conjunction": False}}}
+
+    def test_a_page_of_a_search_is_not_taken_for_all(self, tmp_path: Path) -> None:
+        hits = [{"_id": str(i), "_source": {}} for i in range(10)]
+        page = {"hits": {"total": {"value": 25, "relation": "eq"}, "hits": hits}}
+        with pytest.raises(SourceError, match="has 10 of 25 hits"):
+            elasticsearch.read(write(tmp_path / "x.json", page), None, None)
+        pages = "\n".join(json.dumps(page) for _ in range(3))
+        (one,) = elasticsearch.read(write(tmp_path / "y.json", pages), None, None)
+        assert len(list(one.items())) == 30
 
 
 ALGOLIA = {
@@ -370,11 +491,10 @@ def test_an_answer_on_many_lines_is_read(tmp_path: Path) -> None:
     document = {"took": 1, "hits": {"hits": [{"_id": "1", "_source": {"a": 1}}]}}
     path = write(tmp_path / "x.json", json.dumps(document, indent=2))
     (one,) = elasticsearch.read(path, None, None)
-    (broken,) = elasticsearch.read(write(tmp_path / "y.json", "{\n  oh\n"), None, None)
 
     assert list(one.items()) == [{"id": "1", "a": 1}]
     with pytest.raises(SourceError, match="neither one JSON object nor one on each line"):
-        list(broken.items())
+        elasticsearch.read(write(tmp_path / "y.json", "{\n  oh\n"), None, None)
 
 
 def test_typesense_synonyms_and_languages(tmp_path: Path) -> None:
@@ -429,19 +549,39 @@ class _Engines(http.server.BaseHTTPRequestHandler):
     """As much of Typesense and Elasticsearch as an import asks for."""
 
     def do_GET(self) -> None:
-        assert self.headers["X-TYPESENSE-API-KEY"] == "k" or "_mapping" in self.path
+        assert self.headers["X-TYPESENSE-API-KEY"] == "k" or "collections" not in self.path
         if self.path == "/collections/books":
             self._answer(json.dumps(SCHEMA))
         elif self.path == "/collections/books/documents/export":
             self._answer("".join(f'{{"id":"{i}","title":"t{i}"}}\n' for i in range(2500)))
+        elif self.path == "/half.ndjson":
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"id":"1"}\n')
+            self.close_connection = True
+        elif self.path == "/moved":
+            self.send_response(302)
+            self.send_header(
+                "Location", f"http://localhost:{self.headers['Host'].partition(':')[2]}/seen"
+            )
+            self.end_headers()
+        elif self.path == "/seen":
+            self._answer(json.dumps({"seen": self.headers["Authorization"]}))
         else:
             self._answer(json.dumps(MAPPING))
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "secured" in self.path and self.headers["Authorization"] != "Basic ZWxhc3RpYzpww6Q6":
+            self.send_error(401)
+            return
         done = int(body.get("scroll_id", 0))
         hits = [{"_id": str(i), "_source": {"n": i}} for i in range(done, min(done + 1000, 2500))]
-        self._answer(json.dumps({"_scroll_id": str(done + 1000), "hits": {"hits": hits}}))
+        failed = 1 if "degraded" in self.path and done == 0 else 0
+        shards = {"total": 5, "successful": 5 - failed, "failed": failed}
+        answer = {"_scroll_id": str(done + 1000), "_shards": shards, "hits": {"hits": hits}}
+        self._answer(json.dumps(answer))
 
     def do_DELETE(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -485,7 +625,7 @@ def test_indexes_are_made_once_and_none_is_left_by_a_failure(
     done = run("typesense", f"{engines}/collections/books", "--source-key", "k")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["created"] == 2500
-    assert "without an equivalent" in done.stderr
+    assert "what differs" in done.stderr
     assert client.request("GET", "/books/configuration")["aggregations"]["year"]
     again = run("typesense", f"{engines}/collections/books", "--source-key", "k")
     assert again.exit_code == 1
@@ -508,3 +648,84 @@ def test_indexes_are_made_once_and_none_is_left_by_a_failure(
     assert [
         json.loads(line)["index"] for line in run("meilisearch-dump", path).stdout.splitlines()
     ] == ["m1", "m2"]
+
+
+def test_a_login_in_the_address(engines: str) -> None:
+    url = engines.replace("//", "//elastic:p%C3%A4%3A@") + "/secured"
+    (one,) = elasticsearch.read(url, None, None)
+    assert len(list(one.items())) == 2500
+    with pytest.raises(SourceError, match="answers 401 Unauthorized"):
+        elasticsearch.read(f"{engines}/secured", None, "elastic:wrong")
+    with pytest.raises(SourceError, match="cannot fetch"):
+        elasticsearch.read("http://a:b@127.0.0.1:x/books", None, None)
+
+
+def test_hits_of_failed_shards_are_not_missed_silently(engines: str) -> None:
+    with pytest.raises(SourceError, match="1 of 5 shards failed, so hits are missing"):
+        elasticsearch.read(f"{engines}/degraded", None, None)
+
+
+def test_a_response_that_breaks_off_is_not_taken_for_a_whole_one(engines: str) -> None:
+    with pytest.raises(SourceError, match="broke off 989 bytes before its end"):
+        list(read_items(f"{engines}/half.ndjson"))
+    with pytest.raises(SourceError, match="broke off 989 bytes before its end"):
+        list(formats.read(f"{engines}/half.ndjson", ReadOptions()).pieces())
+
+
+def test_a_login_is_not_sent_to_another_host(engines: str) -> None:
+    with open_url(f"{engines}/moved", {"Authorization": "Basic x"}) as stream:
+        assert json.load(stream) == {"seen": None}
+
+
+def test_a_port_that_does_not_speak_http() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"\x00\x01hello\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(SourceError, match="does not speak this protocol"):
+            open_url(f"http://127.0.0.1:{server.getsockname()[1]}/x")
+        thread.join()
+
+
+def test_a_certificate_of_an_unknown_authority_says_what_helps() -> None:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "self-signed certificate"
+    with (
+        patch("urllib.request.urlopen", side_effect=urllib.error.URLError(error)),
+        pytest.raises(SourceError, match="SSL_CERT_FILE names a file"),
+    ):
+        open_url("https://127.0.0.1/x")
+
+
+def test_facets_are_proposed_where_the_source_names_none(service: Service, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{service.port}"
+    records = [
+        {"objectID": str(i), "brand": "ab"[i % 2], "at": {"lat": 1.5, "lon": i}} for i in range(30)
+    ]
+    path = write(tmp_path / "r.json", records)
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(main, ["import", "algolia", path, *arguments, "--url", url])
+
+    dry = run("--index", "goods", "--dry-run")
+    assert dry.exit_code == 0
+    assert "its first item {" in dry.stderr
+    done = run("--index", "goods", "--configure", "auto")
+    assert done.exit_code == 0, done.output
+    configuration = Client(url).request("GET", "/goods/configuration")
+    assert configuration["aggregations"]["brand"]["conjunction"] is False
+    assert configuration["geo_fields"] == ["at", "_geoloc", "_geo"]
+    near = Client(url).request("GET", "/goods/search?filter=_geoRadius(1.5,3,1000)&fields=at")
+    assert near["pagination"]["total"] == 1
+    cut = gzip.compress(json.dumps(records).encode())[:-20]
+    (tmp_path / "cut.json.gz").write_bytes(cut)
+    failed = CliRunner().invoke(
+        main, ["import", "algolia", str(tmp_path / "cut.json.gz"), "--url", url]
+    )
+    assert (failed.exit_code, "is cut off or damaged" in failed.stderr) == (1, True)
