@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
@@ -30,6 +30,7 @@ from common.configuration import (
 )
 from common.errors import InvalidRequest
 from common.limits import Limits
+from common.nearest import nearest
 from common.option_forms import (
     LANGUAGES,
     MATCH_FORMS,
@@ -62,10 +63,19 @@ class Problems:
         """Note a mistake; the message says what would be valid."""
         self.errors.append((path, message))
 
-    def warn(self, path: str) -> None:
-        """Note a key that has no effect."""
-        if len(self.warnings) < WARNINGS_MAX:
-            self.warnings.append(f"{path[:300]} is unknown and has no effect")
+    def warn_of_unknown(self, keys: Iterable[str], known: Collection[str], path: str = "") -> None:
+        """Note keys that have no effect, each with the known key that may have been meant.
+
+        Args:
+            keys: of an object of the document.
+            known: those that mean something.
+            path: of the object.
+        """
+        for key in keys:
+            if key not in known and len(self.warnings) < WARNINGS_MAX:
+                named = f"{path}.{key}" if path else key
+                near = nearest(key[:100], known)
+                self.warnings.append(f"{named[:300]} is unknown and has no effect{near}")
 
     def raise_if_any(self, errors_max: int) -> None:
         """Raise one error that names the first mistake and lists all (up to a bound)."""
@@ -229,9 +239,7 @@ class _ConfigurationParser:
             sort = ()
         hide_zero = options.get("hide_zero_doc_count", options.get("hide_zero"))
         size_max = self.limits.facet_size_max if self.limits else 0
-        for key in options:
-            if key not in _FACET_KEYS:
-                self.problems.warn(f"{path}.{key}")
+        self.problems.warn_of_unknown(options, _FACET_KEYS, path)
         return FacetConfiguration(
             field=name,
             title=title if title is not None else humanize(name),
@@ -324,9 +332,7 @@ class _ConfigurationParser:
                 self.problems.add(
                     path, f"names {one!r}, which is no facet: add it to the aggregations"
                 )
-        for key in options:
-            if key not in ("path", "levels", "separator"):
-                self.problems.warn(f"{path}.{key}")
+        self.problems.warn_of_unknown(options, ("path", "levels", "separator"), path)
         return Hierarchy(tuple(names), separator)
 
     def read_nested(self, value: object) -> None:
@@ -505,9 +511,7 @@ class _ConfigurationParser:
                 "display.fields", value["fields"], "searchable_fields_max", "fields"
             )
             display["fields"] = tuple(fields)
-        for key in value:
-            if key not in ("title", "image", "fields"):
-                self.problems.warn(f"display.{key}")
+        self.problems.warn_of_unknown(value, ("title", "image", "fields"), "display")
         self.values["display"] = MappingProxyType(display)
 
     def read_suggestions(self, value: object) -> None:
@@ -533,9 +537,7 @@ class _ConfigurationParser:
         if popularity is not None and self.is_field_name(f"{path}.popularity", popularity):
             found["popularity"] = popularity
         found["searches"] = self.read_bool(f"{path}.searches", value.get("searches"), False)
-        for key in value:
-            if key not in ("fields", "facets", "popularity", "searches"):
-                self.problems.warn(f"{path}.{key}")
+        self.problems.warn_of_unknown(value, ("fields", "facets", "popularity", "searches"), path)
         self.values["suggestions"] = SuggestionSettings(**found)
 
     def read_ranking(self, value: object) -> None:
@@ -548,9 +550,7 @@ class _ConfigurationParser:
             ("proximity", PROXIMITY_DEFAULT, 10.0),
         ):
             self.values[name] = self.read_float(f"ranking.{name}", value.get(name), default, high)
-        for key in value:
-            if key not in ("k1", "b", "proximity"):
-                self.problems.warn(f"ranking.{key}")
+        self.problems.warn_of_unknown(value, ("k1", "b", "proximity"), "ranking")
 
     def read_boost(self, value: object) -> None:
         if not isinstance(value, dict):
@@ -659,9 +659,7 @@ def parse_configuration(
         value = document.get(key)
         if value is not None:
             read(parser, value)
-    for key in document:
-        if key not in _READERS:
-            parser.problems.warn(key)
+    parser.problems.warn_of_unknown(document, _READERS)
     parser.problems.raise_if_any(limits.errors_reported_max if limits else 100)
     return IndexConfiguration(**parser.values), parser.problems.warnings
 

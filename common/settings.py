@@ -15,7 +15,6 @@ wrong value refuses the start and says what would be valid.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from common.errors import CommandError
 from common.limits import Limits
+from common.nearest import nearest
 
 ENVIRONMENT_PREFIX = "FACETD_"
 SECTIONS = {"limits": "LIMIT", "shard": "SHARD"}
@@ -183,12 +183,6 @@ class Sources:
             else:
                 names.append(name)
         return names
-
-
-def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """Return "; did you mean …?", or nothing."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=likeness)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def read(table: type, sources: Sources, section: str = "") -> tuple[dict[str, Any], list[Origin]]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from common import data_directory
 from common.limits import Limits
+from common.nearest import nearest
 from common.settings import (
     ENVIRONMENT_PREFIX,
     Origin,
@@ -27,7 +28,6 @@ from common.settings import (
     field_names,
     log_level_setting,
     log_style_setting,
-    nearest,
     read,
     read_limits,
     setting,

@@ -8,12 +8,13 @@ from urllib.parse import urlencode
 
 import click
 
+from coordinator.cli.completing import complete_index
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
 
 
 @click.command()
-@click.argument("index", required=False)
+@click.argument("index", required=False, shell_complete=complete_index)
 @click.option("--days", default=7, show_default=True, help="Today and the days before.")
 @click.option("--size", default=10, show_default=True, help="Rows of each table.")
 @click.option("--json", "as_json", is_flag=True, help="Print the service's answer.")

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 import click
 
 from common.errors import CommandError
+from coordinator.cli.group import Subgroup
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError
@@ -27,7 +28,7 @@ WAIT: Final = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Subgroup)
 def cluster() -> None:
     """See and change several hosts that share a log."""
 

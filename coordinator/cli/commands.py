@@ -88,7 +88,7 @@ SECTIONS: Final = {
             "snapshots", "indexes", "Make, list, restore and delete snapshots of all indexes."
         ),
     ),
-    "Data at rest": (
+    "Offline data": (
         CommandEntry("check", "copies", "Compare every segment and counter with the stored items."),
         CommandEntry(
             "rebuild",

@@ -11,13 +11,14 @@ from typing import Any
 
 import click
 
+from coordinator.cli.completing import complete_file
 from coordinator.cli.options import load_settings, with_settings
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.clients.http_client import ClientError
 
 
 @click.command()
-@click.argument("destination")
+@click.argument("destination", shell_complete=complete_file)
 @with_service
 def backup(service: ServiceOptions, destination: str) -> None:
     """Copy all indexes of a running service to the new folder DESTINATION.
@@ -81,7 +82,7 @@ def reshard(
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", shell_complete=complete_file)
 @with_settings("data_dir")
 def restore(source: str, config_file: Path | None, **flags: Any) -> None:
     """Make a data directory from the backup SOURCE.

@@ -25,7 +25,8 @@ import click
 
 from common.placement import ID_BYTES_MAX
 from coordinator.cli.configuring import ConfiguringOptions, with_configuring
-from coordinator.cli.loading import exists, index_name, offer_configuration, remove_if_empty
+from coordinator.cli.indexes import exists
+from coordinator.cli.loading import index_name, offer_configuration, remove_if_empty
 from coordinator.cli.options import with_options
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.sources.replication import (

@@ -11,7 +11,7 @@ import difflib
 import errno
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -42,22 +42,44 @@ class CommandEntry(NamedTuple):
         return found
 
 
-class ListingGroup(click.Group):
-    """A group whose command `list` is called when none is named."""
+_OTHER_NAMES: Final = (("delete", "remove", "rm"), ("create", "add", "make", "new"), ("list", "ls"))
+"""Names of the same command: a group understands all of them for the one that it has."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert `list`, unless a command or help is requested."""
-        named = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if named else ["list", *args])
+
+class Subgroup(click.Group):
+    """A group whose help shows the whole summary of each command."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str(limit=200)) for name, one in commands if one]
+            )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; fall back to `list` for any other name."""
+        """Find the command, also by another word for the same."""
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-"):
-            ctx.fail(f"No such command {args[0]!r}; there are {', '.join(names)}")
+            alike = [name for words in _OTHER_NAMES if args[0] in words for name in words]
+            found = next((name for name in alike if name in names), None)
+            if found is not None:
+                args = [found, *args[1:]]
+            elif not ctx.resilient_parsing:
+                ctx.fail(f"No such command {args[0]!r}; there are {', '.join(names)}")
         return super().resolve_command(ctx, args)
+
+
+class ListingGroup(Subgroup):
+    """A group whose command `list` is called when none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert `list`, unless a command, its completion or help is requested."""
+        named = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
+        is_whole = named or ctx.resilient_parsing
+        return super().parse_args(ctx, args if is_whole else ["list", *args])
 
 
 class CommandGroup(click.Group):
@@ -113,7 +135,8 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; suggest the nearest one if there is none of that name."""
         name = args[0]
-        if name not in self._entries and not name.startswith("-"):
+        is_unknown = name not in self._entries and not name.startswith("-")
+        if is_unknown and not ctx.resilient_parsing:
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
             hint = f"; did you mean {near[0]}?" if near else "; facetd --help lists them"
             ctx.fail(f"No such command {name!r}{hint}")

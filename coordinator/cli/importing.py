@@ -11,11 +11,12 @@ from typing import Final
 
 import click
 
+from coordinator.cli.completing import complete_file
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
 from coordinator.cli.importers.imported import SAMPLE_ITEMS, ImportedIndex
+from coordinator.cli.indexes import exists
 from coordinator.cli.loading import (
     LoadProgressBar,
-    exists,
     index_name,
     offer_configuration,
     remove_if_empty,
@@ -40,7 +41,7 @@ ENGINES: Final[dict[str, Read]] = {
 
 @click.command("import")
 @click.argument("engine", metavar="ENGINE", type=click.Choice(list(ENGINES)))
-@click.argument("source")
+@click.argument("source", shell_complete=complete_file)
 @click.option(
     "--index",
     metavar="NAME",
@@ -49,6 +50,7 @@ ENGINES: Final[dict[str, Read]] = {
 @click.option(
     "--settings",
     metavar="FILE",
+    shell_complete=complete_file,
     help="Read settings (Algolia), the schema (Typesense) or the mapping (Elasticsearch) from "
     "this file.",
 )

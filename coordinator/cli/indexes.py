@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from coordinator.cli.completing import complete_index, complete_snapshot
 from coordinator.cli.group import ListingGroup
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
@@ -66,8 +67,20 @@ def _status_row(index: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
+def exists(client: Client, index: str) -> bool:
+    """Return whether an index exists; a write-only key finds out when it writes."""
+    try:
+        client.request("GET", f"{index_path(index)}/status")
+    except ClientError as error:
+        if error.status == 404:
+            return False
+        if error.status != 403:
+            raise
+    return True
+
+
 @click.command()
-@click.argument("index")
+@click.argument("index", shell_complete=complete_index)
 @click.argument("file", type=click.File("rb"), required=False)
 @click.option(
     "--set",
@@ -110,6 +123,8 @@ def configure(
     document = read_object(file) if file is not None else {}
     for change in changes:
         _set(document, change)
+    if not exists(client, index):
+        click.echo(f"facetd: {index} is a new index", err=True)
     method = "PUT" if replace else "PATCH"
     question = "?preview=true" if preview else ""
     answer = client.request(method, path + question, json.dumps(document).encode())
@@ -159,7 +174,7 @@ def read_object(file: BinaryIO) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("index")
+@click.argument("index", shell_complete=complete_index)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_service
 def delete(service: ServiceOptions, index: str, yes: bool) -> None:
@@ -178,7 +193,7 @@ def delete(service: ServiceOptions, index: str, yes: bool) -> None:
 
 @click.command()
 @click.argument("name", required=False)
-@click.argument("index", required=False)
+@click.argument("index", required=False, shell_complete=complete_index)
 @click.option("--remove", is_flag=True, help="Remove the alias NAME.")
 @with_service
 def alias(service: ServiceOptions, name: str | None, index: str | None, remove: bool) -> None:
@@ -245,7 +260,7 @@ def list_snapshots(service: ServiceOptions, as_json: bool) -> None:
 
 
 @snapshots.command("restore")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_snapshot)
 @click.option("--index", "indexes", multiple=True, help="Restore only this index. Can be repeated.")
 @click.option(
     "--rename",
@@ -268,13 +283,21 @@ def restore_snapshot(
             raise click.BadParameter(f"{text!r} is not OLD=NEW", param_hint="--rename")
         document.setdefault("rename", {})[old] = new
     path = f"/_snapshots{index_path(name)}/restore"
-    answer = service.client().request("POST", path, json.dumps(document).encode())
+    try:
+        answer = service.client().request("POST", path, json.dumps(document).encode())
+    except ClientError as error:
+        if error.code != "index_exists":
+            raise
+        old = (document.get("indexes") or ["INDEX"])[0]
+        raise ClientError(
+            f"{error}\n--rename {old}={old}-restored restores it under another name"
+        ) from error
     for index in answer["indexes"]:
         click.echo(f"restored {index['name']} from {index['from']}")
 
 
 @snapshots.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_snapshot)
 @with_service
 def delete_snapshot(service: ServiceOptions, name: str) -> None:
     """Delete the snapshot NAME."""
@@ -286,7 +309,7 @@ def delete_snapshot(service: ServiceOptions, name: str) -> None:
 
 
 @click.command("open")
-@click.argument("index", default="")
+@click.argument("index", default="", shell_complete=complete_index)
 @with_service
 def open_(service: ServiceOptions, index: str) -> None:
     """Open the dashboard, or its page of INDEX, in the browser.

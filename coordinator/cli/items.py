@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Final
 import click
 
 from coordinator.cli import opensearch
+from coordinator.cli.completing import complete_index
 from coordinator.cli.hits import HIGHLIGHT_MARKS, print_answer
 from coordinator.cli.options import with_options
 from coordinator.cli.service import ServiceOptions, with_service
@@ -67,7 +68,7 @@ with_search: Final = with_options(
 
 
 @click.command()
-@click.argument("index")
+@click.argument("index", shell_complete=complete_index)
 @click.argument("query", default="")
 @with_search
 @click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
@@ -87,7 +88,7 @@ def search(
 
 
 @click.command()
-@click.argument("index")
+@click.argument("index", shell_complete=complete_index)
 @click.option(
     "--output", type=click.File("wb"), default="-", help="Write to this file instead of stdout."
 )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 import click
@@ -111,10 +112,16 @@ def create(
         )
         return
     client = service.client()
+    is_first = not _existing(client)
     if not allowed:
-        has_keys = bool(_existing(client))
-        document["actions"] = ["search"] if has_keys else list(ACTIONS)
+        document["actions"] = list(ACTIONS) if is_first else ["search"]
     click.echo(json.dumps(client.request("POST", "/_keys", json.dumps(document).encode())))
+    if is_first:
+        click.echo(
+            "facetd: from now on every request needs a key; keep this one (FACETD_KEY=fk_…), it is "
+            "not shown again",
+            err=True,
+        )
 
 
 @keys.command("list")
@@ -148,7 +155,11 @@ def list_(service: ServiceOptions, as_json: bool) -> None:
 @with_service
 def remove(service: ServiceOptions, key_id: str) -> None:
     """Remove the key with the id KEY_ID (facetd keys list shows the ids)."""
-    click.echo(json.dumps(service.client().request("DELETE", f"/_keys/{key_id}")))
+    client = service.client()
+    click.echo(json.dumps(client.request("DELETE", f"/_keys/{key_id}")))
+    with suppress(ClientError):  # others are left, of which this one was not the last
+        if not _existing(client):
+            click.echo("facetd: no key is left: every request is allowed", err=True)
 
 
 def _listed(texts: tuple[str, ...]) -> list[str]:

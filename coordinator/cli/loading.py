@@ -16,7 +16,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from coordinator.cli.completing import complete_file, complete_index
 from coordinator.cli.configuring import ConfiguringOptions, with_configuring
+from coordinator.cli.indexes import exists
 from coordinator.cli.options import with_options
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.sources import databases, formats, places
@@ -119,10 +121,11 @@ with_reading: Final = with_options(
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", shell_complete=complete_file)
 @click.option(
     "--index",
     metavar="NAME",
+    shell_complete=complete_index,
     help="Load into this index, which is made if it is new.  [default: the name of FILE]",
 )
 @with_reading
@@ -289,18 +292,6 @@ def _counted(number: int, what: str) -> str:
 
 
 # --- sending
-
-
-def exists(client: Client, index: str) -> bool:
-    """Return whether an index exists; a write-only key finds out when it writes."""
-    try:
-        client.request("GET", f"{index_path(index)}/status")
-    except ClientError as error:
-        if error.status == 404:
-            return False
-        if error.status != 403:
-            raise
-    return True
 
 
 def _send(

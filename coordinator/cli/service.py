@@ -24,6 +24,8 @@ from coordinator.settings import Settings
 
 STARTING_SECONDS: Final = 60.0
 """Commands wait so long for a service that is starting."""
+TIMEOUT_SECONDS: Final = 3_600.0
+"""And so long for a byte: a load is acknowledged when all of it is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +64,20 @@ class ServiceOptions:
             return None
         return os.environ.get("FACETD_URL") or None
 
-    def client(self, *, starting_seconds: float = STARTING_SECONDS) -> Client:
+    def client(
+        self, *, starting_seconds: float = STARTING_SECONDS, timeout: float = TIMEOUT_SECONDS
+    ) -> Client:
         """Return a client of the service.
 
         Args:
             starting_seconds: how long a request waits for a service that is starting.
+            timeout: how long it waits for a byte of a response.
         """
         settings = self.settings()
         return Client(
             find_url(self.named_url, settings.data_dir, settings.host, settings.port),
             self.key or os.environ.get("FACETD_KEY") or None,
+            timeout=timeout,
             starting_seconds=starting_seconds,
             notice=partial(click.echo, err=True),
         )

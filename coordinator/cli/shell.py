@@ -11,6 +11,7 @@ import click
 
 from common.errors import CommandError
 from coordinator import settings as settings_module
+from coordinator.cli.group import Subgroup
 from coordinator.cli.manual import manual
 from coordinator.cli.options import with_settings
 
@@ -48,7 +49,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-@click.group()
+@click.group(cls=Subgroup)
 def completion() -> None:
     """Complete commands and options with the Tab key."""
 
@@ -71,6 +72,11 @@ def install_completion(ctx: click.Context, /, shell: str | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_script(ctx.find_root().command, shell) + "\n", "utf-8")
     click.echo(f"wrote {path}; open a new terminal to use it")
+    if shell == "bash":
+        click.echo(
+            "if it completes nothing (the package bash-completion reads that folder), put this in "
+            f"~/.bashrc:\n  source {path}"
+        )
     if shell == "zsh":
         click.echo(
             f"if it completes nothing, put this in front of compinit in ~/.zshrc:\n"
@@ -106,7 +112,9 @@ def _script(command: click.Command, shell: str) -> str:
     """Return the script that makes a shell complete our commands."""
     from click.shell_completion import get_completion_class
 
-    kind = get_completion_class(shell)
+    from coordinator.cli.completing import WholeFishComplete
+
+    kind = WholeFishComplete if shell == "fish" else get_completion_class(shell)
     assert kind is not None
     return kind(command, {}, "facetd", "_FACETD_COMPLETE").source()
 

@@ -212,6 +212,38 @@ def test_the_demo_shows_its_own_folder() -> None:
     assert "facetd-demo-data" in shown.partition("--data-dir FOLDER")[2]
 
 
+class TestConfigure:
+    def test_what_was_mistyped(self, service: Service) -> None:
+        """An unknown key is answered with the known one, and a new index is said to be new."""
+        url = ("--url", f"http://127.0.0.1:{service.port}")
+        preview = run_command("configure", "shop", "--set", "aggregatons.a={}", "--preview", *url)
+        shown = preview.stderr.decode()
+        assert "shop is a new index" in shown
+        assert "aggregatons is unknown and has no effect; did you mean aggregations?" in shown
+        made = run_command("configure", "shop", "--set", "aggregations.a.sise=5", *url)
+        assert (
+            b"aggregations.a.sise is unknown and has no effect; did you mean size?" in made.stderr
+        )
+        again = run_command("configure", "shop", "--set", "aggregations.a.size=5", *url)
+        assert b"new index" not in again.stderr
+
+
+class TestSnapshots:
+    def test_an_index_that_is_still_there(self, service: Service) -> None:
+        url = ("--url", f"http://127.0.0.1:{service.port}")
+        run_command("load", "-", "--index", "kept", *url, text=b'{"id":1}')
+        run_command("snapshots", "create", "now", *url)
+        refused = run_command("snapshots", "restore", "now", "--index", "kept", *url)
+        assert refused.returncode == 1
+        assert b"--rename kept=kept-restored" in refused.stderr
+        done = run_command(
+            *("snapshots", "restore", "now", "--index", "kept", "--rename", "kept=kept-restored"),
+            *url,
+        )
+        assert done.stdout == b"restored kept-restored from kept\n"
+        assert run_command("snapshots", "remove", "now", *url).stdout == b"deleted now\n"
+
+
 def test_analytics_are_shown(service: Service) -> None:
     client = service.client()
     client.post("/counted/configuration", {})

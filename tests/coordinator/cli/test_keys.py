@@ -38,6 +38,7 @@ def test_a_running_service_gets_the_key_however_it_is_named(
     assert first.exit_code == 0, first.output
     made = json.loads(first.stdout)
     assert made["actions"] == ["search", "write", "configure", "admin"], "the first administers"
+    assert "every request needs a key" in first.stderr
     key = made["key"]
     for arguments, environment in (
         (("--port", str(service.port)), {}),
@@ -53,6 +54,13 @@ def test_a_running_service_gets_the_key_however_it_is_named(
     assert len(json.loads(listed.stdout)["keys"]) == 6
     assert "never" in _run("keys", "list", "--url", url, "--key", key).stdout
     assert not list(tmp_path.iterdir()), "no data directory was made in passing"
+
+    for one in json.loads(listed.stdout)["keys"]:
+        if one["id"] != made["id"]:
+            removed = _run("keys", "delete", one["id"], "--url", url, "--key", key)
+            assert (removed.exit_code, removed.stderr) == (0, "")
+    last = _run("keys", "rm", made["id"], "--url", url, "--key", key)
+    assert "no key is left: every request is allowed" in last.stderr
 
 
 def test_filter_expiry_and_indexes(tmp_path: Path) -> None:

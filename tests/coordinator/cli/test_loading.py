@@ -18,7 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator.cli import loading
+from coordinator.cli import indexes, loading
 from coordinator.cli.commands import main
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.json_objects import edit_objects
@@ -453,9 +453,9 @@ def test_whether_there_is_an_index(
     monkeypatch.setattr(client, "request", refuse)
     if expected is None:
         with pytest.raises(ClientError):
-            loading.exists(client, "films")
+            indexes.exists(client, "films")
     else:
-        assert loading.exists(client, "films") is expected
+        assert indexes.exists(client, "films") is expected
 
 
 @pytest.mark.parametrize(

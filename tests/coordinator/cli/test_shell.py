@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +20,8 @@ from click.testing import CliRunner
 
 from coordinator.cli.commands import SECTIONS, main
 from coordinator.cli.group import CommandEntry
+from coordinator.clients.http_client import Client
+from tests.service import Service
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -171,6 +178,120 @@ def test_commands_are_completed() -> None:
     }
     result = CliRunner(env=environment).invoke(main, [], prog_name="facetd")
     assert "search" in result.output
+
+
+def completed(words: str, *, shell: str = "bash", **environment: str) -> list[str]:
+    """Return what the Tab key offers after some words; the last may be empty."""
+    asked = {
+        "_FACETD_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    result = CliRunner(env={**asked, **environment}).invoke(main, [], prog_name="facetd")
+    assert result.exit_code == 0, result.output
+    return result.stdout.split()
+
+
+def test_commands_of_a_group_are_completed() -> None:
+    assert completed("facetd snapshots ") == [
+        f"plain,{name}" for name in ("create", "delete", "list", "restore")
+    ]
+    assert completed("facetd keys cr") == ["plain,create"]
+    assert "plain,search" in completed("facetd nosuch "), "no error in the middle of a line"
+    assert "plain,create" in completed("facetd keys nosuch ")
+
+
+def test_files_are_completed() -> None:
+    for words in (
+        *("load boo", "load --format csv boo", "import algolia boo", "backup boo", "restore boo"),
+        *("import algolia x --settings boo", "configure films boo"),
+    ):
+        assert completed(f"facetd {words}") == ["file,boo"], words
+
+
+def test_indexes_and_snapshots_are_completed(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", 1) as service:
+        url = f"http://127.0.0.1:{service.port}"
+        client = Client(url)
+        for name in ("films", "first", "books"):
+            client.configure(name, {})
+        client.request("POST", "/_aliases", b'{"aliases": {"fi-now": "books"}}')
+        client.request("POST", "/_snapshots", b'{"name": "monday"}')
+        for words in ("search fi", "delete fi", "alias x fi", "load a.csv --index fi"):
+            offered = completed(f"facetd {words}", FACETD_URL=url)
+            assert sorted(offered) == ["plain,fi-now", "plain,films", "plain,first"], words
+        assert completed(f"facetd search --url {url} boo") == ["plain,books"]
+        assert completed("facetd snapshots delete ", FACETD_URL=url) == ["plain,monday"]
+    assert completed("facetd search fi", FACETD_URL=url) == []
+
+
+def _screen(shell: str, folder: Path, *lines: str) -> str:
+    """Return what a shell on a terminal shows after lines that end with Tab or Enter."""
+    program, end = pty.fork()
+    if program == 0:
+        os.chdir(folder)
+        os.environ.update(HOME=str(folder), TERM="dumb", PS1="> ")
+        os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+            os.environ.pop(name, None)
+        os.execvp(shell, SHELLS[shell])
+    shown = b""
+
+    def read(until: bytes, seconds: float) -> None:
+        nonlocal shown
+        limit = time.monotonic() + seconds
+        while until not in shown and time.monotonic() < limit:
+            if select.select([end], [], [], 0.1)[0]:
+                shown += os.read(end, 4096)
+
+    for line in lines:
+        os.write(end, line.encode())
+        if line.endswith("\n"):
+            read(b"never", 1.0)
+            shown = b""
+    read(b"napshots restore", 15.0)
+    os.kill(program, signal.SIGKILL)
+    os.waitpid(program, 0)
+    os.close(end)
+    return shown.decode(errors="replace")
+
+
+SHELLS = {"bash": ["bash", "--norc", "-i"], "zsh": ["zsh", "-f"], "fish": ["fish", "--private"]}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_real_shell_completes(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    made = CliRunner(env={"HOME": str(tmp_path), "SHELL": shell}).invoke(
+        main, ["completion", "install", shell]
+    )
+    script = made.stdout.partition("wrote ")[2].partition(";")[0]
+    first = {
+        "bash": f". {script}\n",
+        "zsh": f"fpath=({Path(script).parent} $fpath); autoload -Uz compinit; compinit -u\n",
+        "fish": "true\n",
+    }[shell]
+    assert "napshots restore" in _screen(shell, tmp_path, first, "facetd snapshots res\t")
+
+
+def test_fish_shows_the_whole_help() -> None:
+    script = CliRunner().invoke(main, ["completion", "show", "fish"]).stdout
+    assert 'string split --max 1 "," $completion' in script
+
+
+@pytest.mark.parametrize("group", ["keys", "snapshots", "completion", "cluster"])
+def test_summaries_are_not_cut(group: str) -> None:
+    shown = CliRunner().invoke(main, [group, "--help"]).stdout
+    assert "..." not in shown.partition("Commands:")[2]
+
+
+def test_other_words_for_a_command() -> None:
+    for words in ("snapshots remove", "snapshots rm", "keys delete"):
+        assert "Missing argument" in CliRunner().invoke(main, words.split()).output
+    assert "there are create, delete, list, restore" in (
+        CliRunner().invoke(main, ["snapshots", "restoer"]).output
+    )
 
 
 def test_an_unknown_shell_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
