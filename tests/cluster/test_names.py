@@ -95,6 +95,14 @@ def test_a_word_that_is_none_yet_keeps_its_tier(packages: Index) -> None:
     assert (hit["id"], word["match"]) == (4, "prefix")
 
 
+def test_other_forms_do_not_hide_what_a_half_typed_word_begins(index: Index) -> None:
+    index.configure({"searchable_fields": ["name"], "language": "english"})
+    names = ["Hard Case", *["A Case that is Hard"] * 15, "Hardshell Case"]
+    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
+    for typed in ("case hard", "case hards", "case hardsh"):
+        assert len(names) - 1 in index.ids(query=typed, per_page=3)
+
+
 def test_pages_continue_each_other(packages: Index) -> None:
     whole = packages.ids(query="git", per_page=10)
     pages = [packages.ids(query="git", per_page=2, page=page) for page in (1, 2, 3)]
