@@ -48,10 +48,11 @@ class _Parts(NamedTuple):
         entry_counts: by term.
         positions: as of `Positions`.
         position_starts: one more than there are terms in each part.
-        doc_map: new ordinal by old one, -1: dropped.
+        doc_map: new ordinal by old one, -1: dropped; only of parts that lose documents.
         term_bases: where the terms of each part begin in arrays by term, with a sentinel. In arrays
             with one more per part, part p begins p further on.
-        bases: by part, where it begins in (term_bytes, postings, positions, doc_map).
+        bases: by part, where it begins in (term_bytes, postings, positions, doc_map), and what its
+            ordinals are shifted by; -1: it loses documents.
     """
 
     term_bytes: NDArray[np.uint8]
@@ -198,13 +199,16 @@ def _merge(parts: _Parts, merged: _Merged, written: _Written) -> _Written:
             # entries shift by what is dropped, and widths are chosen again.
             at = bases[part, 1] + posting_starts[head + part]
             position = bases[part, 2] + position_starts[head + part]
+            shift = bases[part, 4]
             left: Any = int64(entry_counts[head])
             while left > 0:
                 count = min(left, BLOCK_ENTRIES)
                 left -= count
                 at = decode_block(postings, at, count, in_block)
                 for i in range(count):
-                    doc = doc_map[bases[part, 3] + int64(in_docs[i])]
+                    # A lookup misses the cache, which costs more than all else here.
+                    doc = int64(in_docs[i])
+                    doc = doc + shift if shift >= 0 else doc_map[bases[part, 3] + doc]
                     freq = int64(in_freqs[i])
                     if doc < 0:
                         # A dropped document: skip its positions as well.
@@ -267,8 +271,13 @@ class _TextMerge:
         self._num_bytes = sum(
             len(part["text.postings"]) + len(part["text.positions"]) for part in parts
         )
-        self._doc_map = allocator.concatenate(doc_maps)
-        self._doc_bases = np.cumsum([0, *map(len, doc_maps)])[:-1]
+        self._shifts = [_shift_of(doc_map) for doc_map in doc_maps]
+        needed = [
+            doc_map[: 0 if shift >= 0 else None]
+            for doc_map, shift in zip(doc_maps, self._shifts, strict=True)
+        ]
+        self._doc_map = allocator.concatenate(needed)
+        self._doc_bases = np.cumsum([0, *map(len, needed)])[:-1]
         self._allocator = allocator
         self._term_bytes = GrowingArray(allocator, np.uint8)
         self._term_starts = GrowingArray(allocator, np.int64)
@@ -348,6 +357,7 @@ class _TextMerge:
         num_entries = int(parts.entry_counts.sum(dtype=np.int64))
         num_rows = num_entries // BLOCK_ENTRIES + num_terms
         num_bytes = num_entries * ENTRY_BYTES_MAX + num_rows * BLOCK_HEADER_BYTES
+        num_bytes += POSTINGS_PADDING
         postings, term_bytes, positions = self._postings, self._term_bytes, self._positions
         by_term = (
             self._term_starts,
@@ -418,7 +428,9 @@ class _TextMerge:
         term_bytes, byte_bases = in_bytes("text.term_bytes", "text.term_starts", TERM_PADDING)
         postings, posting_bases = in_bytes("text.postings", "text.posting_starts", POSTINGS_PADDING)
         positions, position_bases = in_bytes("text.positions", "text.position_starts", 0)
-        bases = np.array([byte_bases, posting_bases, position_bases, self._doc_bases], np.int64)
+        bases = np.array(
+            [byte_bases, posting_bases, position_bases, self._doc_bases, self._shifts], np.int64
+        )
         return _Parts(
             term_bytes=term_bytes,
             term_starts=by_term("text.term_starts", 1),
@@ -432,6 +444,14 @@ class _TextMerge:
             term_bases=np.cumsum([0, *(b - a for _, a, b in ranges)], dtype=np.int64),
             bases=np.ascontiguousarray(bases.T),
         )
+
+
+def _shift_of(doc_map: NDArray[np.int64]) -> int:
+    """Return by how much all ordinals of a part are shifted; -1: it loses documents."""
+    if not len(doc_map):
+        return 0
+    first, last = int(doc_map[0]), int(doc_map[-1])
+    return first if first >= 0 and last - first == len(doc_map) - 1 else -1
 
 
 def _count_within(part: Segment, begin: int, num_bytes: int) -> int:
