@@ -1,9 +1,9 @@
 """Word-at-a-time access to bytes: the leaves of kernels that read JSON, hash or copy short rows.
 
-numba has no unaligned load and no count of trailing zeros, so both come as LLVM intrinsics; where
-kernels come compiled there is nothing to call. Words are little-endian, like every machine that
-facetd runs on: byte i of the array is bits 8 i … 8 i + 7 of the word. A build with checks
-(`FACETD_KERNELS=checked`) verifies that the whole word is within the array.
+numba has no unaligned load or store and no count of trailing zeros, so they come as LLVM
+intrinsics; where kernels come compiled there is nothing to call. Words are little-endian, like
+every machine that facetd runs on: byte i of the array is bits 8 i … 8 i + 7 of the word. A build
+with checks (`FACETD_KERNELS=checked`) verifies that the whole word is within the array.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ if TYPE_CHECKING or not needs_numba:
 
     def load_u32(array: Any, position: int) -> Any:
         """Return the four bytes from `position` as uint32."""
+
+    def store_u64(array: Any, position: int, word: Any) -> None:
+        """Write the eight bytes of a uint64 from `position` on."""
 
     def copy_32(source: Any, position: Any, target: Any, at: Any) -> None:
         """Copy 32 bytes from an element of one array to an element of another, as one word."""
@@ -68,6 +71,21 @@ else:
     load_u32 = _loader(32, types.uint32)
 
     @intrinsic
+    def store_u64(typingctx, array, position, word):
+        """Write the eight bytes of a uint64 from `position` on."""
+
+        def generate(context, builder, signature, arguments):
+            array_type = signature.args[0]
+            struct = context.make_array(array_type)(context, builder, arguments[0])
+            _check(context, builder, struct, array_type, arguments[1], signature.args[1], 8)
+            start = builder.gep(struct.data, [arguments[1]])
+            pointer = builder.bitcast(start, ir.IntType(64).as_pointer())
+            builder.store(arguments[2], pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(array, position, types.uint64), generate
+
+    @intrinsic
     def copy_32(typingctx, source, position, target, at):
         """Copy 32 bytes from an element of one array to an element of another, as one word."""
 
@@ -105,4 +123,4 @@ else:
         return types.int64(types.uint64), generate
 
 
-__all__ = ["copy_32", "count_ones", "load_u32", "load_u64", "trailing_zeros"]
+__all__ = ["copy_32", "count_ones", "load_u32", "load_u64", "store_u64", "trailing_zeros"]

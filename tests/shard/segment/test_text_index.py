@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from shard.segment.positions import decode_varint, encode_varint, skip_varints
 from shard.segment.postings import (
     BLOCK_ENTRIES,
     BLOCK_HEADER_BYTES,
+    ENTRY_BYTES_MAX,
+    LEAST_FIELD_MAX,
+    POSTINGS_PADDING,
     Entries,
     decode_block,
     encode_block,
@@ -167,6 +171,32 @@ ENTRIES = st.lists(
 )
 
 
+def pack(entries: list[tuple[int, int, int]]) -> bytes:
+    """Return the block of entries, bit by bit as `shard.segment.postings` draws it."""
+    docs, fields, freqs = zip(*entries, strict=True)
+    least = min(*fields, LEAST_FIELD_MAX)
+    deltas = [0, *(doc - before for before, doc in itertools.pairwise(docs))]
+    delta_bits, field_bits, freq_bits = (
+        max(numbers).bit_length()
+        for numbers in (deltas, [one - least for one in fields], [one - 1 for one in freqs])
+    )
+    bits = 0
+    size = 0
+    for delta, field, freq in zip(deltas, fields, freqs, strict=True):
+        low = (field - least) << freq_bits | freq - 1
+        bits |= (delta << field_bits + freq_bits | low) << size
+        size += delta_bits + field_bits + freq_bits
+    header = delta_bits | field_bits << 6 | freq_bits << 11
+    return b"".join(
+        (
+            header.to_bytes(2, "little"),
+            least.to_bytes(1, "little"),
+            docs[0].to_bytes(4, "little"),
+            bits.to_bytes((size + 7) // 8, "little"),
+        )
+    )
+
+
 @given(ENTRIES | ENTRIES.map(lambda entries: [(d % 50, f % 3, n % 4 + 1) for d, f, n in entries]))
 def test_blocks_survive_packing(entries: list[tuple[int, int, int]]) -> None:
     entries = sorted(entries)
@@ -175,10 +205,13 @@ def test_blocks_survive_packing(entries: list[tuple[int, int, int]]) -> None:
         np.array([entry[1] for entry in entries], np.uint16),
         np.array([entry[2] for entry in entries], np.uint32),
     )
-    out = np.zeros(16 + 9 * len(entries) + 8, np.uint8)
+    out = np.full(
+        3 + BLOCK_HEADER_BYTES + ENTRY_BYTES_MAX * len(entries) + POSTINGS_PADDING, 77, np.uint8
+    )
 
     end = encode_block(out, 3, block, len(entries))
 
+    assert out[:end].tobytes() == b"MMM" + pack(entries)
     read = Entries(*new_block())
     assert decode_block(out, 3, len(entries), read) == end
     assert [array[: len(entries)].tolist() for array in read] == [one.tolist() for one in block]
