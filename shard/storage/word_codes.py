@@ -59,6 +59,9 @@ _LOOKUP_BITS: Final = 12
 _LENGTH_BITS: Final = 6
 """Bits of the length of a token without a code."""
 
+_TOKENS_AT_ONCE: Final = 64
+"""Tokens that are looked up together, so that their cache misses overlap."""
+
 PADDING: Final = 64
 """Bytes after frames, which are read 8 bytes at a time, and items, which are written 32 at a time.
 """
@@ -132,26 +135,122 @@ def _fill_slots(encoding: Encoding) -> None:
         slots[slot] = tag | uint64(number + 1)
 
 
+@arguments
+class _Tokens(NamedTuple):
+    """Tokens of an item that are looked up together.
+
+    Attributes:
+        starts: where each begins in the text.
+        ends: where it ends.
+        are_words: whether it is a word.
+        firsts: its first eight bytes.
+        tags: its hash, in the upper 32 bits.
+        entries: what is in its slot of the hash table.
+        rows: the second number of the row that this names.
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    are_words: NDArray[np.bool_]
+    firsts: NDArray[np.uint64]
+    tags: NDArray[np.uint64]
+    entries: NDArray[np.uint64]
+    rows: NDArray[np.uint64]
+
+
+@kernel
+def _new_tokens() -> _Tokens:
+    """Return room for tokens."""
+    return _Tokens(
+        np.empty(_TOKENS_AT_ONCE, np.int64),
+        np.empty(_TOKENS_AT_ONCE, np.int64),
+        np.empty(_TOKENS_AT_ONCE, np.bool_),
+        np.empty(_TOKENS_AT_ONCE, np.uint64),
+        np.empty(_TOKENS_AT_ONCE, np.uint64),
+        np.empty(_TOKENS_AT_ONCE, np.uint64),
+        np.empty(_TOKENS_AT_ONCE, np.uint64),
+    )
+
+
+@kernel(allocates=False)
+def _cut(
+    text: U8Array, start: int, end: int, classes: U8Array, is_after_word: bool, tokens: _Tokens
+) -> tuple[int, int, bool]:
+    """Cut the text from `start` on into tokens that need a code.
+
+    Args:
+        text: of the item, among others.
+        start: where to go on.
+        end: of the item.
+        classes: see `word_tokens`.
+        is_after_word: whether the token before is a word.
+        tokens: output, as many as there is room for.
+
+    Returns:
+        How many they are, where the rest begins, and whether the last one is a word.
+    """
+    starts, ends, are_words, firsts, tags, _, _ = tokens
+    count: Any = int64(0)
+    at = start
+    while at < end and count < _TOKENS_AT_ONCE:
+        stop, is_word = end_of_token(text, at, end, classes)
+        token_start = at
+        at = stop
+        if is_word and is_after_word and text[token_start - 1] != SPACE:
+            # Two words touch, because the first one was cut: an empty separator says that there is
+            # no space between them, and the second one is next.
+            at = token_start
+            stop = token_start
+            is_word = False
+        elif is_implied(text, token_start, stop, end, classes, is_after_word):
+            continue
+        is_after_word = is_word
+        first = first_bytes(text, token_start, stop)
+        starts[count] = token_start
+        ends[count] = stop
+        are_words[count] = is_word
+        firsts[count] = first
+        tags[count] = token_hash(first, text, token_start, stop, is_word)
+        count += 1
+    return count, at, is_after_word
+
+
+@kernel(allocates=False)
+def _load_rows(encoding: Encoding, tokens: _Tokens, count: int) -> None:
+    """Read the slot and the row of each token.
+
+    Most are not in the cache. No branch depends on what these loops read, so many misses overlap.
+    """
+    slots, rows = encoding.slots, encoding.rows
+    mask = uint64(len(slots) - 1)
+    for i in range(count):
+        tokens.entries[i] = slots[tokens.tags[i] >> _S32 & mask]
+    for i in range(count):
+        number = int64(tokens.entries[i] & _LOW32) - 1
+        tokens.rows[i] = rows[max(number, 0), 1]
+
+
 @kernel(inline=True, allocates=False)
-def _find_code(encoding: Encoding, text: U8Array, start: int, end: int, is_word: bool) -> int:
+def _find_code(encoding: Encoding, text: U8Array, tokens: _Tokens, i: int) -> int:
     """Return the code of a token << 8 | its bits; 0: it has none."""
     token_bytes, slots, rows, _, _ = encoding
+    start, end = tokens.starts[i], tokens.ends[i]
+    first, tag = tokens.firsts[i], tokens.tags[i]
     mask = uint64(len(slots) - 1)
-    first = first_bytes(text, start, end)
-    tag = token_hash(first, text, start, end, is_word)
     slot = tag >> _S32 & mask
-    wanted = (end - start) << 2 | int64(is_word)
-    entry = slots[slot]
+    wanted = (end - start) << 2 | int64(tokens.are_words[i])
+    entry = tokens.entries[i]
+    row = int64(tokens.rows[i])
     while entry != 0:
         if entry & ~_LOW32 == tag:
             number = int64(entry & _LOW32) - 1
-            row = int64(rows[number, 1])
             if rows[number, 0] == first and row & 255 == wanted:
                 other = row >> 8 & 0xFFFFFF
                 if are_equal(token_bytes, other + 8, text, start + 8, end - start - 8):
                     return (row >> 32 & 0xFFFFFF) << 8 | row >> 56
         slot = (slot + _ONE) & mask
         entry = slots[slot]
+        row = int64(rows[max(int64(entry & _LOW32) - 1, 0), 1])
     return int64(0)
 
 
@@ -182,6 +281,7 @@ def _encode_item(
     size: int,
     classes: U8Array,
     encoding: Encoding,
+    tokens: _Tokens,
     out: U8Array,
     cursor: int,
 ) -> int:
@@ -205,36 +305,28 @@ def _encode_item(
     end = start + size
     is_after_word = False
     while at < end:
-        stop, is_word = end_of_token(text, at, end, classes)
-        token_start = at
-        at = stop
-        if is_word and is_after_word and text[token_start - 1] != SPACE:
-            # Two words touch, because the first one was cut: an empty separator says that there is
-            # no space between them, and the second one is next.
-            at = token_start
-            stop = token_start
-            is_word = False
-        elif is_implied(text, token_start, stop, end, classes, is_after_word):
-            continue
-        is_after_word = is_word
-        code: Any = _find_code(encoding, text, token_start, stop, is_word)
-        is_known = code != 0
-        if not is_known:
-            code = int64(escapes[int64(is_word)])
-        pending, num_pending = _append(pending, num_pending, code)
-        if cursor > last:
-            return int64(-1)
-        num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
-        if is_known:
-            continue
-        # The dictionary lacks the token: its length, then its bytes, which all have codes.
-        length = stop - token_start
-        pending, num_pending = _append(pending, num_pending, length << 8 | _LENGTH_BITS)
-        for i in range(token_start, stop):
-            pending, num_pending = _append(pending, num_pending, int64(byte_codes[text[i]]))
+        count, at, is_after_word = _cut(text, at, end, classes, is_after_word, tokens)
+        _load_rows(encoding, tokens, count)
+        for i in range(count):
+            code: Any = _find_code(encoding, text, tokens, i)
+            is_known = code != 0
+            if not is_known:
+                code = int64(escapes[int64(tokens.are_words[i])])
+            pending, num_pending = _append(pending, num_pending, code)
             if cursor > last:
                 return int64(-1)
             num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
+            if is_known:
+                continue
+            # The dictionary lacks the token: its length, then its bytes, which all have codes.
+            token_start, stop = tokens.starts[i], tokens.ends[i]
+            length = stop - token_start
+            pending, num_pending = _append(pending, num_pending, length << 8 | _LENGTH_BITS)
+            for k in range(token_start, stop):
+                pending, num_pending = _append(pending, num_pending, int64(byte_codes[text[k]]))
+                if cursor > last:
+                    return int64(-1)
+                num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
     if cursor > last:
         return int64(-1)
     num_pending, cursor = _write_bytes(pending, num_pending, out, cursor)
@@ -244,7 +336,7 @@ def _encode_item(
     return cursor
 
 
-@kernel(allocates=False)
+@kernel
 def _encode_all(
     text: U8Array,
     starts: I64Array,
@@ -255,9 +347,10 @@ def _encode_all(
     frame_sizes: I64Array,
 ) -> int:
     """Write the frames of items; return their bytes. A size of 0: the item is left as it is."""
+    tokens = _new_tokens()
     cursor = int64(0)
     for item in range(len(starts)):
-        end = _encode_item(text, starts[item], sizes[item], classes, encoding, out, cursor)
+        end = _encode_item(text, starts[item], sizes[item], classes, encoding, tokens, out, cursor)
         frame_sizes[item] = 0
         if end >= 0:
             frame_sizes[item] = end - cursor
