@@ -33,6 +33,8 @@ from common.protocol.messages import (
     HostProgress,
     IndexStatisticsRequest,
     IndexStatisticsResponse,
+    NewestGroupsRequest,
+    NewestGroupsResponse,
     OpeningStatistics,
     OtherProgress,
     OutcomesRequest,
@@ -108,6 +110,8 @@ FACET_VALUES: Final = Method("facet_values", FacetValuesRequest, FacetValuesResp
 APPLY: Final = Method("apply", ApplyRequest, ApplyResponse)
 OUTCOMES: Final = Method("outcomes", OutcomesRequest, OutcomesResponse)
 """Outcomes of a write group whose response was lost."""
+NEWEST_GROUPS: Final = Method("newest_groups", NewestGroupsRequest, NewestGroupsResponse)
+"""What is on disk of a log that several hosts share, and is away."""
 GROUP_OUTCOMES: Final = Method("group_outcomes", GroupOutcomesRequest, ApplyResponse)
 """Between hosts: outcomes of a group of the log, once it is applied there."""
 PROGRESS: Final = Method("progress", HostProgress, OtherProgress)

@@ -466,9 +466,10 @@ class Cluster:
         if self.here.get(shard.shard) is not shard:
             return  # it arrives, or has left
         if all(one.state is ShardState.SERVING for one in self.here.values()):
-            if not self._has_started:  # all that was on disk at startup becomes visible
+            if not self._has_started:
+                # All that was on disk at startup becomes visible, unless a shared log decides.
                 self._has_started = True
-                self.horizons.begin(self.seq if self.placed is None else 0)
+                self.horizons.begin(self.seq if self._withheld is None else 0)
                 self._publish_serving()
             self._ready.set()
         else:

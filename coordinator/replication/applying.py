@@ -55,7 +55,7 @@ class Applier:
         self.blocked: StorageFull | None = None
 
     async def apply(
-        self, seq: int, group: WriteGroup, parts: Parts
+        self, seq: int, group: WriteGroup, parts: Parts, settled: int
     ) -> tuple[NDArray[np.uint8], frozenset[int]]:
         """Apply a group on all shards concerned.
 
@@ -63,6 +63,7 @@ class Applier:
             seq: of the group.
             group: what to apply.
             parts: the group, divided over the shards.
+            settled: everything up to this entry is applied on all shards.
 
         Returns:
             Outcomes by position, and the positions of `text_ids`.
@@ -70,19 +71,30 @@ class Applier:
         Raises:
             ReplicaStopped: it never can be applied.
         """
-        answers = await self.apply_parts(seq, group, parts)
+        answers = await self.apply_parts(seq, group, parts, settled)
         return joined(group.num_operations, parts, list(answers.values()))
 
     async def apply_parts(
-        self, seq: int, group: WriteGroup, parts: Parts
+        self, seq: int, group: WriteGroup, parts: Parts, settled: int | None = None
     ) -> dict[int, ApplyResponse]:
         """Apply some parts of a group; return the results by shard.
+
+        Args:
+            seq: of the group.
+            group: what to apply.
+            parts: by shard.
+            settled: everything up to this entry is applied on all shards, and these are all parts
+                of the group; None: other hosts have some of the shards.
 
         Raises:
             ReplicaStopped: it never can be applied.
         """
+        extent = None if settled is None else (settled, tuple(parts))
         answers = await asyncio.gather(
-            *(self._apply_part(seq, group, shard, parts[shard]) for shard in parts)
+            *(
+                self._apply_part(shard, self._request(seq, group, part, extent), part)
+                for shard, part in parts.items()
+            )
         )
         if any(Outcome.CORRUPT in answer.outcomes for answer in answers):
             raise ReplicaStopped(
@@ -91,15 +103,12 @@ class Applier:
             )
         return dict(zip(parts, answers, strict=True))
 
-    async def _apply_part(
-        self, seq: int, group: WriteGroup, shard: int, part: Part
-    ) -> ApplyResponse:
+    async def _apply_part(self, shard: int, request: ApplyRequest, part: Part) -> ApplyResponse:
         """Have a shard apply its part of a group; retry until it has.
 
         Raises:
             ReplicaStopped: it never will.
         """
-        request = self._request(seq, group, part)
         client = self._cluster.here[shard]
         last_reason = ""
         while True:
@@ -114,7 +123,7 @@ class Applier:
                 await asyncio.sleep(DYING_SECONDS)
                 if client.epoch == epoch and client.state is ShardState.SERVING:
                     raise ReplicaStopped(
-                        f"group {seq} cannot be applied: {error.message}"
+                        f"group {request.seq} cannot be applied: {error.message}"
                     ) from error
                 reason = error.message
             except ServiceError as error:
@@ -124,7 +133,7 @@ class Applier:
                 return answer
             if reason != last_reason:
                 last_reason = reason
-                _log.warning("not applied yet", seq=seq, shard=shard, reason=reason)
+                _log.warning("not applied yet", seq=request.seq, shard=shard, reason=reason)
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def apply_once(
@@ -137,8 +146,22 @@ class Applier:
         """
         return await self._call(client, self._request(seq, group, part), part)
 
-    def _request(self, seq: int, group: WriteGroup, part: Part) -> ApplyRequest:
-        """Return the request that applies a part; a large payload is sent as an attachment."""
+    def _request(
+        self,
+        seq: int,
+        group: WriteGroup,
+        part: Part,
+        extent: tuple[int, tuple[int, ...]] | None = None,
+    ) -> ApplyRequest:
+        """Return the request that applies a part; a large payload is sent as an attachment.
+
+        Args:
+            seq: of the group.
+            group: of the part.
+            part: what to apply.
+            extent: what was settled before, and all shards of the group; None: not known.
+        """
+        settled, shards = extent or (0, ())
         return ApplyRequest(
             index=group.index,
             seq=seq,
@@ -150,6 +173,8 @@ class Applier:
             versions=part.versions,
             positions=group.sources,
             is_repeat=True,
+            settled=settled,
+            shards=shards,
         )
 
     async def _call(self, client: ShardClient, request: ApplyRequest, part: Part) -> ApplyResponse:

@@ -181,7 +181,8 @@ class Follower:
             self._finish(step)
             return
         else:
-            outcomes, text_ids = await self._applier.apply(step.seq, group, parts)
+            settled = self._log.position.seq
+            outcomes, text_ids = await self._applier.apply(step.seq, group, parts, settled)
             self._cluster.horizons.advance(group.index, step.seq)
             if own is not None:
                 own.settle(step.seq, outcomes, text_ids)

@@ -160,7 +160,7 @@ class Gateway:
             kept_from = self._cluster.own_host.readable_from(shard)
             if kept_from is None or horizon < kept_from:
                 raise Unavailable(f"shard {shard} no longer has the state {horizon} on this host")
-        if horizon is not None and horizon > self._log.position.seq:
+        if horizon is not None and horizon > self._log.applied_seq:
             return self._read_later(shard, method, params)
         return self._here(shard).call(method, params, _remaining_ms())
 

@@ -27,6 +27,8 @@ class Progress:
 
     Attributes:
         position: how far this host has applied the log.
+        found_seq: entry up to which the shards had everything at the start, if that is known and
+            more than the file said.
         replica: the content of the file, but for the position; None before this host follows a log.
     """
 
@@ -37,8 +39,14 @@ class Progress:
         self.position = (
             Position(0, 0) if replica is None else Position(replica.seq, replica.stored_at)
         )
+        self.found_seq = 0
         self._saved = replica
         self._saving = asyncio.Lock()
+
+    @property
+    def applied_seq(self) -> int:
+        """Everything up to this entry is applied here: more than the position after some starts."""
+        return max(self.position.seq, self.found_seq)
 
     async def begin(self, replica: ReplicaFile) -> None:
         """Follow a log from now on; it is on disk then.

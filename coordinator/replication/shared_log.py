@@ -28,6 +28,8 @@ the log has them in the order in which they were accepted.
     applying.py              applies groups on the shards, however often that fails
     placed_groups.py         the same where each host holds some of the shards
     catalog_changes.py       changes of the catalog: proposed, and put in force
+    startup.py               makes the log, and decides when a host may serve
+    local_state.py           what a host may show that starts without the log
     progress.py              how far this host is, in memory and on disk
     seq_waiters.py           requests that wait for an entry
     log_watch.py             whether the log is up
@@ -41,7 +43,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from common.deadline import Deadline
 from common.errors import (
@@ -76,18 +78,12 @@ from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.peers import Peers
 from coordinator.replication.pieces import THREAD_BYTES
 from coordinator.replication.placed_groups import PlacedGroups
-from coordinator.replication.position import (
-    REPLICA_FORMAT,
-    Position,
-    ReplicaFile,
-    host_name,
-    new_host,
-)
+from coordinator.replication.position import Position, host_name
 from coordinator.replication.progress import Progress
 from coordinator.replication.publishing import Publisher, not_confirmed
-from coordinator.replication.safety import metadata_of
 from coordinator.replication.seq_waiters import SeqWaiters
 from coordinator.replication.shared_queue import SharedQueue
+from coordinator.replication.startup import Startup
 from coordinator.replication.stream_state import StreamInfo
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.trimming import LogTrimmer
@@ -103,11 +99,6 @@ from coordinator.write.write_batch import Items, WriteBatch, unconfirmed
 
 if TYPE_CHECKING:
     from coordinator.replication.placement import Placement
-
-PAUSE_SECONDS: Final = 0.1
-"""Before something that failed is tried again."""
-JOIN_TRIES: Final = 30
-"""Pauses for which a start waits for the log before it serves its own data."""
 
 _log = Log("replica")
 
@@ -140,6 +131,7 @@ class SharedLog(WriteLog):
         self._changes = CatalogChanges(self, host, self._publisher, self._applier, self._own)
         self._comparisons = ComparisonScheduler(self, host, self._publisher, self._stop_for_good)
         self.peers = Peers(self, stream, settings)
+        self._startup = Startup(host, self._progress, self._watch)
         self._target = 0
         catalog.propose = self._changes.change
         self._placed = cluster.placed
@@ -192,69 +184,14 @@ class SharedLog(WriteLog):
             if replica is not None and replica.stopped:
                 raise ReplicaStopped(replica.stopped)
             await self._cluster.wait_ready()
-            await self._join()
+            self._target = await self._startup.run()
+            self.advance_to(self.position)
             await self._follower.run(self.position)
         except (LogBroken, ReplicaStopped, EntryError) as error:
             self._stop_serving(str(error))
         except Exception as error:
             _log.error("following failed", cause=error)
             self._stop_serving("an internal error; the log of this process has details")
-
-    async def _join(self) -> None:
-        """Create the log if this host is the first; set the entry from which it may serve."""
-        seq_max = self._cluster.seq
-        if self._progress.replica is None:
-            await self._create(seq_max)
-        for _ in range(JOIN_TRIES):
-            if self._watch.is_up:
-                break
-            await asyncio.sleep(PAUSE_SECONDS)
-        self._target = seq_max
-        if self._watch.is_up and self._watch.info is not None:
-            self._target = max(seq_max, self._watch.info.last_seq)
-        elif self.position.seq <= self._stream_origin():
-            self._target = seq_max + 1  # an empty host has nothing to say before it has followed
-        self.advance_to(self.position)
-
-    def _stream_origin(self) -> int:
-        return 0 if self._watch.info is None else self._watch.info.origin - 1
-
-    async def _create(self, seq_max: int) -> None:
-        """Create the stream; its first entry gets the number after all that this host has."""
-        while True:
-            try:
-                info = await self._stream.info()
-                if info is None:
-                    metadata = metadata_of(
-                        self._settings.limits, seq_max + 1, self._settings.shards_of
-                    )
-                    replicas = self._settings.log_replicas
-                    await self._stream.create(replicas, seq_max + 1, metadata)
-                    info = await self._stream.info()
-                    _log.info("log made", stream=self._stream.name, replicas=replicas)
-                if info is not None:
-                    break
-            except LogAway as error:
-                _log.warning("the log cannot be made", reason=str(error))
-            await asyncio.sleep(PAUSE_SECONDS * 5)
-        if info.origin != seq_max + 1:
-            raise ReplicaStopped(
-                "another host has made the log from other data: empty this directory and start "
-                "again without log_create"
-            )
-        self._watch.info = info
-        shards = self._settings.own_shards if self._placed is not None else ()
-        await self._progress.begin(
-            ReplicaFile(
-                REPLICA_FORMAT,
-                info.cluster,
-                new_host(),
-                seq_max,
-                0,
-                shards=shards,
-                configured=shards,
-            )
-        )
 
     def _stop_serving(self, reason: str) -> None:
         """Stop answering: this host would differ from the others."""
@@ -299,9 +236,14 @@ class SharedLog(WriteLog):
         return self._progress.position
 
     @property
+    def applied_seq(self) -> int:
+        """Everything up to this entry is applied on the shards of this host."""
+        return self._progress.applied_seq
+
+    @property
     def shown_seq(self) -> int:
-        """How far searches on this host see; less than its position while other hosts lag."""
-        return self.position.seq if self._placed is None else self._placed.floor
+        """How far searches on this host see; less than is applied here while other hosts lag."""
+        return self.applied_seq if self._placed is None else self._placed.floor
 
     @property
     def info(self) -> StreamInfo | None:
@@ -363,7 +305,7 @@ class SharedLog(WriteLog):
             return False
         if self._placed is None:
             return self._cluster.withheld is None
-        return 0 < self._target <= self.position.seq or self._cluster.withheld is None
+        return 0 < self._target <= self.applied_seq or self._cluster.withheld is None
 
     @property
     def state(self) -> LogState:
@@ -435,7 +377,7 @@ class SharedLog(WriteLog):
             DeadlineExceeded: it was not in time.
             Unavailable: `replica_stopped`; it never will be.
         """
-        if self.position.seq < seq:
+        if self.applied_seq < seq:
             self.check_not_stopped()
             await self._applied_waiters.wait(seq, deadline)
 
@@ -493,7 +435,7 @@ class SharedLog(WriteLog):
         """Notify listeners of this host's progress."""
         assert self._placed is not None
         own = self._cluster.own_host
-        own.applied = self.position.seq
+        own.applied = self.applied_seq
         own.moved_at = time.monotonic()
         self._applied_waiters.reach(own.applied)
         self._placed.update()
@@ -502,7 +444,7 @@ class SharedLog(WriteLog):
         """Let searches see everything up to a position; serve once that is enough."""
         self._progress.position = position
         if self._placed is None:
-            self._show(position.seq)
+            self._show(self.applied_seq)
         else:
             self.tell_position()
 

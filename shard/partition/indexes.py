@@ -50,6 +50,7 @@ from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
     CatalogUpdate,
+    GroupExtent,
     IndexEntry,
     OutcomesRequest,
     OutcomesResponse,
@@ -691,6 +692,16 @@ class Indexes:
         with self.using(await self.opened(request.index)) as index:
             outcomes = index.submit(partial(index.writer.outcomes_of, request.seq))
             return await asyncio.wrap_future(outcomes)
+
+    async def newest_groups(self, after: int) -> list[GroupExtent]:
+        """Return the newest group of each index that has one after a seq."""
+        closed = [number for number, one in self._closed.items() if one.seq_max > after]
+        found = []
+        for number in sorted({*closed, *self._open, *self._opening, *self._closing}):
+            with self.using(await self.opened(number)) as index:
+                if index.partition.state.seq_max > after:
+                    found.append(index.partition.newest_group())
+        return found
 
 
 async def _ended(task: asyncio.Future[None]) -> None:

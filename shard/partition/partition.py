@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from common.data_directory import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
-from common.protocol.messages import IndexEntry
+from common.protocol.messages import GroupExtent, IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition.changed_views import delete_records, revive_records, with_merged
 from shard.partition.derived_files import DerivedFiles
@@ -43,6 +43,7 @@ from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import DamagedEnvironment, Environment
+from shard.storage.group_extent import read_extent
 from shard.storage.group_log import Group, State, read_state
 
 RECENT_COUNTED_MAX = 1_000
@@ -411,6 +412,14 @@ class Partition:
         """Return the groups whose deletions are not final yet."""
         groups = self._uncompacted
         return groups[bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq) :]
+
+    def newest_group(self) -> GroupExtent:
+        """Return the newest group, with its extent as far as that is known."""
+        with self.environment.read() as txn:
+            seq, extent = read_state(txn).seq_max, read_extent(txn)
+        if extent is None or extent.seq != seq:
+            return GroupExtent(self.number, seq, 0, ())
+        return GroupExtent(self.number, *extent)
 
     def count_droppable(self, view: SegmentView) -> int:
         """Return a lower bound of how many documents `droppable` returns; cheap."""

@@ -47,6 +47,7 @@ from shard.segment.snapshot import Snapshot
 from shard.storage.codecs import as_bytes_array
 from shard.storage.documents import TRAINING_ITEMS_MAX
 from shard.storage.environment import StorageFailure, SubDatabase, Transaction, is_disk_full
+from shard.storage.group_extent import write_extent
 from shard.storage.group_log import (
     DELETED_UNCOMPACTED_MAX,
     GROUPS_UNCOMPACTED_MAX,
@@ -399,6 +400,8 @@ class Writer:
                     num_docs=state.num_docs + additions.count - len(planned.deleted),
                 )
                 write_state(txn, after)
+                if request.shards:
+                    write_extent(txn, seq, request.settled, request.shards)
                 if request.positions:
                     num_max = partition.settings.limits.positions_max
                     write_positions(txn, seq, request.positions, num_max=num_max)

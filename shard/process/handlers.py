@@ -45,6 +45,8 @@ from common.protocol.messages import (
     GetResponse,
     IndexStatisticsRequest,
     IndexStatisticsResponse,
+    NewestGroupsRequest,
+    NewestGroupsResponse,
     OpeningStatistics,
     OutcomesRequest,
     OutcomesResponse,
@@ -69,6 +71,7 @@ from common.protocol.methods import (
     FINGERPRINT,
     GET,
     INDEX_STATISTICS,
+    NEWEST_GROUPS,
     OPENING,
     OUTCOMES,
     PING,
@@ -152,6 +155,7 @@ class Handlers:
             Handler(GET, self._once_open(self.get)),
             Handler(APPLY, self.apply, ApplyRequest.with_payload),
             Handler(OUTCOMES, self.outcomes),
+            Handler(NEWEST_GROUPS, self.newest_groups),
             Handler(POSITIONS, self._once_open(self.positions)),
             Handler(FACET_VALUES, self._once_open(self.facet_values)),
             Handler(FIELD_NAMES, self._once_open(self.field_names)),
@@ -334,6 +338,10 @@ class Handlers:
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
         """Return what became of a write group."""
         return await self._indexes.outcomes(request)
+
+    async def newest_groups(self, request: NewestGroupsRequest) -> NewestGroupsResponse:
+        """Return the newest group of each index that has one after a seq."""
+        return NewestGroupsResponse(tuple(await self._indexes.newest_groups(request.after)))
 
     def positions(self, request: PositionsRequest) -> PositionsResponse:
         """Return how far the sources of changes of an index have come."""

@@ -10,6 +10,7 @@
     word_dictionary      the words and their codes
     word_training        learns them from items
     group_log          recent write groups, and tombstones
+    group_extent       shards that the newest group changes, where several hosts share a log
     source_positions   how far the followed databases have been read
     manifest           names the derived files, and the state that they reflect
     read_ahead         reads files before they are needed

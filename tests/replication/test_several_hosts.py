@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from tests.replication.workload import (
     exported,
     load,
 )
+from tests.service import Service
 from tests.waiting import wait_until
 
 
@@ -86,6 +89,91 @@ def test_without_the_log_reads_go_on(tmp_path: Path, log: SharedLogServers) -> N
             log.start(number)
         wait_until(lambda: client.post(f"/{INDEX}/items", [{"id": 4}]).status == 200)
         client.close()
+
+
+def _kill(service: Service, log: SharedLogServers) -> None:
+    service.kill_all()
+    for server in log.servers:
+        server.kill()
+
+
+def test_a_host_killed_right_after_its_first_write_has_it_without_the_log(
+    tmp_path: Path, log: SharedLogServers
+) -> None:
+    with Hosts(tmp_path, log, (2,)) as hosts:
+        service = hosts.services[0]
+        position = data_directory.replica_path(service.data)
+        at_first = position.read_bytes()
+        client = service.client()
+        assert client.post(f"/{INDEX}/configuration", {}).status == 200
+        items = [{"id": id, "name": "sea"} for id in range(20)]
+        seq = client.post(f"/{INDEX}/items", items).json["seq"]
+        client.close()
+        _kill(service, log)
+        position.write_bytes(at_first)  # as if it had been killed before the position was saved
+        assert b'"seq":0' in at_first
+        service.start()
+        client = service.client()
+        headers = {"x-min-seq": str(seq)}
+        reply = client.request("GET", f"/{INDEX}/search?query=sea", headers=headers)
+        assert reply.json["pagination"]["total"] == 20
+        assert reply.json["meta"]["seq"] == seq
+        for number in range(3):
+            log.start(number)
+        wait_until(
+            lambda: client.post(f"/{INDEX}/items", [{"id": 20, "name": "sea"}]).status == 200
+        )
+        assert client.search(INDEX, query="sea")["pagination"]["total"] == 21
+        client.close()
+
+
+def test_a_group_that_one_shard_lacks_is_not_shown_without_the_log(
+    tmp_path: Path, log: SharedLogServers
+) -> None:
+    with Hosts(tmp_path, log, (2,)) as hosts:
+        service = hosts.services[0]
+        client = service.client(2)
+        assert client.post(f"/{INDEX}/configuration", {}).status == 200
+        seq = client.post(f"/{INDEX}/items", [{"id": 100, "name": "sea"}]).json["seq"]
+        os.kill(service.pids_of("shard")[1], signal.SIGSTOP)
+        with pytest.raises(TimeoutError):
+            client.post(f"/{INDEX}/items", [{"id": id, "name": "sea"} for id in range(20)])
+        client.close()
+        _kill(service, log)
+        service.start()
+        client = service.client()
+        found = client.search(INDEX, query="sea")
+        assert (found["pagination"]["total"], found["meta"]["seq"]) == (1, seq)
+        assert "serving without the log" in service.log()
+        for number in range(3):
+            log.start(number)
+        wait_until(lambda: client.search(INDEX, query="sea")["pagination"]["total"] == 21)
+        client.close()
+
+
+def test_an_empty_host_that_finds_no_log_serves_once_it_has_heard_from_it(
+    tmp_path: Path, log: SharedLogServers
+) -> None:
+    hosts = Hosts(tmp_path, log, (1, 1))
+    first, second = hosts.services
+    try:
+        first.start()
+        second.start()
+        assert second.terminate() == 0
+        for server in log.servers:
+            server.kill()
+        second.start(wait=False)
+        wait_until(lambda: "starting without the log" in second.log())
+        time.sleep(5)  # longer than it waits for the log before it serves data of its own
+        client = second.client()
+        assert client.get("/_ready").status == 503
+        for number in range(3):
+            log.start(number)
+        second.wait_ready()  # although nobody writes anything
+        client.close()
+    finally:
+        for service in hosts.services:
+            service.kill_all()
 
 
 def test_a_log_that_may_lose_writes_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from common.deadline import Deadline
 from common.errors import Unavailable
-from common.protocol.messages import ApplyResponse
+from common.protocol.messages import ApplyRequest, ApplyResponse
 from common.protocol.methods import Method
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ShardHost
 from coordinator.cluster.shard_client import ShardState
@@ -292,10 +292,10 @@ class TestMistakesOfSeveralHostsAreFound:
         real = Applier._apply_part
 
         async def apply_part(
-            applier: Applier, seq: int, group: Any, shard: int, part: Any
+            applier: Applier, shard: int, request: ApplyRequest, part: Any
         ) -> ApplyResponse:
             if applier._cluster.shards[shard].state is ShardState.SERVING:
-                return await real(applier, seq, group, shard, part)
+                return await real(applier, shard, request, part)
             return ApplyResponse(b"")
 
         monkeypatch.setattr(Applier, "_apply_part", apply_part)

@@ -36,6 +36,11 @@ class ApplyRequest(Message, frozen=True, array_like=True):
     them, even without operations."""
     is_repeat: bool = False
     """Whether the group may have been applied long ago: then the answer has no outcomes."""
+    settled: int = 0
+    """Where several hosts share a log: all groups up to this one were applied on all shards of this
+    host when this group was sent. Stored with the group."""
+    shards: tuple[int, ...] = ()
+    """There: the shards that the group changes. Stored with the group."""
 
     def with_payload(self, payload: memoryview) -> ApplyRequest:
         """Return the request with a payload that came as an attachment (writable memory)."""
@@ -65,6 +70,29 @@ class OutcomesResponse(Message, frozen=True, array_like=True):
     """False: the log does not reach back that far."""
     outcomes: bytes
     """uint8 per operation: `Outcome`; empty: the group was not applied, and never will be."""
+
+
+class NewestGroupsRequest(Message, frozen=True, array_like=True):
+    """Ask for the newest group of each index, where it is newer than a group."""
+
+    after: int
+
+
+class GroupExtent(Message, frozen=True, array_like=True):
+    """The newest group of an index on a shard, and what else was there when it came."""
+
+    index: int
+    seq: int
+    settled: int
+    """All groups up to this one were applied on all shards of the host; 0: not known."""
+    shards: tuple[int, ...]
+    """Shards that the group changes; empty: not known."""
+
+
+class NewestGroupsResponse(Message, frozen=True, array_like=True):
+    """The newest groups on the shard's disk."""
+
+    groups: tuple[GroupExtent, ...]
 
 
 class PositionsRequest(Message, frozen=True, array_like=True):

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from shard.storage.environment import Environment
+from shard.storage.group_extent import Extent, read_extent, write_extent
+
+
+def test_the_extent_of_the_newest_group_is_kept(tmp_path: Path) -> None:
+    environment = Environment.create(tmp_path, 1 << 20)
+    with environment.read() as txn:
+        assert read_extent(txn) is None
+    with environment.write() as txn:
+        write_extent(txn, 7, 6, (0,))
+        write_extent(txn, 1 << 40, 1 << 39, (0, 3, 511))
+    with environment.read() as txn:
+        assert read_extent(txn) == Extent(1 << 40, 1 << 39, (0, 3, 511))
+    environment.close()
