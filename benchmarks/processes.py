@@ -37,6 +37,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _environment() -> dict[str, str]:
+    """Return the environment of this process, in which modules keep their bytecode.
+
+    Installed packages have it; without it, each start would compile hundreds of modules.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class Running:
     """A process with its children, stopped when the context ends; output goes to a log file."""
 
@@ -57,7 +65,7 @@ class Running:
                 stdout=output,
                 stderr=output,
                 cwd=folder,
-                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})},
+                env={**_environment(), **(environment or {})},
                 start_new_session=True,
             )
 
