@@ -194,11 +194,7 @@ def is_completed(word: str, doc_freqs: Sequence[int]) -> bool:
         doc_freqs: live documents by `MatchKind`, of all shards; the completions are under PREFIX.
     """
     is_word = any((doc_freqs[MatchKind.EXACT], doc_freqs[MatchKind.STEM]))
-    return (
-        is_word
-        and not word[-1].isdigit()
-        and 0 < doc_freqs[MatchKind.PREFIX] <= COMPLETIONS_MAX
-    )
+    return is_word and not word[-1].isdigit() and 0 < doc_freqs[MatchKind.PREFIX] <= COMPLETIONS_MAX
 
 
 def weigh_fields(
