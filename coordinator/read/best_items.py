@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from coordinator.read.beginnings import BestItems
@@ -27,28 +28,41 @@ def best_items(outcome: SearchOutcome, hits: Sequence[Hit], items: list[bytes]) 
     if outcome.scored.num_words_cut:
         return BestItems(items)
     num_sent = [len(answer.places) >> 3 for _, answer in outcome.answers]
-    are_all = sum(num_sent) == len(hits) and max(num_sent, default=0) < outcome.request.num_hits
-    is_by_value = (are_all and len(hits) < 2) or _is_by_value(outcome, hits)
-    is_doubtful = outcome.scored.has_made_up_weights and not (hits and is_by_value)
-    return BestItems(items, are_all=are_all, is_by_value=is_by_value, is_doubtful=is_doubtful)
+    return BestItems(
+        items,
+        are_all=sum(num_sent) == len(hits) and max(num_sent, default=0) < outcome.request.num_hits,
+        num_by_value=_num_by_value(outcome, hits),
+        has_made_up_scores=outcome.scored.has_made_up_weights,
+    )
 
 
-def _is_by_value(outcome: SearchOutcome, hits: Sequence[Hit]) -> bool:
-    """Return whether the values of one sort key decide which hits are on a page, and their order.
+def _num_by_value(outcome: SearchOutcome, hits: Sequence[Hit]) -> int:
+    """Return of how many hits of a page, the first ones, one sort key alone decides the order.
 
-    That is so if all are numbers, and no two hits have the same, the first after the page included.
+    They have numbers, each another one than the next hit has, the first after the page included.
     """
-    if len(outcome.request.sort) != 1 or not hits:
-        return False
-    page = [hit.sort_values[0] for hit in hits]
-    others = []
+    if len(outcome.request.sort) != 1:
+        return 0
+    values = [hit.sort_values[0] for hit in hits]
+    count = 0
+    for value, following in pairwise(values):
+        if not isinstance(value, int | float) or value == following:
+            return count
+        count += 1
+    if hits and isinstance(values[-1], int | float) and not _may_tie(outcome, hits):
+        count += 1
+    return count
+
+
+def _may_tie(outcome: SearchOutcome, hits: Sequence[Hit]) -> bool:
+    """Return whether a hit after the page may have the value of the last one."""
+    last = hits[-1].sort_values[0]
     num_shown = Counter([hit.shard for hit in hits])
     for shard, answer in outcome.answers:
         (column,) = answer.sort_values
         if num_shown[shard] < len(column):
-            others.append(column[num_shown[shard]])
-        elif len(column) == outcome.request.num_hits and column[-1] == page[-1]:
-            return False  # so may be the next one, which was not sent
-    if not all(isinstance(value, int | float) for value in (*page, *others)):
-        return False
-    return len(set(page)) == len(page) and page[-1] not in others
+            if column[num_shown[shard]] == last:
+                return True
+        elif len(column) == outcome.request.num_hits and column[-1] == last:
+            return True  # the next one was not sent
+    return False

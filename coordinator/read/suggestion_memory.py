@@ -36,6 +36,8 @@ SUGGESTIONS_REMEMBERED_MAX: Final = 100
 """In one list: a longer one is not remembered."""
 COMPLETIONS_REMEMBERED_MAX: Final = 256
 """More completions of a beginning are not remembered."""
+ITEMS_BYTES_REMEMBERED_MAX: Final = 1 << 16
+"""Nor are larger items: a few of them would displace all that is remembered."""
 
 
 _DOUBTFUL_SHARE: Final = 8
@@ -155,7 +157,11 @@ class SuggestionMemory:
         """Keep what the shards have answered about a last word."""
         completions = known.completions or ()
         items = () if known.best is None else known.best.items
-        if max(len(completions), len(items)) > COMPLETIONS_REMEMBERED_MAX:
+        num_bytes = sum(map(len, items))
+        if (
+            max(len(completions), len(items)) > COMPLETIONS_REMEMBERED_MAX
+            or num_bytes > ITEMS_BYTES_REMEMBERED_MAX
+        ):
             return
         if self._is_newest(horizon):
             self._beginnings.setdefault(surroundings, {})[last] = known
@@ -164,7 +170,7 @@ class SuggestionMemory:
                 _BEGINNING_BYTES
                 + _bytes_of_filters(surroundings.filters)
                 + _COMPLETION_BYTES * (len(completions) + len(items))
-                + sum(map(len, items)),
+                + num_bytes,
             )
 
     def _is_newest(self, horizon: int) -> bool:

@@ -201,7 +201,8 @@ class Suggestions:
         found, parts = known.best, None
         if best is not None and found is None:
             asked = completion if known.completions is None else None
-            found, parts = await self._items(scope, best, asked)
+            num_spare = size // 2 if typed is not None and typed.is_open else 0
+            found, parts = await self._items(scope, best, asked, num_spare)
         completions, are_all = known.completions, True
         if completion is not None and completions is None:
             terms = await self._near.find(scope, completion, size, parts)
@@ -210,7 +211,7 @@ class Suggestions:
         self._remember(scope, search, typed, size, known, fresh)
         if best is None or found is None:
             return _NO_TEXTS, await self._words(scope, typed, size, completion, completions)
-        items = found.items
+        items = found.items[:size]
         are_as_typed = bool(items)
         if items or typed is None:
             words = await self._words(scope, typed, size, completion, completions)
@@ -241,7 +242,7 @@ class Suggestions:
         best = None
         if word is not None:
             fields = scope.index.configuration.suggestions.fields
-            best = best_from(shorter, word, completions, fields, self._analyzer)
+            best = best_from(shorter, word, completions, fields, size, self._analyzer)
         return Beginning(completions, best)
 
     def _remember(
@@ -258,7 +259,9 @@ class Suggestions:
             return
         if fresh.best is not None and self._last_word(scope, search, typed) is None:
             fresh = Beginning(fresh.completions, None)
-        if fresh.completions is not None or (fresh.best is not None and fresh.best.are_all):
+        if fresh.completions is not None or (
+            fresh.best is not None and fresh.best.is_decided(size)
+        ):
             memory = self._search.suggestions(scope.index)
             surroundings = _surroundings(search, typed, size)
             memory.remember_beginning(scope.horizon, surroundings, typed.words[-1], fresh)
@@ -391,19 +394,33 @@ class Suggestions:
     # --- texts, values, searches
 
     async def _items(
-        self, scope: Scope, parameters: SearchParameters, terms: TermsRequest | None = None
+        self,
+        scope: Scope,
+        parameters: SearchParameters,
+        terms: TermsRequest | None = None,
+        num_spare: int = 0,
     ) -> tuple[BestItems, list[TermsResponse]]:
         """Return the items of a search, and words that are listed along with it.
 
         Popularity mostly decides alone; then the scores, which cost a round trip, do not matter.
+
+        Args:
+            scope: the items that count.
+            parameters: of the search.
+            terms: asks for the words.
+            num_spare: items beyond the page, for longer beginnings, if popularity decides.
         """
         doubts = self._search.suggestions(scope.index).doubts
         terms_found: list[TermsResponse] = []
         if parameters.sort and parameters.typo == 0 and not doubts.are_frequent:
-            unscored = structs.replace(parameters, needs_scores=False)
+            num_shown = parameters.per_page
+            unscored = structs.replace(
+                parameters, needs_scores=False, per_page=num_shown + num_spare
+            )
             best, terms_found = await self._found(scope, unscored, terms)
-            doubts.note(is_doubtful=best.is_doubtful and bool(best.items))
-            if not best.is_doubtful:
+            is_doubtful = best.is_doubtful(num_shown)
+            doubts.note(is_doubtful=is_doubtful and bool(best.items))
+            if not is_doubtful:
                 return best, terms_found
             terms = None
         best, others = await self._found(scope, parameters, terms)

@@ -37,9 +37,12 @@ def plain(text: str) -> LastWord:
 
 
 def found(
-    shorter: dict[str, Beginning], last: LastWord, completions: list[NearTerm] | None = None
+    shorter: dict[str, Beginning],
+    last: LastWord,
+    completions: list[NearTerm] | None = None,
+    size: int = 2,
 ) -> list[bytes] | None:
-    best = best_from(shorter, last, completions, ["title"], ANALYZER)
+    best = best_from(shorter, last, completions, ["title"], size, ANALYZER)
     return None if best is None else best.items
 
 
@@ -53,20 +56,38 @@ def test_completions_are_those_of_the_longest_known_beginning() -> None:
 
 def test_all_items_are_narrowed_to_those_with_a_word_that_begins_so() -> None:
     titles = items("Tom Hanks", ["Hardy", "x"], {"en": [{"a": "hank"}], "n": 7}, "hänk, x", None, 7)
-    known = {"ha": Beginning(None, BestItems(titles, are_all=True, is_by_value=True))}
+    known = {"ha": Beginning(None, BestItems(titles, are_all=True, num_by_value=len(titles)))}
 
     assert found(known, plain("hank")) == [titles[0], titles[2], titles[3]]
     assert found(known, plain("hax")) is None
-    for best in (BestItems(titles, are_all=True), BestItems(titles, is_by_value=True)):
+    for best in (BestItems(titles, are_all=True), BestItems(titles, num_by_value=1)):
         assert found({"ha": Beginning(None, best)}, plain("hank")) is None
+
+
+def test_the_best_items_are_among_those_of_a_beginning_if_as_many_as_are_shown() -> None:
+    titles = items("Tom Hanks", "Hardy", "hank", "hard", "hanks a lot", "hanks")
+    decided, undecided = BestItems(titles, num_by_value=6), BestItems(titles, num_by_value=2)
+
+    assert found({"ha": Beginning(None, decided)}, plain("hank")) == [titles[0], titles[2]]
+    assert found({"ha": Beginning(None, decided)}, plain("hank"), size=4) == [
+        *titles[0:3:2],
+        *titles[4:],
+    ]
+    assert found({"ha": Beginning(None, decided)}, plain("hank"), size=5) is None
+    assert found({"ha": Beginning(None, undecided)}, plain("hank")) is None
+    # The order of the first two is by value, so they are known where both match.
+    assert found({"h": Beginning(None, undecided)}, plain("ha")) == titles[:2]
+    tied = BestItems(titles, are_all=True, num_by_value=3)
+    assert found({"ha": Beginning(None, tied)}, plain("hank")) == [titles[0], titles[2]]
+    assert found({"ha": Beginning(None, tied)}, plain("hard")) is None
 
 
 def test_fields_are_found_by_path() -> None:
     item = {"a.b": "one", "a": [{"b": {"c": "two"}, "bc": "no"}], "ab": "no", "b": "no"}
-    known = {"t": Beginning(None, BestItems([orjson.dumps(item)], are_all=True, is_by_value=True))}
+    known = {"t": Beginning(None, BestItems([orjson.dumps(item)], are_all=True, num_by_value=1))}
 
     def has(last: str) -> bool:
-        best = best_from(known, plain(last), None, ["a.b"], ANALYZER)
+        best = best_from(known, plain(last), None, ["a.b"], 10, ANALYZER)
         return best is not None and bool(best.items)
 
     assert has("t")
@@ -78,20 +99,21 @@ def test_fields_are_found_by_path() -> None:
 
 
 def test_the_same_completions_have_the_same_items() -> None:
-    best = BestItems(items("a hanks", "hanks"), is_by_value=True)
+    best = BestItems(items("a hanks", "hanks"), num_by_value=2)
     known = {"hank": Beginning(TERMS[:1], best), "ha": Beginning(TERMS, None)}
 
-    assert found(known, plain("hanks"), TERMS[:1]) == best.items
-    assert found(known, plain("hanks"), TERMS[:2]) is None
-    assert found(known, plain("hanks")) is None
-    assert found(known, LastWord("hanks", "hanks", None, is_stemmed=True), TERMS[:1]) is None
+    assert found(known, plain("hanks"), TERMS[:1], size=3) == best.items
+    assert found(known, plain("hanks"), TERMS[:2], size=3) is None
+    assert found(known, plain("hanks"), size=3) is None
+    stemmed = LastWord("hanks", "hanks", None, is_stemmed=True)
+    assert found(known, stemmed, TERMS[:1], size=3) is None
     tied = {"hank": Beginning(TERMS[:1], BestItems(best.items))}
     assert found(tied, plain("hanks"), TERMS[:1]) is None
 
 
 def test_other_forms_of_a_word_are_among_those_of_a_beginning_that_they_share() -> None:
     titles = items("happy", "happily", "hape", "harpy")
-    best = Beginning(None, BestItems(titles, are_all=True, is_by_value=True))
+    best = Beginning(None, BestItems(titles, are_all=True, num_by_value=len(titles)))
     word = last_word("happi", SearchParameters(query="x"), *dictionary({"language": "english"}))
 
     assert word is not None
