@@ -102,6 +102,9 @@ def test_the_page_in_plain_html(service: Service, pages: tuple[Path, int]) -> No
     (folder / "index.html").write_text(text.replace(address, "instantsearch.js"))
     url = f"http://127.0.0.1:{port}/index.html?service=http://127.0.0.1:{service.port}"
     _check_shop(_rendered(url, folder))
+    other = url.replace("//127.0.0.1:", "//localhost:", 1)  # an origin that is not allowed
+    for address in (other, f"http://127.0.0.1:{port}/index.html?service=http://127.0.0.1:1"):
+        assert "No answer from facetd at http://127.0.0.1:" in _rendered(address, folder)
 
 
 def test_both_pages_look_the_same() -> None:

@@ -82,8 +82,8 @@ with_reading: Final = with_options(
         multiple=True,
         metavar="FIELD=KIND",
         callback=_pairs,
-        help="Read a column of CSV as text, integer, number, boolean, json, or dates with the day "
-        "(dmy) or the month (mdy) first. Can be repeated.",
+        help="Read a column of CSV or a database as text, integer, number, boolean, json, or dates "
+        "with the day (dmy) or the month (mdy) first. Can be repeated.",
     ),
     click.option(
         "--split",
@@ -91,7 +91,8 @@ with_reading: Final = with_options(
         multiple=True,
         metavar="FIELD=SEPARATOR",
         callback=_pairs,
-        help="Read the cells of a column of CSV as lists, for example tags=|. Can be repeated.",
+        help="Read the texts of a column of CSV or a database as lists, for example tags=|. Can be "
+        "repeated.",
     ),
     click.option(
         "--geo",

@@ -110,6 +110,17 @@ def test_numbers_that_rank_are_previewed_and_saved(
     assert saved["match"] == "any"
 
 
+def test_what_saves_stays_in_sight_below_a_long_form(
+    browser: Any, service: Service, expect: Any
+) -> None:
+    with watched_page(browser, service, viewport={"width": 390, "height": 600}) as page:
+        dialog = open_part(page, "Facets")
+        for _ in range(4):
+            dialog.get_by_role("button", name="Add a facet").click()
+        for label in ("Save", "Cancel"):
+            expect(dialog.get_by_role("button", name=label)).to_be_in_viewport(ratio=1)
+
+
 def test_synonyms_are_tried_in_a_copy_compared_and_taken_over(
     browser: Any, service: Service, expect: Any, axe: str
 ) -> None:
@@ -132,7 +143,11 @@ def test_synonyms_are_tried_in_a_copy_compared_and_taken_over(
         expect(titles(page, 0)).to_have_count(1)
         expect(titles(page, 1)).to_have_count(7)
         expect(page.locator(".change.is-new")).to_have_count(6)
-        expect(page.get_by_role("region", name="Differences")).to_contain_text("synonyms")
+        differences = page.get_by_role("region", name="Differences")
+        expect(differences).to_contain_text("synonyms")
+        assert differences.evaluate("region => region.scrollWidth <= region.clientWidth"), (
+            "both values of a setting are in sight on a phone"
+        )
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         assert violations(page, axe) == []
 

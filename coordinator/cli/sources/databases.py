@@ -10,18 +10,45 @@ Rows are streamed, so a result may be larger than memory.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from coordinator.cli.sources.declared_kinds import DeclaredKinds
 from coordinator.cli.sources.rows import id_name, kind_of, to_items
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 ROWS_AT_ONCE: Final = 1_000
+NO_KINDS: Final[Mapping[str, str]] = MappingProxyType({})
+_BOOLEANS: Final = ("boolean", "bool")
+"""Declared types of SQLite whose values are 1 and 0."""
+_MYSQL_TINY: Final = 1
+_MYSQL_BIT: Final = 16
+_MYSQL_JSON: Final = 245
 SCHEMES: Final = ("postgres", "postgresql", "mysql", "mariadb", "sqlite")
 
-Rows = Callable[[str], Iterator[tuple[list[str], list[Any]]]]
-"""From a query to rows: column names and values."""
+
+class ResultRow(NamedTuple):
+    """One row of a result.
+
+    Attributes:
+        names: of the columns.
+        values: of the row.
+        declared: kinds of columns whose values do not show them: truth is a number in MySQL.
+    """
+
+    names: list[str]
+    values: list[Any]
+    declared: Mapping[str, str] = NO_KINDS
+
+
+class Rows(Protocol):
+    """From a query to rows; if only the first is wanted, the others are not transferred."""
+
+    def __call__(self, query: str, *, only_first: bool = False) -> Iterator[ResultRow]:
+        """Yield the rows of a query."""
 
 
 def is_database(name: str) -> bool:
@@ -53,6 +80,7 @@ def read(name: str, options: ReadOptions) -> Source:
 
 def read_sqlite(path: str, options: ReadOptions) -> Source:
     """Open a SQLite file; if it has a single table, read that one by default."""
+    declared: dict[str, str] = {}
 
     def connect() -> sqlite3.Connection:
         try:
@@ -60,7 +88,7 @@ def read_sqlite(path: str, options: ReadOptions) -> Source:
         except sqlite3.Error as error:
             raise SourceError(f"cannot open {path}: {error}") from error
 
-    def fetch(query: str) -> Iterator[tuple[list[str], list[Any]]]:
+    def fetch(query: str, *, only_first: bool = False) -> Iterator[ResultRow]:
         connection = connect()
         try:
             cursor = connection.execute(query)
@@ -68,7 +96,7 @@ def read_sqlite(path: str, options: ReadOptions) -> Source:
                 raise SourceError(f"this query gives no rows: {query}")
             names = [column[0] for column in cursor.description]
             for row in cursor:
-                yield names, list(row)
+                yield ResultRow(names, list(row), declared)
         except sqlite3.Error as error:
             raise SourceError(f"{path}: {error}") from error
         finally:
@@ -79,12 +107,17 @@ def read_sqlite(path: str, options: ReadOptions) -> Source:
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
             "AND name NOT LIKE 'sqlite_%' ORDER BY name"
         )
-        tables = [str(row[0]) for _, row in fetch(listing)]
+        tables = [str(row.values[0]) for row in fetch(listing)]
         if len(tables) != 1:
             known = ", ".join(tables) or "none"
             raise SourceError(f"name a --table of {path}, or a --query; its tables are {known}")
-        quoted = _quoted(tables[0], '"')
-        return _source(path, fetch, f"SELECT * FROM {quoted}", options)
+        options = replace(options, table=tables[0])
+    if options.query is None:
+        table = _quoted(str(options.table), '"')
+        columns = [row.values for row in fetch(f"PRAGMA table_info({table})")]
+        declared = {
+            str(name): "boolean" for _, name, kind, *_ in columns if kind.lower() in _BOOLEANS
+        }
     return _source(path, fetch, _query(options, '"', path), options)
 
 
@@ -103,17 +136,30 @@ def _quoted(name: str, quote: str) -> str:
 
 def _source(name: str, fetch: Rows, query: str, options: ReadOptions) -> Source:
     """Inspect the first row; return all rows as items."""
-    rows = fetch(query)
+    rows = fetch(query, only_first=True)
     first = next(rows, None)
-    names = [] if first is None else first[0]
+    names, values, declared = ResultRow([], []) if first is None else first
     for one in names:
         if names.count(one) > 1:
             raise SourceError(f"two columns are called {one!r}; rename one in the query: … AS name")
     id_column = id_name(names, options.id_field, "the result") if names else None
+    for option, given in (("--type", options.kinds), ("--split", options.separators)):
+        unknown = [one for one in given if names and one not in names]
+        if unknown:
+            raise SourceError(
+                f"{option}: the result has no column {unknown[0]!r}; its columns are "
+                f"{', '.join(names)}"
+            )
+    kinds = DeclaredKinds(options.kinds, options.separators, declared)
 
     def items() -> Iterator[bytes]:
-        mappings = (dict(zip(names, values, strict=True)) for _, values in fetch(query))
-        return to_items(mappings, id_column)
+        return to_items(
+            (
+                kinds.convert(dict(zip(names, row.values, strict=True)), f"row {number}")
+                for number, row in enumerate(fetch(query), 1)
+            ),
+            id_column,
+        )
 
     rows_close = getattr(rows, "close", None)
     if rows_close is not None:
@@ -121,11 +167,11 @@ def _source(name: str, fetch: Rows, query: str, options: ReadOptions) -> Source:
     columns = [
         Column(
             one,
-            f"{kind_of(value)}{', the id' if one == id_column else ''}",
+            f"{kinds.columns.get(one) or kind_of(value)}{', the id' if one == id_column else ''}",
             0,
             shown("" if value is None else value),
         )
-        for one, value in zip(names, [] if first is None else first[1], strict=True)
+        for one, value in zip(names, values, strict=True)
     ]
     return Source(name, items, columns, place_of=lambda number: f"row {number}")
 
@@ -139,15 +185,15 @@ def _postgres(url: str) -> Rows:
             "PostgreSQL needs a library that is not installed: pip install 'facetd[postgres]'"
         ) from error
 
-    def fetch(query: str) -> Iterator[tuple[list[str], list[Any]]]:
+    def fetch(query: str, *, only_first: bool = False) -> Iterator[ResultRow]:
         try:
             with psycopg.connect(url) as connection, connection.cursor("facetd") as cursor:
-                cursor.itersize = ROWS_AT_ONCE
+                cursor.itersize = 1 if only_first else ROWS_AT_ONCE
                 cursor.execute(query.encode())
                 names: list[str] = []
                 for row in cursor:
                     names = names or [column.name for column in cursor.description or ()]
-                    yield names, list(row)
+                    yield ResultRow(names, list(row))
         except psycopg.Error as error:
             raise SourceError(f"{without_password(url)}: {str(error).strip()}") from error
 
@@ -166,7 +212,7 @@ def _mysql(url: str) -> Rows:
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
 
-    def fetch(query: str) -> Iterator[tuple[list[str], list[Any]]]:
+    def fetch(query: str, *, only_first: bool = False) -> Iterator[ResultRow]:
         try:
             connection = pymysql.connect(
                 host=parts.hostname or "localhost",
@@ -179,13 +225,31 @@ def _mysql(url: str) -> Rows:
             )
             try:
                 with connection.cursor(SSCursor) as cursor:
+                    if only_first:  # closing the cursor reads the result to its end
+                        cursor.execute("SET SESSION sql_select_limit = 1")
                     cursor.execute(query)
-                    names = [column[0] for column in cursor.description or ()]
+                    columns = cursor.description or ()
+                    names = [column[0] for column in columns]
+                    declared = {
+                        column[0]: kind for column in columns if (kind := _mysql_kind(*column[1:4]))
+                    }
                     for row in cursor:
-                        yield names, list(row)
+                        yield ResultRow(names, list(row), declared)
             finally:
                 connection.close()
         except pymysql.MySQLError as error:
             raise SourceError(f"{without_password(url)}: {error.args[-1]}") from error
 
     return fetch
+
+
+def _mysql_kind(type_code: int, _: object, num_digits: int) -> str | None:
+    """Return the kind of a column whose values do not show it; None for all others.
+
+    TINYINT(1) is what BOOL stands for there, and the only width of an integer that MySQL keeps.
+    """
+    if type_code == _MYSQL_BIT:
+        return "boolean" if num_digits == 1 else "integer"
+    if type_code == _MYSQL_JSON:
+        return "json"
+    return "boolean" if type_code == _MYSQL_TINY and num_digits == 1 else None

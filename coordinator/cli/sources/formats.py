@@ -44,6 +44,7 @@ def read(name: str, options: ReadOptions) -> Source:
         SourceError: it cannot be read; says what would be valid.
     """
     if databases.is_database(name):
+        _refuse_text_options(options, f"{databases.without_password(name)} is a database")
         return _with_wanted_places(databases.read(name, options), options)
     opened = OpenedSource(name)
     try:
@@ -62,12 +63,11 @@ def _read_file(opened: OpenedSource, options: ReadOptions) -> Source:
         if style == "tsv" and options.delimiter is None:
             options = replace(options, delimiter="\t")
         return delimited.read(opened, options)
-    if options.kinds or options.separators:
-        raise SourceError("--type and --split are for CSV and TSV; other formats have types")
-    if options.delimiter is not None:
-        raise SourceError(f"--delimiter is for CSV and TSV; {name} is {style.upper()}")
-    if options.decimal != ".":
-        raise SourceError(f"--decimal is for CSV and TSV; {name} is {style.upper()}")
+    if style != "sqlite" and (options.kinds or options.separators):
+        raise SourceError(
+            "--type and --split are for CSV, TSV and databases; other formats have types"
+        )
+    _refuse_text_options(options, f"{name} is {style.upper()}")
     if style in ("parquet", "sqlite") and options.encoding is not None:
         raise SourceError(f"--encoding is for files of text; {name} is {style.upper()}")
     if style == "parquet":
@@ -76,6 +76,16 @@ def _read_file(opened: OpenedSource, options: ReadOptions) -> Source:
         source = databases.read_sqlite(str(opened.plain_path()), options)
         return replace(source, name=opened.name, opened=opened)
     return _json(opened, options)
+
+
+def _refuse_text_options(options: ReadOptions, what_it_is: str) -> None:
+    """Raise for an option about tables of text."""
+    if options.delimiter is not None:
+        raise SourceError(f"--delimiter is for CSV and TSV; {what_it_is}")
+    if options.decimal != ".":
+        raise SourceError(f"--decimal is for CSV and TSV; {what_it_is}")
+    if options.encoding is not None and what_it_is.endswith("database"):
+        raise SourceError(f"--encoding is for files of text; {what_it_is}")
 
 
 def _format_of(opened: OpenedSource) -> str:

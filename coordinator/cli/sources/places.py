@@ -6,6 +6,7 @@ has none gets no place.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import orjson
@@ -28,11 +29,43 @@ def named_like_places(source: Source) -> tuple[str, str] | None:
     listed += dict.fromkeys(name for item in source.sample for name in item)
     if FIELD in listed:
         return None
+    return _pair(listed) or _inner_pair(source)
+
+
+def _pair(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the one name of a latitude and the one of a longitude; None unless there are both."""
+    listed = list(names)
     latitudes = [name for name in listed if name.lower() in _LATITUDES]
     longitudes = [name for name in listed if name.lower() in _LONGITUDES]
     if len(latitudes) != 1 or len(longitudes) != 1:
         return None
     return latitudes[0], longitudes[0]
+
+
+def _inner_pair(source: Source) -> tuple[str, str] | None:
+    """Return the pair in the one field of objects that have one, such as {"lat", "lon"}.
+
+    None for objects of "lat" and "lng", which are points as they are.
+    """
+    found: dict[str, tuple[str, str] | None] = {}
+    for item in source.sample:
+        for name, value in item.items():
+            if isinstance(value, dict) and "." not in name:
+                found.setdefault(name, _pair(value))
+    pairs = [(name, pair) for name, pair in found.items() if pair]
+    if len(pairs) != 1 or pairs[0][1] == ("lat", "lng"):
+        return None
+    name, (latitude, longitude) = pairs[0]
+    return f"{name}.{latitude}", f"{name}.{longitude}"
+
+
+def _value(item: dict[str, Any], field: str) -> Any:
+    """Return the value of a field, which may be one of an object: "place.lat"."""
+    name, dot, inner = field.partition(".")
+    if field in item or not dot:
+        return item.get(field)
+    value = item.get(name)
+    return _value(value, inner) if isinstance(value, dict) else None
 
 
 def hold_degrees(source: Source, fields: tuple[str, str]) -> bool:
@@ -41,7 +74,7 @@ def hold_degrees(source: Source, fields: tuple[str, str]) -> bool:
     All values of a table of text are known, those of JSON in the sample.
     """
     if source.sample:
-        values = [[item.get(field) for item in source.sample] for field in fields]
+        values = [[_value(item, field) for item in source.sample] for field in fields]
         filled = [[value for value in one if not _is_empty(value)] for one in values]
         return all(filled) and all(
             _is_degrees(value, bound)
@@ -61,7 +94,7 @@ def insert_place(text: bytes, fields: tuple[str, str]) -> bytes:
         item = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text  # the service refuses it, with its line
-    values = [item.get(field) for field in fields]
+    values = [_value(item, field) for field in fields]
     pairs = zip(values, BOUNDS, strict=True)
     if FIELD in item or not all(_is_degrees(value, bound) for value, bound in pairs):
         return text
@@ -82,7 +115,7 @@ def with_place(item: Any, fields: tuple[str, str], place: str) -> Any:
     """
     if not isinstance(item, dict):
         return item  # the service refuses it, with its line
-    values = [item.get(field) for field in fields]
+    values = [_value(item, field) for field in fields]
     if any(map(_is_empty, values)):
         return item
     lat, lng = (

@@ -128,23 +128,24 @@ export function compareView({ index, other, query, go }) {
   }
 
   function drawDifferences(mine, theirs) {
-    const [one, two] = [flat(mine), flat(theirs)];
-    const paths = [...new Set([...one.keys(), ...two.keys()])].filter(
-      (path) => one.get(path) !== two.get(path),
-    );
-    const cell = (text) =>
-      h("td", {}, text === undefined ? "–" : h("code", { class: "code" }, text));
+    const found = [...differencesOf(mine, theirs)];
+    const cell = (text, column) =>
+      h(
+        "td",
+        { "data-column": column },
+        text === undefined ? "–" : h("code", { class: "code" }, text),
+      );
     fill(
       differences,
       h("h2", {}, "Differences of the configurations"),
-      paths.length === 0
+      found.length === 0
         ? h("p", { class: "muted" }, "None: both are configured alike.")
         : h(
             "div",
             { class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Differences" },
             h(
               "table",
-              {},
+              { class: "settings" },
               h(
                 "thead",
                 {},
@@ -157,13 +158,13 @@ export function compareView({ index, other, query, go }) {
               h(
                 "tbody",
                 {},
-                paths.map((path) =>
+                found.map(([path, one, two]) =>
                   h(
                     "tr",
                     {},
                     h("th", { scope: "row" }, path),
-                    cell(one.get(path)),
-                    cell(two.get(path)),
+                    cell(one, index),
+                    cell(two, other),
                   ),
                 ),
               ),
@@ -185,18 +186,24 @@ export function compareView({ index, other, query, go }) {
   };
 }
 
-/** A document as path -> JSON text; lists are values. */
-function flat(document_, prefix = "", found = new Map()) {
-  for (const [key, value] of Object.entries(document_)) {
+/**
+ * Yields what differs in two documents: a path, and the JSON texts of both (undefined: has none).
+ * What only one of them has is a single value, however deep.
+ */
+function* differencesOf(mine, theirs, prefix = "") {
+  for (const key of new Set([...Object.keys(mine), ...Object.keys(theirs)])) {
     const path = `${prefix}${key}`;
-    if (
-      value &&
-      typeof value === "object" &&
-      !Array.isArray(value) &&
-      Object.keys(value).length > 0
-    )
-      flat(value, `${path}.`, found);
-    else found.set(path, toJson(value));
+    const [one, two] = [mine[key], theirs[key]];
+    if (isFilled(one) && isFilled(two)) yield* differencesOf(one, two, `${path}.`);
+    else if (toJson(one) !== toJson(two)) yield [path, toJson(one), toJson(two)];
   }
-  return found;
+}
+
+function isFilled(value) {
+  return (
+    value !== null &&
+    typeof value === "object" &&
+    !Array.isArray(value) &&
+    Object.keys(value).length > 0
+  );
 }

@@ -175,6 +175,28 @@ PLACES_OF_JSON = """\
 """
 
 
+def test_places_in_objects_are_proposed(service: Service, client: Client, tmp_path: Path) -> None:
+    """As Elasticsearch writes them: {"lat", "lon"}, which is no point here as it is."""
+    file = tmp_path / "inner.ndjson"
+    items: list[dict[str, Any]] = [
+        {"id": 1, "at": {"lat": 48.2, "lon": 16.4}, "size": {"h": 1}},
+        {"id": 2, "at": None},
+        {"id": 3, "size": {"lat": 1}},
+    ]
+    file.write_text("".join(json.dumps(item) + "\n" for item in items))
+    loaded = _run(service, "load", str(file), "--configure", "auto")
+    assert loaded.exit_code == 0, loaded.output
+    near = client.request("GET", "/inner/search?filter=_geoRadius(48.2,16.4,100)")
+    assert near["data"]["items"] == [{**items[0], "_geo": {"lat": 48.2, "lng": 16.4}}]
+    client.request("DELETE", "/inner")
+    said = _run(service, "load", str(file), "--configure", "none")
+    assert "--geo at.lat,at.lon makes places of these fields" in said.stderr
+    wanted = _run(service, "load", str(file), "--geo", "at.lat,at.lon")
+    assert wanted.exit_code == 0, wanted.output
+    assert client.request("GET", "/inner/search?filter=_geo%20EXISTS")["pagination"]["total"] == 1
+    client.request("DELETE", "/inner")
+
+
 @pytest.mark.parametrize("is_array", [False, True])
 def test_places_of_json_are_proposed(
     service: Service, client: Client, tmp_path: Path, is_array: bool

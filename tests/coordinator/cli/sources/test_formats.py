@@ -405,6 +405,45 @@ class TestDatabases:
         with pytest.raises(SourceError, match=message):
             items_of(formats.read(str(path), ReadOptions(**options)))
 
+    def test_kinds_that_the_values_do_not_show(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "a.sqlite")
+        connection = sqlite3.connect(path)
+        connection.execute("CREATE TABLE a (id INT, is_new BOOL, tags TEXT, more TEXT, day TEXT)")
+        connection.execute("""INSERT INTO a VALUES (1, 1, 'x|y', '{"b": 2}', '31.12.2024')""")
+        connection.execute("INSERT INTO a VALUES (2, 0, NULL, NULL, NULL)")
+        connection.commit()
+        options = ReadOptions(kinds={"more": "json", "day": "dmy"}, separators={"tags": "|"})
+        first = {"id": 1, "is_new": True, "tags": ["x", "y"], "more": {"b": 2}, "day": "2024-12-31"}
+        source = formats.read(path, options)
+        assert [one.kind for one in source.columns] == [
+            *("integer, the id", "boolean", "list", "json", "dmy")
+        ]
+        assert items_of(source) == [first, {"id": 2, "is_new": False}]
+        asked = ReadOptions(query="SELECT is_new FROM a", kinds={"is_new": "boolean"})
+        assert items_of(formats.read(path, asked)) == [{"is_new": True}, {"is_new": False}]
+        for wrong, message in (
+            ({"day": "json"}, r"row 1: 'day' holds '31\.12\.2024', which is no json"),
+            ({"dya": "dmy"}, "--type: the result has no column 'dya'; its columns are id"),
+            ({"day": "date"}, "'date' is none of text, integer"),
+        ):
+            with pytest.raises(SourceError, match=message):
+                items_of(formats.read(path, ReadOptions(kinds=wrong)))
+        connection.execute("UPDATE a SET is_new = 7 WHERE id = 2")
+        connection.commit()
+        connection.close()
+        with pytest.raises(SourceError, match="row 2: 'is_new' is declared as a boolean and holds"):
+            items_of(formats.read(path, ReadOptions()))
+        numbers = formats.read(path, ReadOptions(kinds={"is_new": "integer"}))
+        assert [one["is_new"] for one in items_of(numbers)] == [1, 7]
+
+    @pytest.mark.parametrize(
+        "options", [{"delimiter": ";"}, {"decimal": ","}, {"encoding": "latin-1"}]
+    )
+    def test_options_about_texts_are_refused(self, path: Path, options: dict[str, Any]) -> None:
+        for name in (str(path), f"sqlite://{path}", "postgres://a@127.0.0.1:1/x"):
+            with pytest.raises(SourceError, match=f"--{next(iter(options))} is for"):
+                formats.read(name, ReadOptions(table="product", **options))
+
     def test_several_tables_are_named(self, path: Path) -> None:
         with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE shop (id INTEGER)")

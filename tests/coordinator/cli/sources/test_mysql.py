@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -71,6 +72,15 @@ def url() -> Iterator[str]:
                     "INSERT INTO shop.product VALUES (%s, %s, %s, '2026-01-02', 1, x'00', %s)",
                     [(i, f"Käse {i} 🧀", i / 4, i % 3) for i in range(1, 5001)],
                 )
+                cursor.execute(
+                    "CREATE TABLE shop.flags (id INT PRIMARY KEY, stars TINYINT(1), small TINYINT, "
+                    "one BIT(1), many BIT(9), tags VARCHAR(50))"
+                )
+                cursor.execute(
+                    "INSERT INTO shop.flags VALUES (1, 1, 1, b'1', b'100000001', 'a, b'), "
+                    "(2, 0, 0, b'0', b'0', ''), (3, NULL, NULL, NULL, NULL, NULL), "
+                    "(4, 5, 5, b'1', b'11', 'c')"
+                )
                 connection.commit()
             yield f"mysql://root@localhost/shop?unix_socket={quote(str(socket_path), safe='')}"
         finally:
@@ -94,7 +104,7 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
         "name": "Käse 2 🧀",
         "price": 0.5,
         "made": "2026-01-02",
-        "is_new": 1,
+        "is_new": True,
         "order": 2,
     }
 
@@ -120,3 +130,41 @@ def test_a_wrong_query_is_told_as_the_database_tells_it(
 ) -> None:
     with pytest.raises(SourceError, match=message):
         list(formats.read(url, options).pieces())
+
+
+def test_truth_is_a_number_there_and_a_boolean_here(url: str) -> None:
+    def items(**options: Any) -> list[dict[str, Any]]:
+        source = formats.read(url, ReadOptions(**options))
+        return [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
+
+    three = "SELECT * FROM flags WHERE id < 4 ORDER BY id"
+    first = {"id": 1, "stars": True, "small": 1, "one": True, "many": 257, "tags": "a, b"}
+    second = {"id": 2, "stars": False, "small": 0, "one": False, "many": 0, "tags": ""}
+    assert items(query=three) == [first, second, {"id": 3}]
+    kinds = {
+        column.name: column.kind for column in formats.read(url, ReadOptions(query=three)).columns
+    }
+    assert (kinds["stars"], kinds["small"], kinds["one"]) == ("boolean", "integer", "boolean")
+
+    with pytest.raises(SourceError, match=r"row 4: 'stars' is declared as a boolean and holds '5'"):
+        items(table="flags")
+    listed = items(table="flags", kinds={"stars": "integer"}, separators={"tags": ","})
+    assert [one.get("stars") for one in listed] == [1, 0, None, 5]
+    assert [one.get("tags") for one in listed] == [["a", "b"], [], None, ["c"]]
+
+
+def test_only_the_first_row_is_read_to_see_the_columns(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pymysql.connections
+
+    packets = []
+    read = pymysql.connections.Connection._read_packet
+
+    def count(*arguments: Any) -> Any:
+        packets.append(1)
+        return read(*arguments)
+
+    monkeypatch.setattr(pymysql.connections.Connection, "_read_packet", count)
+    formats.read(url, ReadOptions(table="product"))
+    assert len(packets) < 100
