@@ -189,10 +189,10 @@ class Middleware:
         """
         wanted = _number(request, MIN_SEQ)
         if wanted is not None:
-            await log.wait_for(wanted, Deadline.after_ms(self._limits.request_timeout_ms))
+            await log.serving.wait_for(wanted, Deadline.after_ms(self._limits.request_timeout_ms))
         lag_max = _number(request, MAX_LAG)
         if lag_max is not None:
-            log.check_lag(lag_max)
+            log.watch.check_lag(lag_max)
 
     def _refusal(self, error: ServiceError, request: Request) -> Response:
         """Return the response to a failed request."""

@@ -203,8 +203,9 @@ async def _take_keys(
     Without a key, a host must not listen for others; one that was empty learns the keys of all
     hosts from the log.
     """
-    while is_open_to_all(settings, catalog) and replica.log.is_withheld and not stop.is_set():
-        if replica.log.why_stopped:
+    serving = replica.log.serving
+    while is_open_to_all(settings, catalog) and serving.is_withheld and not stop.is_set():
+        if serving.why_stopped:
             break
         await asyncio.sleep(KEYS_SECONDS)
 

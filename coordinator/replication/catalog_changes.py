@@ -10,44 +10,45 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from common.errors import Unavailable
+from common.protocol.messages import IndexEntry
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.applying import Applier
 from coordinator.replication.entries import CatalogChange, Kind, pack
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.publishing import Publisher, not_confirmed
+from coordinator.replication.shared_queue import SharedQueues
 from coordinator.replication.this_host import ThisHost
-
-if TYPE_CHECKING:
-    from coordinator.replication.shared_log import SharedLog
+from coordinator.write.log import prepare_on_shards
 
 
 class CatalogChanges:
     """Proposes changes, and puts them in force here.
 
     Args:
-        log: of this host.
         host: this one.
         publisher: of this host's entries.
         applier: retries what fails here.
         own: changes of this host that are under way.
+        queues: of what is written to each index.
     """
 
     def __init__(
         self,
-        log: SharedLog,
         host: ThisHost,
         publisher: Publisher,
         applier: Applier,
         own: OwnChanges,
+        queues: SharedQueues,
     ) -> None:
-        self._log = log
         self._publisher = publisher
         self._applier = applier
         self._own = own
+        self._queues = queues
+        self._serving = host.serving
+        self._timeout_ms = host.settings.configure_timeout_ms
         self._cluster = host.cluster
         self._catalog = host.catalog
         self._adopting = asyncio.Lock()
@@ -63,11 +64,11 @@ class CatalogChanges:
             if change.base != self._catalog.state.revision:
                 return False
             for index in change.put:
-                await self._applier.until_done(partial(self._log.prepare, index.entry))
+                await self._applier.until_done(partial(self.prepare, index.entry))
             if self._cluster.placed is not None:
                 # All hosts switch together: a request reads some shards here and others there.
                 self._cluster.own_host.prepared = seq
-                self._log.tell_position()
+                self._serving.tell_position()
                 await self._cluster.placed.all_prepared(seq)
             await self._applier.until_done(
                 lambda: self._catalog.change_here(change.applied_to, is_active=False)
@@ -75,9 +76,13 @@ class CatalogChanges:
             await self._cluster.push_catalog()
             self._catalog.activate()
             for number in change.dropped:
-                self._log.forget_queue(number)
+                self._queues.forget(number)
                 self._cluster.horizons.forget(number)
         return True
+
+    async def prepare(self, entry: IndexEntry) -> None:
+        """Have all shards of this host build a new revision."""
+        await prepare_on_shards(self._cluster, entry, self._timeout_ms)
 
     @asynccontextmanager
     async def unchanging(self) -> AsyncIterator[None]:
@@ -96,7 +101,7 @@ class CatalogChanges:
         """
         async with self._proposing:
             while True:
-                self._log.check_writable()
+                self._publisher.check_writable()
                 before = self._catalog.state
                 after = function(before)
                 if after == before:
@@ -114,8 +119,8 @@ class CatalogChanges:
         except LogAway as error:
             raise Unavailable(not_confirmed(error), code="log_unavailable") from error
         except asyncio.CancelledError:
-            if self._log.why_stopped:
-                raise Unavailable(self._log.why_stopped, code="replica_stopped") from None
+            if self._serving.why_stopped:
+                raise Unavailable(self._serving.why_stopped, code="replica_stopped") from None
             raise
         finally:
             self._own.pop(id, None)

@@ -14,7 +14,7 @@ import asyncio
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
@@ -33,9 +33,6 @@ from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import PREFIX, CopyRequest, MakeSnapshot, take_snapshot
 from coordinator.write.detached_tasks import DetachedTasks
 
-if TYPE_CHECKING:
-    from coordinator.replication.shared_log import SharedLog
-
 _REVISIONS = dict[int, int]
 """Of configurations, by number of the index."""
 _FOLDER: Final = "host-"
@@ -48,15 +45,13 @@ class Collector:
 
     Args:
         host: this one.
-        log: of this host.
         make: makes a snapshot of shards of this host.
     """
 
-    def __init__(self, host: ThisHost, log: SharedLog, make: MakeSnapshot) -> None:
+    def __init__(self, host: ThisHost, make: MakeSnapshot) -> None:
         assert host.cluster.placed is not None
         self._host = host
         self._placed = host.cluster.placed
-        self._log = log
         self._make = make
         self._making = asyncio.Lock()
         self._tasks = DetachedTasks()

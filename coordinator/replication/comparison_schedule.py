@@ -9,7 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
@@ -18,9 +18,6 @@ from coordinator.replication.entries import ComparisonMark, HostReport, Kind, pa
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.publishing import Publisher, not_confirmed
 from coordinator.replication.this_host import ThisHost
-
-if TYPE_CHECKING:
-    from coordinator.replication.shared_log import SharedLog
 
 PAUSE_SECONDS: Final = 0.1
 
@@ -31,7 +28,6 @@ class ComparisonScheduler:
     """Requests comparisons at intervals, and takes part in those of all hosts.
 
     Args:
-        log: of this host.
         host: this one.
         publisher: of this host's entries.
         stop_for_good: called with the reason if the others agree and this host differs.
@@ -42,12 +38,11 @@ class ComparisonScheduler:
 
     def __init__(
         self,
-        log: SharedLog,
         host: ThisHost,
         publisher: Publisher,
         stop_for_good: Callable[[str], None],
     ) -> None:
-        self._log = log
+        self._host = host
         self._publisher = publisher
         self._catalog = host.catalog
         self._interval_seconds = host.settings.log_compare_seconds
@@ -57,7 +52,7 @@ class ComparisonScheduler:
     def mark(self, seq: int) -> None:
         """Begin to compare the state at an entry; all before it is applied, nothing after it."""
         self._marked_at = time.monotonic()
-        self.comparer.mark(seq, self._log.host, self._log.name, self._catalog.state)
+        self.comparer.mark(seq, self._host.id, self._host.name, self._catalog.state)
 
     async def request(self) -> int:
         """Have all hosts compare their data; return the number of the mark.
@@ -65,9 +60,9 @@ class ComparisonScheduler:
         Raises:
             Unavailable: the log is away.
         """
-        self._log.check_writable()
+        self._publisher.check_writable()
         never: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        mark = pack(ComparisonMark(self._log.host))
+        mark = pack(ComparisonMark(self._host.id))
         try:
             return await self._publisher.append(Kind.MARK, self._publisher.next_id(), mark, never)
         except LogAway as error:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, Unavailable
@@ -26,6 +26,7 @@ from coordinator.replication.entries import (
     WriteGroup,
     decode_entry,
 )
+from coordinator.replication.host_tasks import HostTasks
 from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.pieces import Pieces, divided
 from coordinator.replication.placed_groups import PlacedGroups
@@ -34,9 +35,6 @@ from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import follow
 from coordinator.replication.this_host import ThisHost
 from coordinator.write.log import no_index
-
-if TYPE_CHECKING:
-    from coordinator.replication.shared_log import SharedLog
 
 UNDER_WAY_BYTES_MAX: Final = 64 << 20
 UNDER_WAY_MAX: Final = 256
@@ -59,35 +57,34 @@ class Follower:
     """Applies the entries of all hosts on this one.
 
     Args:
-        log: of this host.
         host: this one.
         applier: applies on shards.
         own: changes of this host that are under way.
         changes: puts changes of the catalog in force.
         comparisons: takes part in them.
         placed_groups: applies groups where each host holds some shards; else None.
+        tasks: keeps what runs in the background.
     """
 
     def __init__(
         self,
-        log: SharedLog,
         host: ThisHost,
         applier: Applier,
         own: OwnChanges,
         changes: CatalogChanges,
         comparisons: ComparisonScheduler,
         placed_groups: PlacedGroups | None,
+        tasks: HostTasks,
     ) -> None:
-        self._log = log
-        self._stream = host.stream
+        self._host = host
+        self._serving = host.serving
+        self._tasks = tasks
+        self._running: asyncio.Task[None] | None = None
         self._applier = applier
         self._own = own
         self._changes = changes
         self._comparisons = comparisons
         self._placed_groups = placed_groups
-        self._cluster = host.cluster
-        self._catalog = host.catalog
-        self._timeout_ms = host.settings.configure_timeout_ms
         self._steps: deque[_Step] = deque()
         self._num_bytes = 0
         self._pieces = Pieces(host.stream)
@@ -103,16 +100,25 @@ class Follower:
             EntryError: an entry cannot be read.
             ReplicaStopped: an entry can never be applied here.
         """
-        async for message in follow(self._stream, position):
+        self._running = asyncio.current_task()
+        async for message in follow(self._host.stream, position):
             while self._num_bytes > UNDER_WAY_BYTES_MAX or len(self._steps) > UNDER_WAY_MAX:
                 await self._next_progress()
             async with self._gate:
                 await self._take(message)
 
-    @property
-    def tasks(self) -> list[asyncio.Task[None]]:
-        """Groups that are being applied, the last one of each index."""
-        return list(self._chains.values())
+    def stop(self, reason: str) -> None:
+        """Stop serving, because an entry can never be applied here, or what is here differs."""
+        self._serving.stop(reason)
+        if self._running is not None:
+            self._running.cancel()
+
+    async def close(self) -> None:
+        """Stop applying."""
+        groups = list(self._chains.values())
+        for task in groups:
+            task.cancel()
+        await asyncio.gather(*groups, return_exceptions=True)
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
@@ -153,26 +159,28 @@ class Follower:
             self._finish(step)
             if own is not None:
                 if self._placed_groups is not None:
-                    self._log.spawn(self._answer_when_shown(step.seq, own, is_adopted))
+                    self._tasks.start(self._answer_when_shown(step.seq, own, is_adopted))
                 else:
                     own.conclude(is_adopted)
 
     async def _answer_when_shown(self, seq: int, own: OwnChange, is_adopted: bool) -> None:
         """Answer a change of the catalog once searches see it."""
         with suppress(DeadlineExceeded, Unavailable):
-            await self._log.wait_for(seq, Deadline.after_ms(self._timeout_ms))
+            await self._serving.wait_for(
+                seq, Deadline.after_ms(self._host.settings.configure_timeout_ms)
+            )
         own.conclude(is_adopted)
 
     async def _apply(
         self, step: _Step, id: str, group: WriteGroup, before: asyncio.Task[None] | None
     ) -> None:
         """Apply a group on all shards concerned, however often that fails."""
-        num_shards = self._cluster.num_shards
+        num_shards = self._host.cluster.num_shards
         parts = await divided(group, num_shards, step.seq)
         if before is not None:
             await before
         own = self._own.get(id)
-        if not self._catalog.state.has(group.index):
+        if not self._host.catalog.state.has(group.index):
             if own is not None:
                 for batch in own.batches:
                     batch.fail(no_index(str(group.index)))
@@ -181,9 +189,9 @@ class Follower:
             self._finish(step)
             return
         else:
-            settled = self._log.position.seq
+            settled = self._serving.position.seq
             outcomes, text_ids = await self._applier.apply(step.seq, group, parts, settled)
-            self._cluster.horizons.advance(group.index, step.seq)
+            self._host.cluster.horizons.advance(group.index, step.seq)
             if own is not None:
                 own.settle(step.seq, outcomes, text_ids)
         self._own.pop(id, None)
@@ -200,18 +208,18 @@ class Follower:
             return
         if not isinstance(error, ReplicaStopped):
             _log.error("applying failed", cause=error)
-        self._log.stop_following(str(error) or type(error).__name__)
+        self.stop(str(error) or type(error).__name__)
 
     def _finish(self, step: _Step) -> None:
         """Note that an entry is applied; move the position past all that are, in order."""
         step.is_done = True
         self._num_bytes -= step.num_bytes
-        position = self._log.position
+        position = self._serving.position
         while self._steps and self._steps[0].is_done:
             first = self._steps.popleft()
             position = Position(first.seq, first.stored_at)
-        if position is not self._log.position:
-            self._log.advance_to(position)
+        if position is not self._serving.position:
+            self._serving.advance_to(position)
         self._has_progressed.set()
 
     async def _next_progress(self) -> None:

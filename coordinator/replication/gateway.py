@@ -45,11 +45,10 @@ from common.protocol.methods import (
 from common.protocol.server import Handler, RpcServer
 
 if TYPE_CHECKING:
-    from coordinator.cluster.catalog import Catalog
-    from coordinator.cluster.cluster import Cluster
     from coordinator.cluster.placed_shards import PlacedShards
     from coordinator.cluster.shard_client import ShardClient
-    from coordinator.replication.shared_log import SharedLog
+    from coordinator.replication.placed_groups import PlacedGroups
+    from coordinator.replication.this_host import ThisHost
 
 GATEWAY: Final = -1
 """Instead of a shard's ordinal in `hello`: the call is to the whole host."""
@@ -85,22 +84,20 @@ class Gateway:
     """Serves the shards of this host to others.
 
     Args:
-        cluster: the shards.
-        placed: which host has which.
-        catalog: of this host.
-        log: knows what is applied.
+        host: this one.
+        placed: which host has which shard.
+        groups: knows the outcomes of recent ones.
     """
 
-    def __init__(
-        self, cluster: Cluster, placed: PlacedShards, catalog: Catalog, log: SharedLog
-    ) -> None:
-        self._cluster = cluster
+    def __init__(self, host: ThisHost, placed: PlacedShards, groups: PlacedGroups) -> None:
+        self._cluster = host.cluster
         self._placed = placed
-        self._catalog = catalog
-        self._log = log
+        self._catalog = host.catalog
+        self._serving = host.serving
+        self._groups = groups
         self._numbers: frozenset[int] = frozenset()
         self._server: RpcServer | None = None
-        catalog.on_change(self._note_indexes)
+        host.catalog.on_change(self._note_indexes)
         self._note_indexes()
 
     def _note_indexes(self) -> None:
@@ -134,7 +131,7 @@ class Gateway:
                 secret=secret,
                 shard=GATEWAY,
                 num_shards=cluster.num_shards,
-                make_welcome=lambda: Welcome(pid=os.getpid(), seq_max=self._log.position.seq),
+                make_welcome=lambda: Welcome(pid=os.getpid(), seq_max=self._serving.position.seq),
             ),
         )
         return await self._server.listen(host, port, tls)
@@ -160,7 +157,7 @@ class Gateway:
             kept_from = self._cluster.own_host.readable_from(shard)
             if kept_from is None or horizon < kept_from:
                 raise Unavailable(f"shard {shard} no longer has the state {horizon} on this host")
-        if horizon is not None and horizon > self._log.applied_seq:
+        if horizon is not None and horizon > self._serving.applied_seq:
             return self._read_later(shard, method, params)
         return self._here(shard).call(method, params, _remaining_ms())
 
@@ -177,13 +174,13 @@ class Gateway:
 
     async def _read_later(self, shard: int, method: Method[Any, Any], params: Any) -> Any:
         deadline = Deadline.after_ms(min(WAIT_MS, _remaining_ms()))
-        await self._log.wait_applied(params.horizon, deadline)
+        await self._serving.wait_applied(params.horizon, deadline)
         return await self._here(shard).call(method, params, _remaining_ms())
 
     async def _outcomes(self, request: GroupOutcomesRequest) -> ApplyResponse:
         """Return the outcomes of a group on a shard, once all up to it is applied here."""
-        await self._log.wait_applied(request.seq, Deadline.after_ms(_remaining_ms()))
-        return await self._log.outcomes_here(request.index, request.seq, request.shard)
+        await self._serving.wait_applied(request.seq, Deadline.after_ms(_remaining_ms()))
+        return await self._groups.outcomes_here(request.index, request.seq, request.shard)
 
     async def _progress(self, request: HostProgress) -> OtherProgress:
         """Keep the states that the other host needs; report progress once there is some."""

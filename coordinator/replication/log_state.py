@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from coordinator.replication.applying import Applier
+from coordinator.replication.comparison import DigestComparer
+from coordinator.replication.log_watch import LogWatch
+from coordinator.replication.this_host import ThisHost
+
 
 class LogState(NamedTuple):
     """Status of this host as a replica, for operators."""
@@ -35,3 +40,38 @@ class LogState(NamedTuple):
     """Which hosts differed then, and in what; empty if none did."""
     digest: str
     """Digest of this host's data at that entry."""
+
+
+def log_state(
+    host: ThisHost, watch: LogWatch, applier: Applier, comparer: DigestComparer
+) -> LogState:
+    """Return the status of this host.
+
+    Args:
+        host: this one.
+        watch: knows the state of the log.
+        applier: knows what keeps this host from applying.
+        comparer: knows whether the hosts are equal.
+    """
+    info = watch.info
+    serving = host.serving
+    blocked = "" if applier.blocked is None else applier.blocked.message
+    compared = comparer.state
+    return LogState(
+        cluster=host.progress.cluster,
+        host=host.id,
+        seq=max(serving.shown_seq, 0),
+        last_seq=info.last_seq if info is not None and watch.is_up else None,
+        lag_ms=watch.lag_ms,
+        is_log_up=watch.is_up,
+        num_current=watch.num_current,
+        num_replicas=0 if info is None else info.num_replicas,
+        leader="" if info is None else info.leader,
+        trouble=serving.why_stopped or blocked,
+        name=host.name,
+        compared_seq=compared.seq,
+        compared_age_s=compared.age_s,
+        num_equal=compared.num_equal,
+        difference=compared.difference,
+        digest=compared.digest,
+    )

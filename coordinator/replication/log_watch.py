@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, Unavailable
 from common.process.logs import Log
 from coordinator.replication.elections import Elections
 from coordinator.replication.log_errors import LogAway
-from coordinator.replication.stream import LogStream
 from coordinator.replication.stream_state import RaftGroup, StreamInfo
-
-if TYPE_CHECKING:
-    from coordinator.replication.shared_log import SharedLog
+from coordinator.replication.this_host import ThisHost
 
 ASK_SECONDS: Final = 0.5
 """Interval between two polls of the log's leader; the lag is known as exactly as this."""
@@ -35,8 +32,7 @@ class LogWatch:
     """Asks the log's leader.
 
     Args:
-        log: knows how far this host is.
-        stream: the log itself.
+        host: this one.
         elections: asks for a new leader; None: the log's servers notice themselves.
 
     Attributes:
@@ -48,13 +44,14 @@ class LogWatch:
         elected: done when another leader answers; then there is a new one of these.
     """
 
-    def __init__(self, log: SharedLog, stream: LogStream, elections: Elections | None) -> None:
-        self._log = log
-        self._stream = stream
+    def __init__(self, host: ThisHost, elections: Elections | None) -> None:
+        self._progress = host.progress
+        self._serving = host.serving
+        self._stream = host.stream
         self._elections = elections
         self._group: RaftGroup | None = None
         self._doubted = asyncio.Event()
-        stream.doubted = self.doubt
+        host.stream.doubted = self.doubt
         self.info: StreamInfo | None = None
         self.is_up = False
         self.is_answering = False
@@ -73,6 +70,18 @@ class LogWatch:
     def lag_ms(self) -> int:
         """Upper bound of the time for which this host has lacked an entry; -1: it always has."""
         return int((time.monotonic() - self.caught_up_at) * 1000) if self.caught_up_at else -1
+
+    def check_lag(self, lag_ms_max: int) -> None:
+        """Refuse a request if this host may have lacked something for too long.
+
+        Raises:
+            Unavailable: `replica_lags`.
+        """
+        if not 0 <= self.lag_ms <= lag_ms_max:
+            raise Unavailable(
+                f"this host may lack what is older than {lag_ms_max} ms; ask another one",
+                code="replica_lags",
+            )
 
     def doubt(self) -> None:
         """Ask the leader now: a caller gets no response from the log."""
@@ -104,7 +113,7 @@ class LogWatch:
                     self.is_up = self.is_up and asked_at - self.heard_at < AWAY_SECONDS
                 else:
                     self._take(info, asked_at)
-                    if self._log.shown_seq < info.last_seq:
+                    if self._serving.shown_seq < info.last_seq:
                         noting = [one for one in noting if not one.done()]
                         note = self._note_caught_up(info.last_seq, asked_at)
                         noting.append(asyncio.create_task(note))
@@ -128,16 +137,16 @@ class LogWatch:
             self.elected.set_result(None)
             self.elected = asyncio.get_running_loop().create_future()
         self.info = info
-        self.is_up = info.has_majority and self._log.cluster_name in ("", info.cluster)
+        self.is_up = info.has_majority and self._progress.cluster in ("", info.cluster)
         if self.is_up:
             self.heard_at = asked_at
-        if self._log.shown_seq >= info.last_seq:
+        if self._serving.shown_seq >= info.last_seq:
             self.caught_up_at = asked_at
 
     async def _note_caught_up(self, seq: int, asked_at: float) -> None:
         """Record that this host has everything that the log had at some time."""
         try:
-            await self._log.wait_for(seq, Deadline.after_ms(int(ASK_SECONDS * 1000)))
+            await self._serving.wait_for(seq, Deadline.after_ms(int(ASK_SECONDS * 1000)))
         except (DeadlineExceeded, Unavailable):
             return
         self.caught_up_at = max(self.caught_up_at, asked_at)

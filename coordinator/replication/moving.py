@@ -31,6 +31,7 @@ from coordinator.cluster.catalog_file import read_state
 from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
 from coordinator.replication.applying import Applier
 from coordinator.replication.entries import Kind, WriteGroup, decode_entry
+from coordinator.replication.following import Follower
 from coordinator.replication.log_errors import LogAway, LogBroken
 from coordinator.replication.pieces import Pieces, divided
 from coordinator.replication.placement_table import PlacementTable
@@ -42,7 +43,6 @@ from coordinator.replication.transfer import find_offers, take_snapshot
 
 if TYPE_CHECKING:
     from coordinator.replication.placement import Placement
-    from coordinator.replication.shared_log import SharedLog
 
 POLL_SECONDS: Final = 0.5
 """Interval between two checks for shards to move."""
@@ -73,7 +73,7 @@ class Mover:
 
     Args:
         host: this one.
-        log: of this host.
+        follower: applies the log on this host.
         placement: knows the table and the other hosts.
         processes: of the shards.
 
@@ -84,12 +84,18 @@ class Mover:
     def __init__(
         self,
         host: ThisHost,
-        log: SharedLog,
+        follower: Follower,
         placement: Placement,
         processes: ShardProcesses,
     ) -> None:
-        self._settings, self._cluster, self._catalog, self._stream = host
-        self._log = log
+        self._host = host
+        self._settings = host.settings
+        self._cluster = host.cluster
+        self._catalog = host.catalog
+        self._stream = host.stream
+        self._progress = host.progress
+        self._serving = host.serving
+        self._follower = follower
         self._placement = placement
         self._processes = processes
         self._applier = Applier(self._cluster, self._settings)
@@ -100,7 +106,7 @@ class Mover:
         """Move what is to be moved, for as long as this host runs."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            if not self._log.can_give_data:
+            if not self._serving.can_give_data:
                 continue  # the shards that it holds come first
             reason = ""
             try:
@@ -127,7 +133,7 @@ class Mover:
         for shard in leaving & wanted:
             leaving.discard(shard)  # the order was taken back in time
             self._placement.update()
-        for shard in self._log.arriving.keys() - wanted:
+        for shard in self._progress.arriving.keys() - wanted:
             await self._forget(shard)
         for shard in sorted(self._cluster.here.keys() - wanted):
             await self._give_up(shard)
@@ -141,12 +147,12 @@ class Mover:
         reconcile = self._processes.reconcile
         if reconcile is None:
             raise LogAway("a shard can only be taken by facetd serve, which starts its process")
-        if shard not in self._log.arriving:
+        if shard not in self._progress.arriving:
             seq = await self._fetch(shard)
-            await self._log.note(arriving={**self._log.arriving, shard: seq})
+            await self._progress.note(arriving={**self._progress.arriving, shard: seq})
         reconcile()
         client = self._cluster.begin_arriving(shard, locate_in(self._settings.data_dir, shard))
-        self._reached = first = self._log.arriving[shard]
+        self._reached = first = self._progress.arriving[shard]
         following = asyncio.create_task(self._follow(shard, client, first))
         try:
             while shard not in self._cluster.here:
@@ -154,7 +160,7 @@ class Mover:
                     following.result()
                 if shard not in (self._placement.wanted_here or ()):
                     return  # the order was taken back
-                is_near = self._log.position.seq - self._reached <= NEAR_ENTRIES
+                is_near = self._serving.position.seq - self._reached <= NEAR_ENTRIES
                 if is_near and client.state is ShardState.SERVING:
                     await self._join(shard, client)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -172,11 +178,11 @@ class Mover:
         info = await self._stream.info()
         if info is None:
             raise LogAway("there is no log")
-        left = self._log.left.get(shard)
+        left = self._progress.left.get(shard)
         if left is not None and left + 1 >= info.first_seq:
             return left
         offers = await find_offers(self._stream)
-        offers = [one for one in offers if shard in one.shards and one.host != self._log.host]
+        offers = [one for one in offers if shard in one.shards and one.host != self._host.id]
         if not offers:
             raise LogAway(f"no host that serves gives shard {shard}")
         offer = max(offers, key=lambda one: one.seq)
@@ -192,8 +198,8 @@ class Mover:
             while self._catalog.state.revision < revision:  # noqa: ASYNC110 - entries to come
                 # A shard drops indexes that its coordinator does not know.
                 await asyncio.sleep(PAUSE_SECONDS)
-            kept = {one: seq for one, seq in self._log.left.items() if one != shard}
-            await self._log.note(left=kept)
+            kept = {one: seq for one, seq in self._progress.left.items() if one != shard}
+            await self._progress.note(left=kept)
             await asyncio.to_thread(_put_in_place, work, data, shard)
         finally:
             await asyncio.to_thread(_remove, taken, work)
@@ -207,7 +213,7 @@ class Mover:
         """
         pieces = Pieces(self._stream)
         async for message in follow(self._stream, Position(seq, 0)):
-            await self._log.wait_applied(message.seq, NEVER)  # with what it does to the catalog
+            await self._serving.wait_applied(message.seq, NEVER)  # with what it does to the catalog
             await self._apply(shard, client, message, pieces)
             self._reached = message.seq
 
@@ -233,8 +239,8 @@ class Mover:
 
     async def _join(self, shard: int, client: ShardClient) -> None:
         """Make a shard one of this host's if it soon has all that the host has applied."""
-        async with self._log.paused():
-            position = self._log.position.seq
+        async with self._follower.paused():
+            position = self._serving.position.seq
             give_up_at = time.monotonic() + JOIN_SECONDS
             while self._reached < position and time.monotonic() < give_up_at:  # noqa: ASYNC110
                 await asyncio.sleep(PAUSE_SECONDS / 5)
@@ -242,10 +248,10 @@ class Mover:
                 return
             if self._cluster.begun_at[shard] > position:
                 return  # it was copied from a host that is ahead of this one
-            arriving = {one: seq for one, seq in self._log.arriving.items() if one != shard}
-            left = {one: seq for one, seq in self._log.left.items() if one != shard}
+            arriving = {one: seq for one, seq in self._progress.arriving.items() if one != shard}
+            left = {one: seq for one, seq in self._progress.left.items() if one != shard}
             shards = tuple(sorted((*self._cluster.here, shard)))
-            await self._log.note(shards=shards, arriving=arriving, left=left)
+            await self._progress.note(shards=shards, arriving=arriving, left=left)
             self._cluster.admit(shard, position)
         _log.info("a shard is held", shard=shard, seq=position)
         self._placement.update()
@@ -253,9 +259,9 @@ class Mover:
     async def _forget(self, shard: int) -> None:
         """Give up a shard that was being taken."""
         _log.info("a shard is not taken any further", shard=shard)
-        kept = {one: seq for one, seq in self._log.arriving.items() if one != shard}
-        left = {one: seq for one, seq in self._log.left.items() if one != shard}
-        await self._log.note(arriving=kept, left=left)
+        kept = {one: seq for one, seq in self._progress.arriving.items() if one != shard}
+        left = {one: seq for one, seq in self._progress.left.items() if one != shard}
+        await self._progress.note(arriving=kept, left=left)
         if self._processes.reconcile is not None:
             self._processes.reconcile()
 
@@ -278,10 +284,10 @@ class Mover:
             self._placement.update()
             _log.info("a shard is let go", shard=shard)
         await self._drained(shard)
-        async with self._log.paused():
-            seq = self._log.position.seq
+        async with self._follower.paused():
+            seq = self._serving.position.seq
             kept = tuple(one for one in self._cluster.here if one != shard)
-            await self._log.note(shards=kept, left={**self._log.left, shard: seq})
+            await self._progress.note(shards=kept, left={**self._progress.left, shard: seq})
             client = self._cluster.dismiss(shard)
         own.leaving.discard(shard)
         await client.stop()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from common.errors import ServiceError
 from coordinator.write.write_batch import AppliedBatch, WriteBatch, unconfirmed
 
 
@@ -50,10 +51,10 @@ class OwnChange:
 class OwnChanges(dict[str, OwnChange]):
     """Changes of ours by the id of their entry."""
 
-    def fail(self, message: str) -> None:
+    def fail(self, error: ServiceError) -> None:
         """Answer all requests: the outcome is unknown."""
         for own in self.values():
             for batch in own.batches:
-                batch.fail(unconfirmed(batch, message))
+                batch.fail(unconfirmed(batch, error.message))
             own.applied.cancel()
         self.clear()

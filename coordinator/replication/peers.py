@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,13 +21,11 @@ from common.process.logs import Log
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
 from coordinator.replication.log_errors import LogAway
-from coordinator.replication.stream import LogStream
+from coordinator.replication.log_state import LogState
+from coordinator.replication.this_host import ThisHost
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
-
-    from coordinator.replication.shared_log import SharedLog
-    from coordinator.settings import Settings
 
 ASK_SECONDS: Final = 3.0
 ANSWER_SECONDS: Final = 1.0
@@ -67,21 +66,21 @@ class Peers:
     """All hosts that share the log, as far as this one has heard.
 
     Args:
-        log: of this host.
-        stream: the connection.
-        settings: of this host.
+        host: this one.
+        state_of_log: returns the state of this host and of the log.
     """
 
-    def __init__(self, log: SharedLog, stream: LogStream, settings: Settings) -> None:
-        self._log = log
-        self._stream = stream
-        self._settings = settings
+    def __init__(self, host: ThisHost, state_of_log: Callable[[], LogState]) -> None:
+        self._host = host
+        self._stream = host.stream
+        self._settings = host.settings
+        self._state_of_log = state_of_log
         self._known: dict[str, tuple[HostState, float]] = {}
         self._newest_snapshot = ""
 
     async def run(self) -> None:
         """Answer the others and poll them for as long as this host runs."""
-        while not self._stream.is_connected or not self._log.host:  # noqa: ASYNC110
+        while not self._stream.is_connected or not self._host.id:  # noqa: ASYNC110
             await asyncio.sleep(ANSWER_SECONDS / 2)
         # The subscriptions outlive a connection: the client makes them again.
         client = self._stream.client()
@@ -102,15 +101,15 @@ class Peers:
     @property
     def own(self) -> HostState:
         """The state of this host."""
-        state = self._log.state
+        state = self._state_of_log()
         return HostState(
             host=state.host,
             name=state.name,
             version=program_version(),
-            shards=len(self._log.shards_here) or self._settings.shards,
+            shards=len(self._host.shards) or self._settings.shards,
             seq=state.seq,
             lag_ms=state.lag_ms,
-            is_serving=self._log.is_serving,
+            is_serving=self._host.serving.is_serving,
             trouble=state.trouble,
             compared_seq=state.compared_seq,
             compared_age_s=state.compared_age_s,
@@ -178,7 +177,7 @@ class Peers:
 
     def shown(self) -> list[dict[str, Any]]:
         """Return all hosts for `GET /_cluster`."""
-        own = self._log.host
+        own = self._host.id
         return [
             {
                 **msgspec.structs.asdict(state),

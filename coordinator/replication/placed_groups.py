@@ -7,7 +7,7 @@ this host see it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from common.deadline import NEVER
 from common.errors import Unavailable
@@ -16,35 +16,40 @@ from common.protocol.methods import OUTCOMES
 from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.applying import Applier, joined
 from coordinator.replication.entries import WriteGroup
+from coordinator.replication.host_tasks import HostTasks
 from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.recent_outcomes import RecentOutcomes
 from coordinator.replication.this_host import ThisHost
 from coordinator.write.partitioning import Parts
-
-if TYPE_CHECKING:
-    from coordinator.replication.shared_log import SharedLog
 
 
 class PlacedGroups:
     """Applies groups on the shards of this host, and answers its requests.
 
     Args:
-        log: of this host.
         host: this one.
         placed: which copy of which shard is read.
         applier: applies on shards.
         own: changes of this host that are under way.
+        tasks: keeps what runs in the background.
+
+    Attributes:
+        ask_others: returns the outcomes of a group, given the number of its index, its seq and a
+            shard of another host, however long that takes.
     """
+
+    ask_others: Callable[[int, int, int], Awaitable[ApplyResponse]]
 
     def __init__(
         self,
-        log: SharedLog,
         host: ThisHost,
         placed: PlacedShards,
         applier: Applier,
         own: OwnChanges,
+        tasks: HostTasks,
     ) -> None:
-        self._log = log
+        self._serving = host.serving
+        self._tasks = tasks
         self._placed = placed
         self._applier = applier
         self._own = own
@@ -63,7 +68,7 @@ class PlacedGroups:
         for shard, answer in answers.items():
             self._recent.keep(seq, shard, answer)
         if own is not None:
-            self._log.spawn(self._settle(seq, id, group, parts, answers, own))
+            self._tasks.start(self._settle(seq, id, group, parts, answers, own))
 
     async def _settle(
         self,
@@ -75,13 +80,9 @@ class PlacedGroups:
         own: OwnChange,
     ) -> None:
         """Answer the requests of a group once it is applied by a copy of every shard concerned."""
-        placement = self._log.placement
-        assert placement is not None
         own.conclude()  # it is in the log
         elsewhere = [shard for shard in parts if shard not in answers]
-        asking = asyncio.gather(
-            *(placement.outcomes(group.index, seq, shard) for shard in elsewhere)
-        )
+        asking = asyncio.gather(*(self.ask_others(group.index, seq, shard) for shard in elsewhere))
         waiting = asyncio.ensure_future(asyncio.wait([batch.future for batch in own.batches]))
         try:
             # Requests past their deadline have been answered: outcome unknown.
@@ -90,7 +91,7 @@ class PlacedGroups:
                 answers = {**answers, **dict(zip(elsewhere, asking.result(), strict=True))}
                 ordered = [answers[shard] for shard in parts]
                 outcomes, text_ids = joined(group.num_operations, parts, ordered)
-                showing = asyncio.ensure_future(self._log.wait_for(seq, NEVER))
+                showing = asyncio.ensure_future(self._serving.wait_for(seq, NEVER))
                 try:
                     await asyncio.wait((showing, waiting), return_when=asyncio.FIRST_COMPLETED)
                     if showing.done() and showing.exception() is None:
@@ -111,7 +112,7 @@ class PlacedGroups:
         Raises:
             Unavailable: they are not known any more, or the shard does not serve.
         """
-        self._log.check_not_stopped()
+        self._serving.check_not_stopped()
         found = self._recent.get(seq, shard)
         if found is not None and found.outcomes:
             return found

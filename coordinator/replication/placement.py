@@ -23,12 +23,13 @@ from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.settings import SettingError
 from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.collecting import Collector
+from coordinator.replication.following import Follower
 from coordinator.replication.gateway import Gateway
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.moving import Mover, ShardProcesses
 from coordinator.replication.other_host import OtherHost
+from coordinator.replication.placed_groups import PlacedGroups
 from coordinator.replication.placement_table import PlacedHost, PlacementTable, TableStore
-from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import MakeSnapshot
 from coordinator.settings import Settings
@@ -50,7 +51,8 @@ class Placement:
 
     Args:
         host: this one.
-        log: of this host.
+        follower: applies the log on this host.
+        groups: knows the outcomes of recent ones.
         placed: which copy of which shard is read.
         processes: of the shards of this host.
 
@@ -63,19 +65,20 @@ class Placement:
     def __init__(
         self,
         host: ThisHost,
-        log: SharedLog,
+        follower: Follower,
+        groups: PlacedGroups,
         placed: PlacedShards,
         processes: ShardProcesses,
     ) -> None:
-        settings, cluster, catalog, stream = host
+        settings = host.settings
         self._host = host
         self._settings = settings
-        self._cluster = cluster
-        self._log = log
+        self._cluster = host.cluster
+        self._groups = groups
         self._placed = placed
-        self._gateway = Gateway(cluster, placed, catalog, log)
+        self._gateway = Gateway(host, placed, groups)
         self._store = TableStore(
-            stream,
+            host.stream,
             settings.all_shards,
             settings.log_replicas,
             data_directory.placement_path(settings.data_dir),
@@ -85,9 +88,9 @@ class Placement:
         self._namesakes: set[str] = set()
         self._table: PlacementTable | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._mover = Mover(host, log, self, processes)
+        self._mover = Mover(host, follower, self, processes)
         self._server_tls, self._client_tls = tls_contexts(settings)
-        cluster.own_host.name = log.name
+        host.cluster.own_host.name = host.name
 
     def start(self, make_snapshot: MakeSnapshot) -> None:
         """Begin to connect.
@@ -95,7 +98,7 @@ class Placement:
         Args:
             make_snapshot: makes one of shards of this host.
         """
-        self.collector = Collector(self._host, self._log, make_snapshot)
+        self.collector = Collector(self._host, make_snapshot)
         self._tasks = [
             asyncio.create_task(self._run(), name="placement"),
             asyncio.create_task(self._mover.run(), name="move shards"),
@@ -162,7 +165,7 @@ class Placement:
         """Return the table with this host as it is; a former address of it is dropped."""
         configured = self._settings.own_shards
         held = self._held
-        row = PlacedHost(self._log.name, self._log.host, held, None, configured)
+        row = PlacedHost(self._host.name, self._host.id, held, None, configured)
         if not row.host:
             return table  # the log is being made
         former_row = table.hosts.get(self._address)
@@ -192,7 +195,7 @@ class Placement:
     def _warn_of_namesakes(self) -> None:
         """Name the hosts that are called like this one, once: orders name hosts."""
         for address, other in self._others.items():
-            if other.is_connected and other.name == self._log.name:
+            if other.is_connected and other.name == self._host.name:
                 if address not in self._namesakes:
                     _log.error(
                         "another host has the same name; name each with log_host",
@@ -205,7 +208,7 @@ class Placement:
     def _held(self) -> tuple[int, ...]:
         """The shards of this host, without those that are about to leave."""
         leaving = self._cluster.own_host.leaving
-        return tuple(one for one in self._log.shards_here if one not in leaving)
+        return tuple(one for one in self._host.shards if one not in leaving)
 
     async def _take(self, table: PlacementTable) -> None:
         """Connect to the hosts of the table, and to no others."""
@@ -249,7 +252,7 @@ class Placement:
 
     def _is_of_this_start(self, row: PlacedHost) -> bool:
         """Return whether a row is of this copy of the data, and of the setting that is in force."""
-        is_own = row.host == self._log.host
+        is_own = row.host == self._host.id
         return is_own and row.configured == self._settings.own_shards
 
     def hosts_without(self, shard: int) -> list[str]:
@@ -324,7 +327,7 @@ class Placement:
         while True:
             if shard in self._cluster.here:  # it has come here meanwhile
                 with contextlib.suppress(ServiceError):
-                    return await self._log.outcomes_here(index, seq, shard)
+                    return await self._groups.outcomes_here(index, seq, shard)
             hosts = [one for one in self._others.values() if one.kept_from(shard) is not None]
             chosen = self._placed.shards[shard].host
             # The chosen copy first: searches wait for it anyway.
@@ -359,10 +362,10 @@ class Placement:
         own_host = self._cluster.own_host
         own = {
             "address": self._address,
-            "name": self._log.name,
+            "name": self._host.name,
             "shards": list(self._held),
             "serving": [one for one in self._cluster.here if own_host.kept_from(one) is not None],
-            "seq": self._log.position.seq,
+            "seq": self._host.serving.position.seq,
             "is_connected": True,
         }
         hosts = [own, *(other.shown for other in self._others.values())]
@@ -395,7 +398,7 @@ class Placement:
         }
 
     def _name_of(self, host: object) -> str:
-        return host.name if isinstance(host, OtherHost) else self._log.name
+        return host.name if isinstance(host, OtherHost) else self._host.name
 
 
 def tls_contexts(

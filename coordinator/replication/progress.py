@@ -48,6 +48,26 @@ class Progress:
         """Everything up to this entry is applied here: more than the position after some starts."""
         return max(self.position.seq, self.found_seq)
 
+    @property
+    def cluster(self) -> str:
+        """Names the log that this host follows; empty before it does."""
+        return "" if self.replica is None else self.replica.cluster
+
+    @property
+    def host(self) -> str:
+        """Names this copy of the data; empty before it follows a log."""
+        return "" if self.replica is None else self.replica.host
+
+    @property
+    def arriving(self) -> dict[int, int]:
+        """By shard that this host is taking: the entry up to which its folder has everything."""
+        return {} if self.replica is None else self.replica.arriving
+
+    @property
+    def left(self) -> dict[int, int]:
+        """By shard that has left: the entry up to which its folder has everything."""
+        return {} if self.replica is None else self.replica.left
+
     async def begin(self, replica: ReplicaFile) -> None:
         """Follow a log from now on; it is on disk then.
 

@@ -10,7 +10,9 @@ import asyncio
 import time
 from typing import Final
 
+from common.errors import StorageFull, Unavailable
 from common.process.logs import Log
+from coordinator.replication.applying import Applier
 from coordinator.replication.entries import (
     CONTENT_BYTES_MAX,
     Kind,
@@ -21,7 +23,7 @@ from coordinator.replication.entries import (
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.log_watch import LogWatch
 from coordinator.replication.position import new_host
-from coordinator.replication.stream import LogStream
+from coordinator.replication.this_host import ThisHost
 
 GIVE_UP_SECONDS: Final = 8.0
 """How long publishing a change is retried: less than a request's deadline by default, and far less
@@ -40,15 +42,40 @@ class Publisher:
     """Publishes the entries of this host.
 
     Args:
-        stream: the log.
-        watch: knows whether it is up.
+        host: this one.
+        watch: knows whether the log is up.
+        applier: knows what keeps this host from applying.
     """
 
-    def __init__(self, stream: LogStream, watch: LogWatch) -> None:
-        self._stream = stream
+    def __init__(self, host: ThisHost, watch: LogWatch, applier: Applier) -> None:
+        self._cluster = host.cluster
+        self._stream = host.stream
         self._watch = watch
+        self._applier = applier
         self._num_published = 0
         self._prefix = new_host()
+
+    def check_writable(self) -> None:
+        """Refuse a change that could not be carried out now.
+
+        Raises:
+            Unavailable: nothing was changed.
+            StorageFull: this host has no room.
+        """
+        self._cluster.check_serving()
+        if self._applier.blocked is not None:
+            raise StorageFull(
+                f"this host cannot apply what is written: {self._applier.blocked.message}"
+            )
+        if not self._watch.is_up:
+            raise Unavailable(
+                "the log is away, or has no majority: nothing was written, reads go on; try again "
+                "shortly",
+                code="log_unavailable",
+            )
+        failed = self._cluster.failed_shards()
+        if failed:
+            raise Unavailable(f"shard {failed[0]} is away; nothing was written; try again shortly")
 
     def next_id(self) -> str:
         """Return the id of a new entry; no other host gives the same."""

@@ -14,7 +14,8 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.replication.moving import ShardProcesses
-from coordinator.replication.placement import Placement
+from coordinator.replication.progress import Progress
+from coordinator.replication.serving import Serving
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.stream import LogStream
 from coordinator.replication.this_host import ThisHost
@@ -39,27 +40,22 @@ class Replica:
     def __init__(
         self, settings: Settings, catalog: Catalog, cluster: Cluster, processes: ShardProcesses
     ) -> None:
-        self._settings = settings
-        self._catalog = catalog
-        self._cluster = cluster
-        self._stream = LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
-        host = ThisHost(settings, cluster, catalog, self._stream)
-        self.log = SharedLog(host)
+        stream = LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
+        progress = Progress(settings.data_dir)
+        serving = Serving(cluster, progress)
+        self._host = ThisHost(settings, cluster, catalog, stream, progress, serving)
+        self.log = SharedLog(self._host, processes)
         self._giving: asyncio.Task[None] | None = None
-        self._placement: Placement | None = None
-        if cluster.placed is not None:
-            self._placement = self.log.placement = Placement(
-                host, self.log, cluster.placed, processes
-            )
 
     def start(self, administration: IndexAdministration) -> None:
         """Begin to follow the log, and to answer other hosts."""
         self.log.start()
-        here = SnapshotMaker(self._settings, self._cluster, self._catalog)
+        host = self._host
+        here = SnapshotMaker(host.settings, host.cluster, host.catalog)
         make = maker(administration.while_unchanged, here)
-        if self._placement is not None:
-            self._placement.start(make)
-        donor = Donor(self.log, self._stream, self._settings, make)
+        if self.log.placement is not None:
+            self.log.placement.start(make)
+        donor = Donor(host, make)
         self._giving = asyncio.create_task(donor.run(), name="give data to other hosts")
 
     async def stop(self) -> None:
@@ -67,6 +63,6 @@ class Replica:
         if self._giving is not None:
             self._giving.cancel()
             await asyncio.gather(self._giving, return_exceptions=True)
-        if self._placement is not None:
-            await self._placement.stop()
+        if self.log.placement is not None:
+            await self.log.placement.stop()
         await self.log.stop()

@@ -8,18 +8,16 @@ published as soon as the log has the one before.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from common.deadline import Deadline
 from common.errors import ServiceError
 from common.process.logs import Log
+from coordinator.replication.group_publishing import GroupPublisher
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
+from coordinator.write.log import no_index
 from coordinator.write.write_batch import AppliedBatch, WriteBatch
 from coordinator.write.write_queue import LARGE_BYTES, LARGE_OPERATIONS
-
-if TYPE_CHECKING:
-    from coordinator.replication.shared_log import SharedLog
 
 _log = Log("replica")
 
@@ -28,18 +26,18 @@ class SharedQueue(BatchQueue):
     """Batches of one index that are waiting to be published.
 
     Args:
-        log: publishes them.
+        publisher: publishes them.
         index: number of the index.
         settings: sizes.
     """
 
-    def __init__(self, log: SharedLog, index: int, settings: Settings) -> None:
+    def __init__(self, publisher: GroupPublisher, index: int, settings: Settings) -> None:
         super().__init__(
             group_bytes=settings.group_bytes,
             group_operations=settings.group_operations,
             waiting_max=settings.writes_waiting_max,
         )
-        self._log = log
+        self._publisher = publisher
         self._index = index
         self._publishing: asyncio.Task[None] | None = None
         self._num_under_way = 0  # groups that are not applied yet
@@ -51,7 +49,7 @@ class SharedQueue(BatchQueue):
             Unavailable: `log_unavailable`: nothing was written, unless the message says otherwise.
             StorageFull: this host has no room; nothing was written.
         """
-        self._log.check_writable()
+        self._publisher.check_writable()
         return await super().write(batch, deadline)
 
     def _pump(self) -> None:
@@ -59,7 +57,7 @@ class SharedQueue(BatchQueue):
         if self._publishing is not None or not self._waiting or not self._may_begin():
             return
         try:
-            self._log.check_writable()
+            self._publisher.check_writable()
         except ServiceError as error:
             self.fail_waiting(error)
             return
@@ -68,7 +66,7 @@ class SharedQueue(BatchQueue):
         applied.add_done_callback(self._applied)
         self._num_under_way += 1
         self._publishing = self._loop.create_task(
-            self._log.publish_group(self._index, batches, applied)
+            self._publisher.publish(self._index, batches, applied)
         )
         self._publishing.add_done_callback(self._published)
 
@@ -93,3 +91,41 @@ class SharedQueue(BatchQueue):
     def _applied(self, _: asyncio.Future[bool]) -> None:
         self._num_under_way -= 1
         self._schedule_pump()
+
+
+class SharedQueues:
+    """The queues of all indexes, by number.
+
+    Args:
+        publisher: publishes what waits.
+        settings: sizes.
+    """
+
+    def __init__(self, publisher: GroupPublisher, settings: Settings) -> None:
+        self._publisher = publisher
+        self._settings = settings
+        self._queues: dict[int, SharedQueue] = {}
+
+    def queue(self, index: int) -> SharedQueue:
+        """Return the queue of an index."""
+        queue = self._queues.get(index)
+        if queue is None:
+            queue = SharedQueue(self._publisher, index, self._settings)
+            self._queues[index] = queue
+        return queue
+
+    def forget(self, index: int) -> None:
+        """Refuse what waits to be written to an index that has been deleted."""
+        queue = self._queues.pop(index, None)
+        if queue is not None:
+            queue.fail_waiting(no_index(str(index)))
+
+    @property
+    def num_waiting(self) -> int:
+        """Number of waiting batches."""
+        return sum(queue.num_waiting for queue in self._queues.values())
+
+    def fail_waiting(self, error: ServiceError) -> None:
+        """Refuse everything that waits."""
+        for queue in self._queues.values():
+            queue.fail_waiting(error)

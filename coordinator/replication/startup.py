@@ -19,7 +19,6 @@ from coordinator.replication.local_state import LocalState, local_state
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.log_watch import LogWatch
 from coordinator.replication.position import REPLICA_FORMAT, ReplicaFile, new_host
-from coordinator.replication.progress import Progress
 from coordinator.replication.safety import metadata_of
 from coordinator.replication.stream_state import StreamInfo
 from coordinator.replication.this_host import ThisHost
@@ -39,13 +38,12 @@ class Startup:
 
     Args:
         host: this one.
-        progress: of this host.
         watch: knows whether the log is up.
     """
 
-    def __init__(self, host: ThisHost, progress: Progress, watch: LogWatch) -> None:
+    def __init__(self, host: ThisHost, watch: LogWatch) -> None:
         self._host = host
-        self._progress = progress
+        self._progress = host.progress
         self._watch = watch
 
     async def run(self) -> int:
@@ -81,7 +79,7 @@ class Startup:
 
     async def _own_state(self) -> LocalState | None:
         """Return what this host has without doubt; None if that is nothing, or not known."""
-        settings, cluster, catalog, _ = self._host
+        cluster, catalog = self._host.cluster, self._host.catalog
         seq = self._progress.position.seq
         if not seq and not cluster.seq and not catalog.state.revision:
             return None  # it has not followed the log yet
@@ -91,7 +89,7 @@ class Startup:
             return None  # other hosts have the rest of its groups
         while True:
             try:
-                return await local_state(cluster, seq, settings.shard_timeout_ms)
+                return await local_state(cluster, seq, self._host.settings.shard_timeout_ms)
             except ServiceError as error:
                 _log.warning("a shard does not say what it has", reason=error.message)
             await asyncio.sleep(PAUSE_SECONDS)
@@ -126,7 +124,7 @@ class Startup:
 
     async def _created_stream(self, seq_max: int) -> StreamInfo:
         """Return the stream; create it unless another host is faster."""
-        settings, _, _, stream = self._host
+        settings, stream = self._host.settings, self._host.stream
         while True:
             try:
                 info = await stream.info()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
+from coordinator.replication.position import host_name
+from coordinator.replication.progress import Progress
+from coordinator.replication.serving import Serving
 from coordinator.replication.stream import LogStream
 from coordinator.settings import Settings
 
 
-class ThisHost(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ThisHost:
     """This host, as one of several that follow a log.
 
     Attributes:
@@ -18,9 +22,28 @@ class ThisHost(NamedTuple):
         cluster: its shards.
         catalog: its copy of the catalog.
         stream: the log.
+        progress: how far it has applied the log, and what it remembers of itself.
+        serving: whether it answers, and how far searches see.
     """
 
     settings: Settings
     cluster: Cluster
     catalog: Catalog
     stream: LogStream
+    progress: Progress
+    serving: Serving
+
+    @property
+    def name(self) -> str:
+        """Names this host, for people."""
+        return host_name(self.settings)
+
+    @property
+    def id(self) -> str:
+        """Names this copy of the data; empty before it follows a log."""
+        return self.progress.host
+
+    @property
+    def shards(self) -> tuple[int, ...]:
+        """Shards of this host, where each holds some; else none."""
+        return () if self.cluster.placed is None else tuple(sorted(self.cluster.here))

@@ -32,12 +32,10 @@ from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.position import Position, new_host
 from coordinator.replication.stream import LogStream
+from coordinator.replication.this_host import ThisHost
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
-
-    from coordinator.replication.shared_log import SharedLog
-    from coordinator.settings import Settings
 
 READ_BYTES: Final = 512 * 1024
 READS_UNDER_WAY: Final = 4
@@ -111,22 +109,19 @@ class Donor:
     """Gives snapshots of this host to others.
 
     Args:
-        log: of this host.
-        stream: the connection.
-        settings: of this host.
+        host: this one.
         make: makes a snapshot under a name, of some shards or of all.
     """
 
     def __init__(
         self,
-        log: SharedLog,
-        stream: LogStream,
-        settings: Settings,
+        host: ThisHost,
         make: MakeSnapshot,
     ) -> None:
-        self._log = log
-        self._stream = stream
-        self._folder = settings.snapshot_folder
+        self._host = host
+        self._serving = host.serving
+        self._stream = host.stream
+        self._folder = host.settings.snapshot_folder
         self._make = make
         self._used_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -134,10 +129,10 @@ class Donor:
     async def run(self) -> None:
         """Answer other hosts for as long as this one runs."""
         await asyncio.to_thread(self._remove_all)
-        while not self._stream.is_connected or not self._log.state.host:  # noqa: ASYNC110
+        while not self._stream.is_connected or not self._host.id:  # noqa: ASYNC110
             await asyncio.sleep(OFFER_SECONDS / 2)
         client = self._stream.client()
-        host = self._log.state.host
+        host = self._host.id
         name = self._stream.name
         # The subscriptions outlive a connection: the client renews them.
         await client.subscribe(f"{name}.peers.offer", cb=self._offer)
@@ -152,8 +147,8 @@ class Donor:
                 await self._remove(old)
 
     async def _offer(self, message: Msg) -> None:
-        if self._log.can_give_data:
-            offer = Offer(self._log.state.host, self._log.state.seq, self._log.shards_here)
+        if self._serving.can_give_data:
+            offer = Offer(self._host.id, max(self._serving.shown_seq, 0), self._host.shards)
             await message.respond(_encode(offer))
 
     async def _begin_copy(self, message: Msg) -> None:
@@ -167,11 +162,11 @@ class Donor:
             wanted = _decode_wanted(message.data) if message.data else None
             if isinstance(wanted, CopyRequest):
                 newest = max(wanted.horizons.values(), default=0)
-                await self._log.wait_applied(newest, Deadline.after_ms(WAIT_MS))
+                await self._serving.wait_applied(newest, Deadline.after_ms(WAIT_MS))
                 snapshot = await self._make(name, wanted.shards, wanted.horizons)
-                position = self._log.position
+                position = self._serving.position
             else:
-                position = self._log.position
+                position = self._serving.position
                 snapshot = await self._make(name, wanted, None)
         except (ServiceError, msgspec.MsgspecError, KeyError) as error:
             await message.respond(_encode(CopyResult(error=str(error))))

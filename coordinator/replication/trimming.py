@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common.process.logs import Log
-from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.log_errors import LogAway
-from coordinator.replication.stream import LogStream
+from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import find_offers
-
-if TYPE_CHECKING:
-    from coordinator.replication.shared_log import SharedLog
 
 TRIM_SECONDS: Final = 1_200.0
 TRIM_AGE_SECONDS: Final = 86_400.0
@@ -27,15 +23,13 @@ class LogTrimmer:
     """Trims the log.
 
     Args:
-        log: of this host.
-        stream: the log itself.
-        placed: progress of the hosts, where each host holds some shards; else None.
+        host: this one.
     """
 
-    def __init__(self, log: SharedLog, stream: LogStream, placed: PlacedShards | None) -> None:
-        self._log = log
-        self._stream = stream
-        self._placed = placed
+    def __init__(self, host: ThisHost) -> None:
+        self._host = host
+        self._stream = host.stream
+        self._placed = host.cluster.placed
 
     async def run(self) -> None:
         """Remove entries that are old, and that another host that serves has applied too."""
@@ -54,7 +48,7 @@ class LogTrimmer:
         """
         info = await self._stream.info()
         newest = await self._applied_by_two()
-        if info is None or not newest or self._log.is_withheld:
+        if info is None or not newest or self._host.serving.is_withheld:
             return
         before = min(await self._stream.first_seq_since(time.time() - age_seconds), newest)
         if before - info.first_seq >= TRIM_ENTRIES_MIN:
@@ -66,5 +60,5 @@ class LogTrimmer:
         if self._placed is not None:
             return self._placed.applied_by(2)
         offers = await find_offers(self._stream)
-        others = [offer.seq for offer in offers if offer.host != self._log.host]
-        return min(self._log.position.seq, max(others, default=0))
+        others = [offer.seq for offer in offers if offer.host != self._host.id]
+        return min(self._host.serving.position.seq, max(others, default=0))

@@ -53,7 +53,7 @@ async def cluster(services: Services, request: Request) -> Response:
         return json_response({"log": None, "hosts": []})
     with suppress(LogAway):  # then the other hosts' states are as of their last reports
         await log.peers.ask(only_known=True)
-    info = log.info
+    info = log.watch.info
     state = log.state
     shown: dict[str, Any] = {
         "is_up": state.is_log_up,

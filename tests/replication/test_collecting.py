@@ -32,7 +32,7 @@ def collector(hosts: list[Host], copied: list[tuple[str, tuple[int, ...]]], **er
     """Return one that notes who is asked; the hosts named in `errors` fail."""
     placed = SimpleNamespace(hosts=tuple(hosts), shards=range(3))
     this: Any = SimpleNamespace(cluster=SimpleNamespace(placed=placed))
-    made: Any = Collector(this, None, None)  # type: ignore[arg-type]
+    made: Any = Collector(this, None)  # type: ignore[arg-type]
 
     async def copy(host: Any, request: Any, revisions: Any, target: Path) -> None:
         copied.append((host.name, request.shards))

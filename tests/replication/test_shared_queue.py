@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from common.deadline import NEVER
-from coordinator.replication.shared_log import SharedLog
+from coordinator.replication.group_publishing import GroupPublisher
 from coordinator.replication.shared_queue import SharedQueue
 from coordinator.settings import Settings
 from coordinator.write.write_batch import AppliedBatch, WriteBatch
 from coordinator.write.write_queue import LARGE_OPERATIONS
 
 
-class _Log:
+class _Publisher:
     """Publishes nothing: the test says what becomes of each group."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class _Log:
     def check_writable(self) -> None:
         pass
 
-    async def publish_group(
+    async def publish(
         self, _: int, batches: list[WriteBatch], applied: asyncio.Future[bool]
     ) -> None:
         self.groups.append(batches)
@@ -45,8 +45,8 @@ class _Scene:
     """A queue over such a log."""
 
     def __init__(self) -> None:
-        self.log = _Log()
-        self.queue = SharedQueue(cast(SharedLog, self.log), 1, Settings())
+        self.publisher = _Publisher()
+        self.queue = SharedQueue(cast(GroupPublisher, self.publisher), 1, Settings())
         self._writing: list[asyncio.Task[Any]] = []
 
     async def write(self, num_operations: int = 1) -> None:
@@ -61,7 +61,7 @@ class _Scene:
 
     async def close(self) -> None:
         for batches, is_stored, applied in zip(
-            self.log.groups, self.log.is_stored, self.log.applied, strict=True
+            self.publisher.groups, self.publisher.is_stored, self.publisher.applied, strict=True
         ):
             is_stored.set()
             applied.cancel()
@@ -86,16 +86,16 @@ async def test_single_items_gather_until_the_group_before_is_applied(
 ) -> None:
     for _ in range(4):
         await scene.write()
-    assert scene.log.num_batches == [1]
-    scene.log.is_stored[0].set()
+    assert scene.publisher.num_batches == [1]
+    scene.publisher.is_stored[0].set()
     await scene.settle()
-    assert scene.log.num_batches == [1]
+    assert scene.publisher.num_batches == [1]
     if is_given_up:
-        scene.log.applied[0].cancel()
+        scene.publisher.applied[0].cancel()
     else:
-        scene.log.applied[0].set_result(True)
+        scene.publisher.applied[0].set_result(True)
     await scene.settle()
-    assert scene.log.num_batches == [1, 3]
+    assert scene.publisher.num_batches == [1, 3]
 
 
 async def test_a_group_that_is_applied_before_its_publication_is_confirmed_comes_first(
@@ -103,12 +103,12 @@ async def test_a_group_that_is_applied_before_its_publication_is_confirmed_comes
 ) -> None:
     await scene.write()
     await scene.write()
-    scene.log.applied[0].set_result(True)
+    scene.publisher.applied[0].set_result(True)
     await scene.settle()
-    assert scene.log.num_batches == [1]
-    scene.log.is_stored[0].set()
+    assert scene.publisher.num_batches == [1]
+    scene.publisher.is_stored[0].set()
     await scene.settle()
-    assert scene.log.num_batches == [1, 1]
+    assert scene.publisher.num_batches == [1, 1]
 
 
 async def test_many_waiting_operations_are_published_once_the_log_has_the_group_before(
@@ -116,7 +116,7 @@ async def test_many_waiting_operations_are_published_once_the_log_has_the_group_
 ) -> None:
     await scene.write()
     await scene.write(LARGE_OPERATIONS)
-    assert scene.log.num_batches == [1]
-    scene.log.is_stored[0].set()
+    assert scene.publisher.num_batches == [1]
+    scene.publisher.is_stored[0].set()
     await scene.settle()
-    assert scene.log.num_batches == [1, 1]
+    assert scene.publisher.num_batches == [1, 1]

@@ -22,13 +22,13 @@ from common.protocol.methods import Method
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ShardHost
 from coordinator.cluster.shard_client import ShardState
 from coordinator.process import joining
-from coordinator.replication import moving, publishing, shared_log, transfer
+from coordinator.replication import group_publishing, moving, publishing, transfer
 from coordinator.replication.applying import Applier
 from coordinator.replication.following import Follower
 from coordinator.replication.gateway import Gateway
 from coordinator.replication.moving import Mover
 from coordinator.replication.position import Position
-from coordinator.replication.shared_log import SharedLog
+from coordinator.replication.serving import Serving
 from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import EntryOrder
 from coordinator.write.write_queue import WriteQueue
@@ -250,17 +250,17 @@ class TestMistakesOfSeveralHostsAreFound:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(publishing, "GIVE_UP_SECONDS", 0.0)
-        monkeypatch.setattr(shared_log, "not_confirmed", lambda error: NOTHING_WRITTEN)
+        monkeypatch.setattr(group_publishing, "not_confirmed", lambda error: NOTHING_WRITTEN)
 
         assert self._is_found()
 
     def test_a_host_that_answers_before_it_has_what_was_asked_for(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def wait_for(log: SharedLog, seq: int, deadline: Deadline) -> None:
+        async def wait_for(serving: Serving, seq: int, deadline: Deadline) -> None:
             """Return at once."""
 
-        monkeypatch.setattr(SharedLog, "wait_for", wait_for)
+        monkeypatch.setattr(Serving, "wait_for", wait_for)
 
         assert self._is_found()
 
@@ -268,11 +268,11 @@ class TestMistakesOfSeveralHostsAreFound:
         real = Follower._take
 
         async def take(follower: Follower, message: StreamMessage) -> None:
-            log = follower._log
-            if message.seq % 9 or log._settings.port != PORT:
+            host = follower._host
+            if message.seq % 9 or host.settings.port != PORT:
                 await real(follower, message)
             else:
-                log.advance_to(Position(message.seq, message.stored_at))
+                host.serving.advance_to(Position(message.seq, message.stored_at))
 
         monkeypatch.setattr(Follower, "_take", take)
 

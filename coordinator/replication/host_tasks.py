@@ -1,0 +1,28 @@
+"""Work that goes on beside requests until it ends, or this host stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+class HostTasks:
+    """Tasks that end with this host at the latest."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
+        """Begin some work."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
+        return task
+
+    async def stop(self) -> None:
+        """Cancel all, in the order in which they began."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
