@@ -108,10 +108,7 @@ def test_folders_form_no_circle() -> None:
 
 
 def test_files_form_no_circle() -> None:
-    graph = file_graph()
-    # The log of several hosts still has one, around `shared_log`.
-    kept = {name for name in graph if not name.startswith("coordinator.replication.")}
-    TopologicalSorter({name: graph[name] & kept for name in kept}).prepare()
+    TopologicalSorter(file_graph()).prepare()
 
 
 def test_the_graph_of_folders_is_drawn_as_it_is() -> None:

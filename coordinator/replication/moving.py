@@ -20,7 +20,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
@@ -32,6 +32,7 @@ from coordinator.cluster.shard_client import ShardClient, ShardState, locate_in
 from coordinator.replication.applying import Applier
 from coordinator.replication.entries import Kind, WriteGroup, decode_entry
 from coordinator.replication.following import Follower
+from coordinator.replication.known_hosts import KnownHosts
 from coordinator.replication.log_errors import LogAway, LogBroken
 from coordinator.replication.pieces import Pieces, divided
 from coordinator.replication.placement_table import PlacementTable
@@ -40,9 +41,6 @@ from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import follow
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import find_offers, take_snapshot
-
-if TYPE_CHECKING:
-    from coordinator.replication.placement import Placement
 
 POLL_SECONDS: Final = 0.5
 """Interval between two checks for shards to move."""
@@ -74,7 +72,7 @@ class Mover:
     Args:
         host: this one.
         follower: applies the log on this host.
-        placement: knows the table and the other hosts.
+        known: who holds which shard, and shall hold it.
         processes: of the shards.
 
     Attributes:
@@ -85,7 +83,7 @@ class Mover:
         self,
         host: ThisHost,
         follower: Follower,
-        placement: Placement,
+        known: KnownHosts,
         processes: ShardProcesses,
     ) -> None:
         self._host = host
@@ -96,7 +94,9 @@ class Mover:
         self._progress = host.progress
         self._serving = host.serving
         self._follower = follower
-        self._placement = placement
+        assert host.cluster.placed is not None
+        self._placed = host.cluster.placed
+        self._known = known
         self._processes = processes
         self._applier = Applier(self._cluster, self._settings)
         self._reached = 0
@@ -126,13 +126,13 @@ class Mover:
         Raises:
             LogAway, LogBroken, ServiceError, CommandError, OSError: it is tried again.
         """
-        wanted = self._placement.wanted_here
+        wanted = self._known.wanted_here
         if wanted is None:
             return
         leaving = self._cluster.own_host.leaving
         for shard in leaving & wanted:
             leaving.discard(shard)  # the order was taken back in time
-            self._placement.update()
+            self._placed.update()
         for shard in self._progress.arriving.keys() - wanted:
             await self._forget(shard)
         for shard in sorted(self._cluster.here.keys() - wanted):
@@ -158,7 +158,7 @@ class Mover:
             while shard not in self._cluster.here:
                 if following.done():
                     following.result()
-                if shard not in (self._placement.wanted_here or ()):
+                if shard not in (self._known.wanted_here or ()):
                     return  # the order was taken back
                 is_near = self._serving.position.seq - self._reached <= NEAR_ENTRIES
                 if is_near and client.state is ShardState.SERVING:
@@ -254,7 +254,7 @@ class Mover:
             await self._progress.note(shards=shards, arriving=arriving, left=left)
             self._cluster.admit(shard, position)
         _log.info("a shard is held", shard=shard, seq=position)
-        self._placement.update()
+        self._placed.update()
 
     async def _forget(self, shard: int) -> None:
         """Give up a shard that was being taken."""
@@ -271,17 +271,17 @@ class Mover:
         """Give up a shard once all hosts that shall have it serve it."""
         own = self._cluster.own_host
         if shard not in own.leaving:
-            missing = self._placement.hosts_without(shard)
+            missing = self._known.hosts_without(shard)
             if missing:
                 raise LogAway(f"shard {shard} is not served yet by {', '.join(missing)}")
 
             def without(table: PlacementTable) -> PlacementTable:
-                return self._placement.table_without(table, shard)
+                return self._known.table_without(table, shard)
 
-            if not self._placement.has_left(await self._placement.change(without), shard):
+            if not self._known.has_left(await self._known.change(without), shard):
                 return  # the order was taken back, or another host was, at the last moment
             own.leaving.add(shard)
-            self._placement.update()
+            self._placed.update()
             _log.info("a shard is let go", shard=shard)
         await self._drained(shard)
         async with self._follower.paused():
@@ -294,7 +294,7 @@ class Mover:
         if self._processes.reconcile is not None:
             self._processes.reconcile()
         _log.info("a shard is no longer of this host; its folder stays", shard=shard, seq=seq)
-        self._placement.update()
+        self._placed.update()
 
     async def _drained(self, shard: int) -> None:
         """Return once no request reads a shard here, or after a minute."""

@@ -1,7 +1,8 @@
 """Shards placed over hosts: this host's row in the table, its gateway, and its connections.
 
-TableStore ──rows──▶ Placement ─┬─▶ OtherHost b, OtherHost c …  ──▶ PlacedShards
-                                └─▶ Gateway: other hosts read here
+TableStore ──rows──▶ KnownHosts ─┬─▶ OtherHost b, OtherHost c …  ──▶ PlacedShards
+                                 └─▶ Mover: shards that come and go
+Gateway ◀── other hosts read here
 """
 
 from __future__ import annotations
@@ -9,12 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
-
-import msgspec
 
 from common import data_directory
 from common.errors import ServiceError, Unavailable
@@ -25,19 +22,18 @@ from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.collecting import Collector
 from coordinator.replication.following import Follower
 from coordinator.replication.gateway import Gateway
+from coordinator.replication.known_hosts import KnownHosts
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.moving import Mover, ShardProcesses
 from coordinator.replication.other_host import OtherHost
 from coordinator.replication.placed_groups import PlacedGroups
-from coordinator.replication.placement_table import PlacedHost, PlacementTable, TableStore
+from coordinator.replication.placement_table import PlacementTable, TableStore
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import MakeSnapshot
 from coordinator.settings import Settings
 
 READ_SECONDS: Final = 1.0
 """Interval between two reads of the table."""
-GONE_SECONDS: Final = 10.0
-"""A host that has been away for so long may have been replaced by another of the same name."""
 LISTEN_SECONDS: Final = 0.5
 """Pause before another try to listen where another process still does."""
 ASK_AGAIN_SECONDS: Final = 0.05
@@ -83,13 +79,10 @@ class Placement:
             settings.log_replicas,
             data_directory.placement_path(settings.data_dir),
         )
-        self._others: dict[str, OtherHost] = {}
-        self._address = ""
-        self._namesakes: set[str] = set()
-        self._table: PlacementTable | None = None
+        self._server_tls, client_tls = tls_contexts(settings)
+        self._known = KnownHosts(host, placed, self._store, client_tls)
+        self._mover = Mover(host, follower, self._known, processes)
         self._tasks: list[asyncio.Task[None]] = []
-        self._mover = Mover(host, follower, self, processes)
-        self._server_tls, self._client_tls = tls_contexts(settings)
         host.cluster.own_host.name = host.name
 
     def start(self, make_snapshot: MakeSnapshot) -> None:
@@ -109,7 +102,7 @@ class Placement:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(other.stop() for other in self._others.values()))
+        await self._known.stop()
         await self._gateway.stop()
 
     async def _run(self) -> None:
@@ -118,7 +111,7 @@ class Placement:
         last_reason = ""
         while True:
             try:
-                table = await self._store.change(self._with_own_row)
+                table = await self._store.change(self._known.with_own_row)
                 last_reason = ""
             except LogAway as error:
                 if str(error) != last_reason:
@@ -126,8 +119,8 @@ class Placement:
                     _log.warning("the table of shards cannot be read", reason=last_reason)
             except Exception as error:
                 _log.error("reading the table of shards failed", cause=error)
-            await self._take(table)
-            self._warn_of_namesakes()
+            await self._known.take(table)
+            self._known.warn_of_namesakes()
             self._placed.update()  # a copy may not have advanced for too long
             await asyncio.sleep(READ_SECONDS)
 
@@ -156,151 +149,10 @@ class Placement:
                         "cannot listen for other hosts", host=host, port=port, reason=last_reason
                     )
             await asyncio.sleep(LISTEN_SECONDS)
-        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._known.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         if self._settings.rpc_advertise:
-            self._address = self._settings.rpc_advertise
-        _log.info("other hosts may read here", address=self._address)
-
-    def _with_own_row(self, table: PlacementTable) -> PlacementTable:
-        """Return the table with this host as it is; a former address of it is dropped."""
-        configured = self._settings.own_shards
-        held = self._held
-        row = PlacedHost(self._host.name, self._host.id, held, None, configured)
-        if not row.host:
-            return table  # the log is being made
-        former_row = table.hosts.get(self._address)
-        if former_row is not None and former_row.configured == configured:
-            row = msgspec.structs.replace(row, wanted=former_row.wanted)
-            if row.target == set(held):
-                row = msgspec.structs.replace(row, wanted=None)
-        if former_row == row:
-            return table
-        former = {
-            address
-            for address, one in table.hosts.items()
-            if address != self._address
-            and (one.host == row.host or (one.name == row.name and self._is_gone(address)))
-        }
-        return table.without_hosts(frozenset(former)).with_host(self._address, row)
-
-    def _is_gone(self, address: str) -> bool:
-        """Return whether a host has been away for long, so that this one may have replaced it."""
-        other = self._others.get(address)
-        return (
-            other is not None
-            and not other.is_connected
-            and time.monotonic() - other.lost_at >= GONE_SECONDS
-        )
-
-    def _warn_of_namesakes(self) -> None:
-        """Name the hosts that are called like this one, once: orders name hosts."""
-        for address, other in self._others.items():
-            if other.is_connected and other.name == self._host.name:
-                if address not in self._namesakes:
-                    _log.error(
-                        "another host has the same name; name each with log_host",
-                        name=other.name,
-                        address=address,
-                    )
-                self._namesakes.add(address)
-
-    @property
-    def _held(self) -> tuple[int, ...]:
-        """The shards of this host, without those that are about to leave."""
-        leaving = self._cluster.own_host.leaving
-        return tuple(one for one in self._host.shards if one not in leaving)
-
-    async def _take(self, table: PlacementTable) -> None:
-        """Connect to the hosts of the table, and to no others."""
-        self._table = table
-        rows = {address: row for address, row in table.hosts.items() if address != self._address}
-        gone = []
-        for address, other in self._others.items():
-            row = rows.get(address)
-            if row is None or (row.host, row.name) != (other.row.host, other.row.name):
-                gone.append(other)
-            else:
-                other.row = row
-        for other in gone:
-            del self._others[other.address]
-            await other.stop()
-        for address, row in rows.items():
-            if address not in self._others:
-                other = OtherHost(
-                    address,
-                    row,
-                    self._address,
-                    table.secret,
-                    self._placed,
-                    lambda: self._cluster.withheld is None,
-                    self._client_tls,
-                )
-                self._others[address] = other
-                other.start()
-        if gone or len(self._others) + 1 != len(self._placed.hosts):
-            self._placed.hosts = (self._placed.hosts[0], *self._others.values())
-
-    # --- shards that move
-
-    @property
-    def wanted_here(self) -> frozenset[int] | None:
-        """The shards that this host shall hold; None: the table does not say yet."""
-        row = None if self._table is None else self._table.hosts.get(self._address)
-        if row is None or not self._is_of_this_start(row):
-            return None
-        return row.target
-
-    def _is_of_this_start(self, row: PlacedHost) -> bool:
-        """Return whether a row is of this copy of the data, and of the setting that is in force."""
-        is_own = row.host == self._host.id
-        return is_own and row.configured == self._settings.own_shards
-
-    def hosts_without(self, shard: int) -> list[str]:
-        """Return names of other hosts that shall have a shard, and do not serve it yet."""
-        floor = self._placed.floor
-        missing = []
-        num_serving = 0
-        for other in self._others.values():
-            if shard not in other.row.target:
-                continue
-            kept_from = other.kept_from(shard)
-            if (
-                shard in other.row.shards
-                and kept_from is not None
-                and kept_from <= floor <= other.applied
-            ):
-                num_serving += 1
-            else:
-                missing.append(other.name)
-        return missing if missing or num_serving else ["any other host"]
-
-    def table_without(self, table: PlacementTable, shard: int) -> PlacementTable:
-        """Return the table without a shard of this host, if others have it and it shall go."""
-        row = table.hosts.get(self._address)
-        if row is None or not self._is_of_this_start(row):
-            return table
-        if shard in row.target or shard not in row.shards:
-            return table
-        others = [one for at, one in table.hosts.items() if at != self._address]
-        if not any(shard in one.target and shard in one.shards for one in others):
-            return table
-        kept = tuple(one for one in row.shards if one != shard)
-        return table.with_host(self._address, msgspec.structs.replace(row, shards=kept))
-
-    def has_left(self, table: PlacementTable, shard: int) -> bool:
-        """Return whether a table says that this host neither has a shard nor shall have it."""
-        row = table.hosts.get(self._address)
-        return row is not None and shard not in row.shards and shard not in row.target
-
-    async def change(self, function: Callable[[PlacementTable], PlacementTable]) -> PlacementTable:
-        """Change the table, and take it in.
-
-        Raises:
-            LogAway: the log is.
-        """
-        table = await self._store.change(function)
-        await self._take(table)
-        return table
+            self._known.address = self._settings.rpc_advertise
+        _log.info("other hosts may read here", address=self._known.address)
 
     async def move(self, shard: int, source: str, target: str) -> None:
         """Order a shard to be moved; see `PlacementTable.with_move`.
@@ -310,13 +162,9 @@ class Placement:
             Unavailable: the log is away.
         """
         try:
-            await self.change(lambda table: table.with_move(shard, source, target))
+            await self._known.change(lambda table: table.with_move(shard, source, target))
         except LogAway as error:
             raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
-
-    def update(self) -> None:
-        """Choose copies again: what this host serves has changed."""
-        self._placed.update()
 
     # --- what the log asks
 
@@ -328,7 +176,7 @@ class Placement:
             if shard in self._cluster.here:  # it has come here meanwhile
                 with contextlib.suppress(ServiceError):
                     return await self._groups.outcomes_here(index, seq, shard)
-            hosts = [one for one in self._others.values() if one.kept_from(shard) is not None]
+            hosts = [one for one in self._known.others.values() if one.kept_from(shard) is not None]
             chosen = self._placed.shards[shard].host
             # The chosen copy first: searches wait for it anyway.
             hosts.sort(key=lambda one: (one.address in failed, one is not chosen))
@@ -361,14 +209,14 @@ class Placement:
         """The table, for operators."""
         own_host = self._cluster.own_host
         own = {
-            "address": self._address,
+            "address": self._known.address,
             "name": self._host.name,
-            "shards": list(self._held),
+            "shards": list(self._known.held),
             "serving": [one for one in self._cluster.here if own_host.kept_from(one) is not None],
             "seq": self._host.serving.position.seq,
             "is_connected": True,
         }
-        hosts = [own, *(other.shown for other in self._others.values())]
+        hosts = [own, *(other.shown for other in self._known.others.values())]
         shards = [
             {
                 "shard": shard.shard,
@@ -378,7 +226,7 @@ class Placement:
             }
             for shard in self._placed.shards
         ]
-        rows = [] if self._table is None else list(self._table.hosts.values())
+        rows = [] if self._known.table is None else list(self._known.table.hosts.values())
         moves = [
             {"shard": shard, "host": row.name, "what": what}
             for row in rows
