@@ -21,6 +21,9 @@ ANSWER_SECONDS: Final = 0.4
 """A leader that has not answered for this long is suspected; a new leader was not asked yet."""
 PAUSE_SECONDS: Final = 0.1
 """Interval between two polls while the leader does not answer."""
+FRESH_SECONDS: Final = 2.0
+"""A host that has just started accepts writes once it had everything that the log had so long ago:
+each would wait until all entries before it are applied, and keep its client from other hosts."""
 AWAY_SECONDS: Final = 2.5
 """A log that has not answered for this long is away: nothing is accepted until it answers. Before,
 changes wait: a new leader may be elected meanwhile."""
@@ -57,6 +60,7 @@ class LogWatch:
         self.is_answering = False
         self.heard_at = 0.0
         self.caught_up_at = 0.0
+        self._has_caught_up = False
         self.elected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -70,6 +74,14 @@ class LogWatch:
     def lag_ms(self) -> int:
         """Upper bound of the time for which this host has lacked an entry; -1: it always has."""
         return int((time.monotonic() - self.caught_up_at) * 1000) if self.caught_up_at else -1
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether this host, since its start, has had all that the log had a moment before."""
+        if not self._has_caught_up and self.info is not None:
+            is_recent = time.monotonic() - self.heard_at <= FRESH_SECONDS
+            self._has_caught_up = is_recent and self._serving.shown_seq >= self.info.last_seq
+        return self._has_caught_up
 
     def check_lag(self, lag_ms_max: int) -> None:
         """Refuse a request if this host may have lacked something for too long.
@@ -142,6 +154,7 @@ class LogWatch:
             self.heard_at = asked_at
         if self._serving.shown_seq >= info.last_seq:
             self.caught_up_at = asked_at
+            self._has_caught_up = True
 
     async def _note_caught_up(self, seq: int, asked_at: float) -> None:
         """Record that this host has everything that the log had at some time."""

@@ -73,6 +73,12 @@ class Publisher:
                 "shortly",
                 code="log_unavailable",
             )
+        if not self._watch.has_caught_up:
+            raise Unavailable(
+                "this host has just started and still catches up with the log: nothing was "
+                "written, reads go on; try again shortly, or another host",
+                code="starting",
+            )
         failed = self._cluster.failed_shards()
         if failed:
             raise Unavailable(f"shard {failed[0]} is away; nothing was written; try again shortly")

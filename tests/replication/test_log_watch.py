@@ -1,0 +1,54 @@
+"""When a host that has just started accepts writes."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from common.errors import Unavailable
+from coordinator.replication.log_watch import FRESH_SECONDS, LogWatch
+from coordinator.replication.publishing import Publisher
+from coordinator.replication.stream_state import StreamInfo
+
+
+def _info(last_seq: int) -> StreamInfo:
+    return StreamInfo.read(
+        {"state": {"first_seq": 1, "last_seq": last_seq}, "config": {"num_replicas": 1}}
+    )
+
+
+def _host(shown_seq: int) -> Any:
+    return SimpleNamespace(
+        stream=SimpleNamespace(),
+        progress=SimpleNamespace(cluster=""),
+        serving=SimpleNamespace(shown_seq=shown_seq),
+        cluster=SimpleNamespace(check_serving=lambda: None, failed_shards=list),
+    )
+
+
+async def test_a_host_accepts_writes_once_it_has_caught_up() -> None:
+    host = _host(shown_seq=5)
+    watch = LogWatch(host, None)
+    publisher = Publisher(host, watch, SimpleNamespace(blocked=None))  # type: ignore[arg-type]
+    watch._take(_info(9), time.monotonic())
+    with pytest.raises(Unavailable, match="still catches up") as refused:
+        publisher.check_writable()
+    assert refused.value.code == "starting"
+    host.serving.shown_seq = 9
+    publisher.check_writable()
+    watch._take(_info(30), time.monotonic())
+    publisher.check_writable()  # a host may lag later
+
+
+async def test_what_the_log_had_long_ago_does_not_count() -> None:
+    host = _host(shown_seq=9)
+    watch = LogWatch(host, None)
+    assert not watch.has_caught_up  # nothing is known of the log yet
+    watch._take(_info(12), time.monotonic() - 2 * FRESH_SECONDS)
+    host.serving.shown_seq = 12
+    assert not watch.has_caught_up
+    watch._take(_info(12), time.monotonic())
+    assert watch.has_caught_up
