@@ -11,19 +11,21 @@ A field that only begins with the query gets nothing for it: on icecat-products 
 accessories first ("Laptop sleeve …" for laptop), nDCG@10 0.658 to 0.652 at a twentieth of the
 words' score and 0.641 at a fifth.
 
-A last word may become another one. Where an item has it, what it begins ranks near it; otherwise
-what was shown for `hard` is gone with `hards`, whose stem many items have. Measured over 13,754
-keystrokes of 600 titles (`benchmarks/keystrokes`, 150 of each set): those that lose a title from
-the first ten, of debian-packages and of all sets; nDCG@10 of icecat-products as typed, and kept
-with the last word cut:
+The last word of a query may still grow. If it is in the index as typed, the words that it begins
+(its completions) rank near it; so they do if only another form of it is there, because otherwise
+an item shown for `hard` would disappear at `hards`, whose stem many items have. Measured over
+13,754 keystrokes of 600 titles (`benchmarks/keystrokes`, 150 of each set): the share that drops a
+title from the first ten, in debian-packages and in all sets; nDCG@10 of icecat-products as typed,
+and the share of it that remains with the last word cut:
 
-    near where the word itself is in the index              0.59 %  0.35 %  0.6561  85.9 %
-    or another form of it                                   0.50 %  0.30 %  0.6561  86.8 %
-    the same, completions three quarters instead of 0.6     0.38 %  0.25 %  0.6534  87.3 %
-    the same as the second, however many completions        0.21 %  0.25 %
+    completions rank near
+    a word that is in the index as typed                   0.59 %  0.35 %  0.6561  85.9 %
+    or in another form (chosen)                            0.50 %  0.30 %  0.6561  86.8 %
+    the same, weighed 0.75 instead of 0.6                  0.38 %  0.25 %  0.6534  87.3 %
+    chosen, however many completions there are             0.21 %  0.25 %
 
-The last one is slow: what `c` begins would be scored in half of all documents. And `usb c` would
-weigh its c no more than a connector.
+The last one is slow: the completions of `c` would be scored in half of all documents. And `usb c`
+would weigh its c no more than a connector.
 
 The texts of an array count together for length. If an array were as long as the mean of its texts,
 items with many would win: a word's occurrences are summed over all of them, and short lengths raise
@@ -183,11 +185,11 @@ def choose_corrections(
 
 
 def is_completed(word: str, doc_freqs: Sequence[int]) -> bool:
-    """Return whether what a word begins ranks near the word itself: kind COMPLETION, not PREFIX.
+    """Return whether the words that a word begins rank near it: kind COMPLETION, not PREFIX.
 
-    It does for a word of the index, and for one that is not but whose other forms are: items with
-    `hard` must not hide the hardshell while someone has typed `hards`. Numbers have none: 80 is not
-    a beginning of 800.
+    They do if the word, or another form of it, is in the index: items with `hard` must not hide the
+    hardshell from someone who has typed `hards`. Numbers have no completions: 80 is not a beginning
+    of 800.
 
     Args:
         word: folded.
