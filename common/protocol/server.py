@@ -414,9 +414,9 @@ class ServerConnection(asyncio.Protocol):
     def _answer_error(self, msgid: int, error: BaseException, method: str = "") -> None:
         """Send an error; log its cause, which the caller does not get.
 
-        That is the cause of an internal error, or of a bug (any exception that is not a
-        `ServiceError`). A bug gets an id of its own in this log and in the caller's: a write group
-        may fail more requests than its call has ids for.
+        The log has a traceback of an internal error and of a bug (any exception that is not a
+        `ServiceError`), not of damage, which the message names. A bug gets an id of its own in this
+        log and in the caller's: a write group may fail more requests than its call has ids for.
         """
         if not isinstance(error, ServiceError):
             incident = secrets.token_hex(4)
@@ -425,7 +425,10 @@ class ServerConnection(asyncio.Protocol):
                 "internal error in a shard; its log has the cause", details={"incident": incident}
             )
         elif isinstance(error, InternalError):
-            _log.error("call failed", method=method, code=error.code, cause=error)
+            cause = error if error.code == InternalError.default_code else None
+            _log.error(
+                "call failed", method=method, code=error.code, reason=error.message, cause=cause
+            )
         wire: WireError = encode_error(error)
         self._write(encode_response(msgid, wire, None))
 
