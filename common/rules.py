@@ -136,10 +136,10 @@ def _parse_rule(value: Any, default_name: str, limits: Limits | None) -> Rule:
     )
     if not (rule.pins or rule.hidden or rule.factors or rule.filter):
         raise _Mistake("", "must do something: pin, hide, boost, bury or filter")
-    return _with_conditions(rule, value.get("when"))
+    return _with_conditions(rule, value.get("when"), limits)
 
 
-def _with_conditions(rule: Rule, when: Any) -> Rule:
+def _with_conditions(rule: Rule, when: Any, limits: Limits | None) -> Rule:
     if when is None:
         return rule
     _check_members(when, _CONDITIONS, ".when")
@@ -158,6 +158,9 @@ def _with_conditions(rule: Rule, when: Any) -> Rule:
         moments[name] = timestamp_of(text) if isinstance(text, str) else None
         if text is not None and moments[name] is None:
             raise _Mistake(f".when.{name}", 'must be an ISO date such as "2026-01-31T12:00:00Z"')
+    begins, ends = moments.values()
+    if limits is not None and begins is not None and ends is not None and begins >= ends:
+        raise _Mistake(".when.until", "must be after from")
     return rule._replace(
         query=query,
         is_whole_query=is_whole,

@@ -4,6 +4,9 @@
           ─▶ pins, filters and factors of the search
 
 Rules apply in order: the first rule that pins an item decides, and any rule can hide an item.
+
+A request's rules must name fields that items have, as its filters must. Configured ones need not: a
+field that no item has yet must not fail the searches of a shop.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from common.limits import Limits
 from common.protocol.messages import FilterClause, FilterFactor, Pin
 from common.query import AllOf, And, AnyOf, Filter, Ids, Not
 from common.rules import Rule
+from coordinator.parameters.filter_objects import scalar_fields_of
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.typed import SearchParameters
 
@@ -39,6 +43,19 @@ class CompiledRule(NamedTuple):
     filter: Filter | None
     factors: tuple[FilterFactor, ...]
 
+    @property
+    def fields(self) -> set[str]:
+        """The fields that its filters compare."""
+        conditions = [factor.filter for factor in self.factors]
+        if self.filter is not None:
+            conditions.append(self.filter)
+        return {field for one in conditions for field in scalar_fields_of(one)}
+
+    @property
+    def is_for_no_query(self) -> bool:
+        """Whether its query is text without a word, such as "!!!"."""
+        return self.words == () and bool(self.rule.query and self.rule.query.strip())
+
 
 def compile_rules(
     rules: Sequence[Rule], analyzer: Analyzer, limits: Limits, code: str = "invalid_rules"
@@ -52,12 +69,12 @@ def compile_rules(
         code: of the error.
 
     Raises:
-        InvalidRequest: a filter is wrong; `param` names the rule.
+        InvalidRequest: a filter is wrong, or a query has no word; `param` names the rule.
     """
     compiled = []
     for i, rule in enumerate(rules):
         try:
-            compiled.append(_compile(rule, analyzer, limits))
+            one = _compile(rule, analyzer, limits)
         except InvalidRequest as error:
             raise InvalidRequest(
                 f"rules[{i}] has a filter that is wrong: {error.message}",
@@ -65,6 +82,13 @@ def compile_rules(
                 param=f"rules[{i}]",
                 details=error.details,
             ) from None
+        if one.is_for_no_query and limits is not ACCEPTED:
+            raise InvalidRequest(
+                f"rules[{i}].when.query has no word: no search is for {rule.query!r}",
+                code=code,
+                param=f"rules[{i}].when.query",
+            )
+        compiled.append(one)
     return tuple(compiled)
 
 
@@ -112,11 +136,14 @@ def curated(
     hidden: dict[str, None] = {}
     filters: list[FilterClause] = []
     factors: list[FilterFactor] = []
+    fields = dict(parameters.filter_fields)
     for one in holding:
         hidden.update(dict.fromkeys(one.rule.hidden))
         factors += one.factors
         if one.filter is not None:
             filters.append(FilterClause(one.filter))
+        if parameters.rules is not None:
+            fields |= dict.fromkeys(one.fields, "rules")
         for pin in one.rule.pins:
             pins.setdefault(pin.id, Pin(pin.id, pin.position, one.rule.name))
     if hidden:
@@ -125,6 +152,7 @@ def curated(
         parameters,
         filters=(*parameters.filters, *filters),
         factors=tuple(factors),
+        filter_fields=fields,
         pins=tuple(sorted(pins.values(), key=lambda pin: pin.position)),
     )
     return changed, [one.rule.name for one in holding]
@@ -156,6 +184,8 @@ def _holds(
     wanted = compiled.words
     if wanted is None:
         return True
+    if compiled.is_for_no_query:
+        return False
     if rule.is_whole_query:
         return words == wanted
     width = len(wanted)

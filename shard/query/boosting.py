@@ -46,6 +46,8 @@ _POWER_TERMS: Final = 16
 _HALF_LIVES_MAX: Final = 64.0
 _TEXTS_FAST_MAX: Final = 4_096
 """Up to this many distinct dates are parsed within a search; more are parsed off the event loop."""
+_UNITS_MAX: Final = 2.0**900
+"""The product with one more factor is finite."""
 _BASE_SCORE: Final = 1.0
 """Score of every item in a search without words."""
 
@@ -79,9 +81,13 @@ def _rule_factors(
 
 
 def raised(scores: NDArray[np.float64], by: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return scores times factors, rounded to whole score units."""
+    """Return scores times factors, rounded to whole score units.
+
+    However many factors there are, a hit keeps a score: a positive one stays so, and none becomes
+    infinite.
+    """
     units: NDArray[np.float64] = np.rint(scores * SCORE_UNIT * by)
-    return units / SCORE_UNIT
+    return np.clip(units, scores > 0.0, _UNITS_MAX) / SCORE_UNIT
 
 
 def explain_boosts(

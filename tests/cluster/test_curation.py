@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index, Services
+from tests.cluster.conftest import Index, Services, error_of
 from tests.cluster.test_business_ranking import answered
 
 ITEMS: list[dict[str, Any]] = [
@@ -19,6 +19,7 @@ ITEMS: list[dict[str, Any]] = [
     }
     for number in range(90)
 ]
+EVERYTHING = {"filter": "price >= 0", "factor": 1_000}
 CONFIGURATION = {
     "searchable_fields": ["name"],
     "aggregations": {"brand": {"conjunction": False, "hide_zero_doc_count": True}},
@@ -141,6 +142,44 @@ def test_rules_boost_bury_and_narrow(indexes: list[Index]) -> None:
         assert rules_named == ["ours"] * (item["brand"] == "acme") + ["cheap"] * (
             item["price"] < 40
         )
+
+
+def test_any_number_of_factors_leaves_scores_that_are_explained(indexes: list[Index]) -> None:
+    for factors in ({"bury": ["price >= 0"] * 8}, {"boost": [EVERYTHING] * 8}):
+        answer = answered(
+            indexes, query="lamp", rules=[factors] * 20, show=["score", "score_details"], per_page=3
+        )
+        for item in answer["data"]["items"]:
+            assert item["_score"] == item["_score_details"]["score"] > 0
+            assert {part["kind"] for part in item["_score_details"]["parts"]} >= {"word", "rule"}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"filter": "brnad = acme"},
+        {"boost": [{"filter": "brnad = acme", "factor": 3}]},
+        {"bury": ["price < 3 OR NOT brnad = acme"]},
+    ],
+)
+def test_the_rules_of_a_request_name_fields_that_items_have(
+    indexes: list[Index], rule: dict[str, Any]
+) -> None:
+    for index in indexes:
+        error = error_of(index.post("search", {"query": "lamp", "rules": [rule]}))
+        assert (error["code"], error["param"]) == ("unknown_facet", "rules")
+        assert "'brnad'" in error["message"]
+        other = {**rule, "when": {"query": "another"}}
+        assert index.post("search", {"query": "lamp", "rules": [other]}).status == 200
+
+
+def test_configured_rules_may_name_fields_that_no_item_has_yet(services: Services) -> None:
+    index = Index(services(2).client(), "curated-early")
+    index.configure({"rules": [{"bury": ["sold_out = true"]}]})
+    index.put([{"id": 1, "name": "lamp"}])
+    assert index.ids(query="lamp") == [1]
+    index.client.delete(index.path)
+    index.client.close()
 
 
 def test_score_details_name_the_rule_of_a_pin(indexes: list[Index]) -> None:

@@ -12,7 +12,7 @@ from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import FilterClause, Pin
 from common.query import AnyOf, Ids, Not
 from common.rules import parse_rules, written
-from coordinator.parameters.curation import compile_rules, curated
+from coordinator.parameters.curation import ACCEPTED, compile_rules, curated
 from coordinator.parameters.typed import SearchParameters
 
 ANALYZER = Analyzer()
@@ -112,6 +112,11 @@ def test_rules_add_up() -> None:
         ({"boost": [{"factor": 2}]}, "[0].boost[0].filter", "must be a filter expression such as"),
         ({"hide": [1], "when": {"from": "soon"}}, "[0].when.from", "must be an ISO date such as"),
         ({"hide": [1], "when": {"query": {"like": "a"}}}, "[0].when.query", 'must be {"is": …}'),
+        (
+            {"hide": [1], "when": {"from": "2026-11-24", "until": "2026-11-24T00:00:00Z"}},
+            "[0].when.until",
+            "must be after from",
+        ),
         ({"hide": [1], "when": {"filters": {"a": []}}}, "[0].when.filters.a", "must be a value"),
         ({"hide": list(range(101))}, "[0]", "pins and hides 101 items, more than 100 (limit rule_"),
     ],
@@ -120,6 +125,22 @@ def test_mistakes_say_what_would_be_valid(rule: Any, path: str, message: str) ->
     ((where, what),) = mistakes_of([rule])
     assert where == path
     assert what.startswith(message)
+
+
+@pytest.mark.parametrize("query", [{"contains": "!!!"}, {"is": "..."}, "?"])
+def test_a_query_without_a_word_is_refused_and_a_stored_one_holds_for_nothing(query: Any) -> None:
+    rules = parse_rules([{"hide": [1]}, {"hide": [2], "when": {"query": query}}], None, fail)
+    with pytest.raises(InvalidRequest, match=r"rules\[1\]\.when\.query has no word") as caught:
+        compile_rules(rules, ANALYZER, DEFAULT_LIMITS)
+    assert caught.value.param == "rules[1].when.query"
+    stored = compile_rules(rules, ANALYZER, ACCEPTED)
+    for typed in ("", "tv", "!!!"):
+        assert curated(SearchParameters(query=typed), stored, ANALYZER, NOON)[1] == ["rule 1"]
+
+
+def test_a_period_without_a_moment_that_was_accepted_before_is_kept() -> None:
+    rule = {"hide": [1], "when": {"from": "2027", "until": "2026"}}
+    assert len(parse_rules([rule], None, fail)) == 1
 
 
 def test_a_wrong_filter_names_its_rule() -> None:

@@ -35,3 +35,14 @@ def test_raised_scores_are_multiples_of_their_unit() -> None:
     scores = raised(np.array([1.25, 3.0]), np.array([1 / 3, 2.5]))
     assert (scores * 2.0**32 % 1.0 == 0).all()
     assert scores[1] == 7.5
+
+
+def test_scores_stay_positive_and_finite_whatever_the_factors() -> None:
+    scores = np.array([0.0, 2.0**-32, 5.0])
+    for factor in (0.001, 1e9):
+        changed = scores
+        for _ in range(200):
+            changed = raised(changed, np.full(3, factor))
+        assert changed[0] == 0.0
+        assert (changed[1:] > 0.0).all()
+        assert np.isfinite(changed).all()
