@@ -165,6 +165,7 @@ def load(
         _show_columns(source)
         _mention_commas(source)
         _mention_dates(source)
+        _mention_lists(source)
         _mention_no_rows(source)
         _refuse_bad_rows(source, skip_bad)
         is_new = not dry_run and not exists(client, name)
@@ -248,6 +249,17 @@ def _mention_dates(source: Source) -> None:
     click.echo(
         f"facetd: {_names_of(found)}: dates such as {first.example} stay text; {advice}", err=True
     )
+
+
+def _mention_lists(source: Source) -> None:
+    """Say how cells with several values become lists."""
+    for column in source.columns:
+        if column.separator:
+            click.echo(
+                f'facetd: --split "{column.name}={column.separator}" reads {column.name} as lists, '
+                f"of {', '.join(column.parts)} …",
+                err=True,
+            )
 
 
 def _names_of(columns: list[Column]) -> str:

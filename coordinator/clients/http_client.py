@@ -5,6 +5,7 @@ Imports nothing large: commands such as `facetd status` should respond before nu
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -112,6 +113,8 @@ class Client:
             return self._decode(self._client.deliver(call, self._mention_start))
         except facetd.ConnectionFailed as error:
             cause = error.__cause__
+            if fault := connection_fault(cause):
+                raise ClientError(f"no answer from {self.url}: {fault}") from error
             raise ClientError(
                 f"no answer from {self.url} ({cause or type(cause).__name__}); is facetd running? "
                 "Start it with facetd serve, or name another with --url"
@@ -229,6 +232,9 @@ _ADVICE: Final = {
 """By error code: what to do on the command line, instead of the message's advice about requests."""
 
 
+_PROXY_STATUSES: Final = (502, 503, 504)
+
+
 def error_of(status: int, answer: Any) -> ClientError:
     """Format an error response: one line, plus one per further mistake.
 
@@ -236,7 +242,11 @@ def error_of(status: int, answer: Any) -> ClientError:
     """
     error = answer.get("error") if isinstance(answer, dict) else None
     if not isinstance(error, dict):
-        return ClientError(f"the service answered {status}", status=status)
+        if status in _PROXY_STATUSES:
+            fault = "a proxy, which has no answer from facetd"
+        else:
+            fault = "not facetd; check the URL (http:// or https://), and the path behind a proxy"
+        return ClientError(f"what answered ({status}) is {fault}", status=status)
     code = str(error.get("code", ""))
     message = str(error.get("message", ""))
     if code in _ADVICE and "fault" in error:
@@ -247,3 +257,23 @@ def error_of(status: int, answer: Any) -> ClientError:
         param = item.get("param", "")
         lines.append(f"  {message if not param or param in message else f'{param}: {message}'}")
     return ClientError("\n".join(lines), status=status, code=code, details=error)
+
+
+def connection_fault(error: object) -> str | None:
+    """Say what is wrong with a connection to a server that is there, and what helps.
+
+    None for errors that say so themselves.
+    """
+    if not isinstance(error, OSError | http.client.BadStatusLine):
+        return None
+    import ssl  # takes long, and few commands need it
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({error.verify_message}); SSL_CERT_FILE names a file "
+            "with that of its authority"
+        )
+    if isinstance(error, ssl.SSLError | http.client.BadStatusLine):
+        said = getattr(error, "reason", None) or error
+        return f"what is there does not speak this protocol ({type(error).__name__}: {said})"
+    return None

@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import orjson
 
+from coordinator.cli.sources.lists import ListSeparator
+
 DATE_ORDERS: Final = {"dmy": "31.12.2024", "mdy": "12/31/2024"}
 """Kinds of dates that do not begin with their year, each with an example. A column is parsed this
 way only if the user requests it: "1/3/2024" may be either."""
@@ -143,6 +145,7 @@ class ColumnKind:
         comma_example: a cell that has a decimal comma, if all are numbers by that; else "".
         has_other_dates: whether all look like dates that do not begin with the year.
         date_orders: those of `DATE_ORDERS` that fit all of them.
+        lists: finds what divides them, if they are lists.
     """
 
     __slots__ = (
@@ -155,6 +158,7 @@ class ColumnKind:
         "date_orders",
         "example",
         "has_other_dates",
+        "lists",
         "num_filled",
     )
 
@@ -165,6 +169,7 @@ class ColumnKind:
         self.comma_example = ""
         self.has_other_dates = False
         self.date_orders: tuple[str, ...] = ()
+        self.lists = ListSeparator()
         self._greatest = 0.0
         self._to_number = converters_of(decimal)["number"]
         self._can_have_commas = decimal == "."
@@ -181,6 +186,7 @@ class ColumnKind:
             self.has_other_dates = True
             self.date_orders = tuple(DATE_ORDERS)
         self.num_filled += 1
+        self.lists.add(text)
         if self.has_other_dates:
             self.has_other_dates = is_other_date(text)
             self.date_orders = tuple(one for one in self.date_orders if date_of(text, one))

@@ -127,6 +127,7 @@ class _Table:
                 kind == "text" and column.has_other_dates,
                 column.date_orders,
                 column.greatest if kind == column.kind else None,
+                *_list_of(column, kind),
             )
             for i, (name, kind, column) in enumerate(
                 zip(self._names, self._kinds, found, strict=True)
@@ -287,3 +288,9 @@ def _start_of(opened: OpenedSource) -> bytes:
 
 def _shown_delimiter(delimiter: str) -> str:
     return "a tab" if delimiter == "\t" else f"a {delimiter!r}"
+
+
+def _list_of(column: ColumnKind, kind: str) -> tuple[str, tuple[str, ...]]:
+    """Return the separator and parts of a column of texts that seem to be lists."""
+    separator, parts = column.lists.found() if kind == "text" else ("", [])
+    return separator, tuple(map(shown, parts))

@@ -10,7 +10,6 @@ import base64
 import http.client
 import io
 import json
-import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from typing import Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from coordinator.cli.sources.source import SourceError, shown
+from coordinator.clients.http_client import connection_fault
 
 URL_SECONDS: Final = 120.0
 """Without receiving a byte, after which a request fails."""
@@ -65,13 +65,8 @@ def open_url(
 def _fault(error: Exception) -> str:
     """Say why a request failed, and what helps."""
     reason = getattr(error, "reason", None) or error
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is not trusted ({reason.verify_message}); SSL_CERT_FILE names a file "
-            "with that of its authority"
-        )
-    if isinstance(reason, (http.client.BadStatusLine, ssl.SSLError)):
-        return f"what is there does not speak this protocol ({type(reason).__name__}: {reason})"
+    if isinstance(reason, Exception) and (fault := connection_fault(reason)):
+        return fault
     return str(reason) or type(reason).__name__
 
 

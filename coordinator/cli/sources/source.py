@@ -27,6 +27,8 @@ class Column:
         has_other_dates: whether the texts look like dates that do not begin with the year.
         date_orders: kinds of dates that the texts can be read as.
         greatest: absolute value of the greatest number; None if it is not known, or none is there.
+        separator: what divides the texts, if they seem to be lists; else "".
+        parts: of these lists, the most frequent.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Column:
     has_other_dates: bool = False
     date_orders: tuple[str, ...] = ()
     greatest: float | None = None
+    separator: str = ""
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

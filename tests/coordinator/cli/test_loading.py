@@ -175,6 +175,28 @@ PLACES_OF_JSON = """\
 """
 
 
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["red|oak", "oak", "red|pine|oak", "pine|red"], '--split "tags=|" reads tags as lists'),
+        (["red; oak", "oak; red", "oak"], '--split "tags=;" reads tags as lists, of red, oak'),
+        (["Call me; Ishmael", "It was; the best", "of times"], None),
+        (["a" * 61 + "|b"] * 4, None),
+        (["1", "2"], None),
+    ],
+)
+def test_cells_that_are_lists_are_named(
+    service: Service, tmp_path: Path, cells: list[str], said: str | None
+) -> None:
+    file = tmp_path / "listed.csv"
+    file.write_text("name,tags\n" + "".join(f"x{i},{cell}\n" for i, cell in enumerate(cells)))
+    shown = _run(service, "load", str(file), "--dry-run").stderr
+    assert said in shown if said else "--split" not in shown
+    assert (
+        "--split" not in _run(service, "load", str(file), "--dry-run", "--split", "tags=|").stderr
+    )
+
+
 def test_places_in_objects_are_proposed(service: Service, client: Client, tmp_path: Path) -> None:
     """As Elasticsearch writes them: {"lat", "lon"}, which is no point here as it is."""
     file = tmp_path / "inner.ndjson"

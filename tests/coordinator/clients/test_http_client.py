@@ -83,7 +83,7 @@ def test_https_is_spoken_and_certificates_are_checked(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     port, paths = serve(context)
-    with pytest.raises(ClientError, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(ClientError, match="is not trusted"):
         Client(f"https://localhost:{port}/x").request("GET", "/_health")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     Client(f"https://localhost:{port}/x").request("GET", "/_health")
@@ -173,3 +173,36 @@ def test_a_port_that_changes_hands_is_no_failure(monkeypatch: pytest.MonkeyPatch
     assert client.request("GET", "/_health") == {}
     with pytest.raises(ClientError, match="no answer from"):
         client.request("GET", "/_health")
+
+
+@pytest.mark.parametrize(
+    ("cause", "message"),
+    [
+        (
+            ssl.SSLCertVerificationError(1, "certificate verify failed"),
+            "SSL_CERT_FILE names a file",
+        ),
+        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong"), "does not speak this protocol"),
+        (ConnectionRefusedError(111, "Connection refused"), "is facetd running"),
+    ],
+)
+def test_a_connection_that_fails_says_what_helps(
+    monkeypatch: pytest.MonkeyPatch, cause: OSError, message: str
+) -> None:
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        cause.verify_message = "self-signed certificate"
+
+    def send(_: object) -> bytes:
+        raise facetd.ConnectionFailed("no", was_sent=False) from cause
+
+    client = Client("https://127.0.0.1:1")
+    monkeypatch.setattr(client._client, "send", send)
+    with pytest.raises(ClientError, match=message):
+        client.request("GET", "/_health")
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(400, "check the URL"), (502, "a proxy, which has no answer from")]
+)
+def test_an_answer_that_is_not_of_facetd(status: int, message: str) -> None:
+    assert message in str(error_of(status, {"error": None}))
