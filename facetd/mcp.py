@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field
 
 from facetd.aio import AsyncClient
@@ -95,6 +95,25 @@ def _shown_page(page: SearchPage) -> dict[str, Any]:
     return shown
 
 
+class _StrictServer(MCPServer[Any]):
+    """Refuses arguments that a tool does not have, which would be ignored otherwise.
+
+    A model that misspells `filter` would take all items for those that match.
+    """
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Any = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool, if it has all of the arguments."""
+        schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        known = schemas.get(name, {}).get("properties", {})
+        unknown = [one for one in arguments if one not in known]
+        if unknown and name in schemas:
+            listed = f"its arguments are {', '.join(known)}" if known else "it takes none"
+            raise ToolError(f"{name} has no argument {unknown[0]!r}; {listed}")
+        return await super().call_tool(name, arguments, context)
+
+
 def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPServer:
     """Create the server.
 
@@ -102,7 +121,7 @@ def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPSer
         client: of the service.
         allows_writes: whether to offer tools that change data.
     """
-    server = MCPServer("facetd", instructions=INSTRUCTIONS, log_level="WARNING")
+    server = _StrictServer("facetd", instructions=INSTRUCTIONS, log_level="WARNING")
 
     @server.tool(annotations=_READS)
     @_told

@@ -100,6 +100,20 @@ def test_decimal_commas_are_numbers_where_the_user_says_so(
     assert (item["Preis"], item["Breite"]) == (1007.5, "7,0")
 
 
+def test_lists_are_named_and_read_on_a_click(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard")
+    rows = "".join(f"{n},{'red|oak' if n % 2 else 'oak|pine'}\n" for n in range(40))
+    drop_file(page, ".page-head", "woods.csv", f"id,kinds\n{rows}")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("kinds: cells seem to be lists, divided by |")).to_be_visible()
+    dialog.get_by_role("button", name="Read as lists").click()
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog.get_by_text("3 values: oak, pine, red")).to_be_visible()
+    dialog.get_by_role("button", name="Apply").click()
+    expect(page.locator(".total")).to_have_text("40 items")
+    assert service.call("GET", "/woods/items/1")["kinds"] == ["red", "oak"]
+
+
 def dated_row(n: int) -> str:
     day, month = n % 28 + 1, n % 12 + 1
     return f"{n},Hall {n},{day}.{month}.20{n + 10},{month}/{month}/2024,{day} May 2021"
@@ -523,6 +537,33 @@ def test_the_page_finds_notations_of_dates_as_the_command_line_does(
     )
     assert found == expected
     assert [name for name, (is_date, _) in found.items() if is_date] == [*columns][:7]
+
+
+def test_the_page_finds_lists_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+    columns = {
+        "bars": ["red|oak", "oak", "red|pine|oak", "pine|red"],
+        "points": ["red; oak", "oak; red", "oak", ""],
+        "text": ["Call me; Ishmael", "It was; the best", "of times", "it"],
+        "long": ["a" * 61 + "|b"] * 4,
+        "just": ["😀" * 60 + "|b"] * 4,
+        "numbers": ["1", "2", "3", "4"],
+    }
+    rows = [",".join(row) for row in zip(*columns.values(), strict=True)]
+    text = "\n".join([",".join(columns), *rows, ""])
+    path = tmp_path / "lists.csv"
+    path.write_text(text)
+    expected = {one.name: one.separator for one in formats.read(str(path), ReadOptions()).columns}
+    page.goto("/dashboard")
+    found = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const { columns } = await readSource(new File([text], "lists.csv"));
+            return Object.fromEntries(columns.map(({ name, separator }) => [name, separator]));
+        }""",
+        text,
+    )
+    assert found == expected
+    assert [*found.values()] == ["|", ";", "", "", "|", ""]
 
 
 def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Path) -> None:

@@ -151,3 +151,15 @@ async def test_an_unknown_index_is_answered_with_the_tool_that_lists_them() -> N
         answer = await session.call_tool("search", {"index": "x"})
     assert answer.is_error
     assert str(answer.content[0]).count("there is no index 'x'; list_indexes lists those") == 1
+
+
+async def test_an_unknown_argument_is_not_ignored() -> None:
+    async with asking() as (session, service):
+        misspelled = await session.call_tool("search", {"index": "films", "filters": "year > 1"})
+        needless = await session.call_tool("list_indexes", {"index": "films"})
+    assert misspelled.is_error
+    assert "search has no argument 'filters'; its arguments are index, query, filter" in (
+        misspelled.content[0].text
+    )
+    assert needless.content[0].text.endswith("list_indexes has no argument 'index'; it takes none")
+    assert service.asked == []

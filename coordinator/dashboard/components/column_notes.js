@@ -1,6 +1,6 @@
 /**
  * What a file's columns could be that they are not read as by themselves: numbers with decimal
- * commas, dates in other notations, coordinates. Each is a sentence, and a click that takes it up.
+ * commas, dates in other notations, lists, coordinates. Each is a sentence, and a click that takes it up.
  */
 
 import { COMMA_NUMBER } from "../sources/cells.js";
@@ -19,6 +19,7 @@ export function columnNotes(table, setKind) {
   const notes = [
     ...commaNotes(texts.filter(({ hasCommas }) => hasCommas)),
     ...dateNotes(texts.filter(({ hasOtherDates }) => hasOtherDates)),
+    ...texts.filter(({ separator }) => separator).map(listNote),
   ].map((one) => createNote(one, setKind));
   return {
     elements: notes.map(({ element }) => element),
@@ -51,6 +52,14 @@ function dateNotes(columns) {
       choices: dateOrders.map((order) => [isOpen ? ORDER_NAMES[order] : "Read as dates", order]),
     };
   });
+}
+
+function listNote(column) {
+  return {
+    text: `${column.name}: cells seem to be lists, divided by ${column.separator}`,
+    columns: [column],
+    choices: [["Read as lists", `list ${column.separator}`]],
+  };
 }
 
 /** A sentence with a button for each way to read the columns; that in force is pressed. */

@@ -11,6 +11,7 @@
  */
 
 import { ORDERS, dateOf, isOtherDate } from "./dates.js";
+import { ListSeparator } from "./lists.js";
 
 export const COMMA_NUMBER = "number 1,5";
 export const KINDS = ["text", "integer", "number", COMMA_NUMBER, "boolean", "json", ...Object.keys(ORDERS)];
@@ -72,6 +73,7 @@ export class ColumnKind {
   hasOtherDates = false;
   /** Those of `ORDERS` that fit all cells. */
   dateOrders = [];
+  #lists = new ListSeparator();
   #greatest = 0;
   #canHaveCommas = true;
   #hasComma = false;
@@ -86,6 +88,7 @@ export class ColumnKind {
       this.dateOrders = Object.keys(ORDERS);
     }
     this.filled += 1;
+    this.#lists.add(text);
     if (this.hasOtherDates) {
       this.hasOtherDates = isOtherDate(text);
       this.dateOrders = this.dateOrders.filter((order) => dateOf(text, order) !== null);
@@ -111,7 +114,11 @@ export class ColumnKind {
   /** All that was found, as one object. */
   get result() {
     const { kind, filled, example, canBeId, hasCommas, hasOtherDates, dateOrders, greatest } = this;
-    return { kind, filled, example, canBeId, hasCommas, hasOtherDates, dateOrders, greatest };
+    const separator = kind === "text" ? this.#lists.found : "";
+    return {
+      ...{ kind, filled, example, canBeId, separator },
+      ...{ hasCommas, hasOtherDates, dateOrders, greatest },
+    };
   }
 
   get #isNumeric() {
