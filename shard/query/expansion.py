@@ -27,8 +27,9 @@ lengths by field: each term carries a bit mask of classes of fields, each field 
 own (`Languages.masks`).
 
 Costs: see vocabulary for exact, prefix, typos. Stems: words of one stem share their beginning, so
-only a few hundred terms are stemmed (0.5 µs each); for languages where they do not, all terms are,
-once per segment. The segment caches the result (`shard/caches/query_cache.py`).
+mostly a few hundred terms are stemmed (0.5 µs each), or thousands once, where a few letters begin
+them; for languages where they do not, all terms are, once per segment. The segment caches the
+result (`shard/caches/query_cache.py`).
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ if TYPE_CHECKING:
 REMEMBERED_TERMS_MAX: Final = 4_096
 """Larger expansions are cached only if typos made them costly: a prefix range is cheap to find
 again."""
+_STEMMED_FEW: Final = 256
+"""Stem classes among more terms are cached: a few letters may begin a tenth of all terms."""
+_ARRAY_BYTES: Final = 120
+"""The header of an array."""
 _KIND_OF_DISTANCE: Final = np.array(
     (MatchKind.PREFIX, MatchKind.TYPO_1, MatchKind.TYPO_2), np.uint8
 )
@@ -514,15 +519,35 @@ def _stem_class(segment: Segment, vocabulary: Vocabulary, text: str, language: s
     if beginning is None:
         return []
     if beginning:
-        first, last = vocabulary.prefix_range(beginning)
-        if first == last:
-            return []
-        stems = stem_all(vocabulary.terms(first, last), language)
-        return [first + i for i, one in enumerate(stems) if one == wanted]
+        cache = _stem_classes(segment)
+        found = cache.get((wanted, language))
+        if found is None:
+            first, last = vocabulary.prefix_range(beginning)
+            found = _with_stem(vocabulary, (first, last), wanted, language)
+            if last - first > _STEMMED_FEW:
+                num_bytes = len(wanted) + _ARRAY_BYTES + found.nbytes
+                QUERY_CACHE_BUDGET.keep(cache, (wanted, language), found, num_bytes)
+        listed: list[int] = found.tolist()
+        return listed
     hashes, ordinals = _stem_table(segment, language)
     digest = np.uint64(xxhash.xxh3_64_intdigest(wanted.encode()))
     start, end = np.searchsorted(hashes, digest, "left"), np.searchsorted(hashes, digest, "right")
     return sorted(ordinals[start:end].tolist())
+
+
+def _with_stem(
+    vocabulary: Vocabulary, terms: tuple[int, int], wanted: str, language: str
+) -> NDArray[np.uint32]:
+    """Return the ordinals of the terms of a range that have a stem."""
+    first, last = terms
+    stems = stem_all(vocabulary.terms(first, last), language) if last > first else []
+    return np.array([first + i for i, one in enumerate(stems) if one == wanted], np.uint32)
+
+
+@derived
+def _stem_classes(segment: Segment) -> QueryCache[tuple[str, str], NDArray[np.uint32]]:
+    """Return the stem classes that a segment remembers, by stem and language."""
+    return QueryCache()
 
 
 @derived_by_key

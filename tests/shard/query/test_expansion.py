@@ -7,13 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
+from common.analysis import languages
 from common.analysis.languages import Languages
-from common.query import Word
+from common.query import MatchKind, Word
 from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget
 from shard.query import expansion
 from shard.query.expansion import expand_word, expansions_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
+from shard.segment.text_index import text_index
 from tests.shard.text_model import make_segment
 
 LANGUAGES = Languages()
@@ -62,3 +64,29 @@ def test_one_that_is_larger_than_half_the_budget_is_not_kept(budget: QueryCacheB
     assert not expansions_of(segment)
     expand_word(segment, Word("abc", is_prefix=True), LANGUAGES)
     assert len(expansions_of(segment)) == 1
+
+
+def test_terms_of_a_few_letters_are_stemmed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A half-typed word of a few letters is expanded several times per search, never cached."""
+    words = ["".join(letters) for letters in itertools.product("abcdefghijklmnop", repeat=3)]
+    texts = " ".join(f"li{word} li{word}s" for word in words) + " li lis lied"
+    segment = make_segment([{"text": texts}], FieldRegistry())
+    english = Languages("english")
+    stemmed = []
+
+    def stem_all(texts: list[str], language: str) -> list[str]:
+        stemmed.append(len(texts))
+        return languages.stem_all(texts, language)
+
+    monkeypatch.setattr(expansion, "stem_all", stem_all)
+    found = [expand_word(segment, Word("li", is_prefix=True), english) for _ in range(3)]
+
+    assert not expansions_of(segment)
+    assert stemmed == [2 * len(words) + 3]
+    forms = {one for one in texts.split() if languages.stem(one, "english") == "li"}
+    vocabulary = text_index(segment).vocabulary
+    for one in found:
+        assert one.terms.tolist() == found[0].terms.tolist()
+        is_form = one.kinds <= MatchKind.STEM
+        assert {vocabulary.term(term) for term in one.terms[is_form].tolist()} == forms
+    assert len(forms) > 2
