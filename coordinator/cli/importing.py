@@ -22,11 +22,10 @@ from coordinator.cli.loading import (
     remove_if_empty,
 )
 from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.source_remarks import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError
 
-FIRST_CHARS_SHOWN: Final = 300
-"""Of the item that a dry run shows."""
 Read = Callable[[str, str | None, str | None], list[ImportedIndex]]
 
 ENGINES: Final[dict[str, Read]] = {

@@ -13,23 +13,21 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from coordinator.cli.completing import complete_file, complete_index
 from coordinator.cli.configuring import ConfiguringOptions, with_configuring
 from coordinator.cli.indexes import exists
 from coordinator.cli.options import with_options
 from coordinator.cli.service import ServiceOptions, with_service
+from coordinator.cli.source_remarks import counted, show_first, tell_about
 from coordinator.cli.sources import databases, formats, places
 from coordinator.cli.sources.cells import DECIMALS
-from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError
+from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
 
 POLL_SECONDS: Final = 0.2
 """Between two progress requests to the service."""
-COLUMNS_SHOWN: Final = 100
 
 
 def _pairs(
@@ -162,17 +160,14 @@ def load(
     client = service.client()
     try:
         source = formats.read(file, reading)
-        _show_columns(source)
-        _mention_commas(source)
-        _mention_dates(source)
-        _mention_lists(source)
-        _mention_no_rows(source)
+        tell_about(source, file, reading)
         _refuse_bad_rows(source, skip_bad)
         is_new = not dry_run and not exists(client, name)
         proposing = configuring.proposing if is_new and document is None else "none"
         if reading.place_fields is None:
             source = offer_places(source, proposing)
         if dry_run:
+            show_first(source)
             return
         result = _send(client, name, source, document, is_new=is_new, skips_bad=skip_bad)
     except SourceError as error:
@@ -205,84 +200,6 @@ def index_name(file: str, table: str | None, *, has_query: bool = False) -> str:
 # --- the source
 
 
-def _show_columns(source: Source) -> None:
-    """Show the columns and their kinds, before anything is sent."""
-    if not source.columns:
-        return
-    out = console(is_error=True)
-    rows = "" if source.num_items is None else f"{_counted(source.num_items, 'row')}, "
-    out.print(Text(f"{source.name}: {rows}{_counted(len(source.columns), 'column')}"))
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("column", "kind", "for example"):
-        table.add_column(heading)
-    for column in source.columns[:COLUMNS_SHOWN]:
-        table.add_row(Text(column.name), Text(column.kind), Text(column.example, "dim"))
-    out.print(table)
-    if len(source.columns) > COLUMNS_SHOWN:
-        out.print(Text(f"… and {_counted(len(source.columns) - COLUMNS_SHOWN, 'column')} more"))
-
-
-def _mention_commas(source: Source) -> None:
-    """Say how texts with decimal commas become numbers."""
-    found = [column for column in source.columns if column.comma_example]
-    if found:
-        click.echo(
-            f"facetd: --decimal , reads {_names_of(found)} as numbers, "
-            f"such as {found[0].comma_example}",
-            err=True,
-        )
-
-
-def _mention_dates(source: Source) -> None:
-    """Say that dates in other notations stay text, and how they become dates."""
-    found = [column for column in source.columns if column.has_other_dates]
-    if not found:
-        return
-    first = found[0]
-    if len(first.date_orders) == 1:
-        advice = f"--type {first.name}={first.date_orders[0]} reads them as dates"
-    elif first.date_orders:
-        name = first.name
-        advice = f"--type {name}=dmy (day first) or {name}=mdy (month first) reads them as dates"
-    else:
-        advice = "write them as 2024-12-31 to sort and count them as dates"
-    click.echo(
-        f"facetd: {_names_of(found)}: dates such as {first.example} stay text; {advice}", err=True
-    )
-
-
-def _mention_lists(source: Source) -> None:
-    """Say how cells with several values become lists."""
-    for column in source.columns:
-        if column.separator:
-            click.echo(
-                f'facetd: --split "{column.name}={column.separator}" reads {column.name} as lists, '
-                f"of {', '.join(column.parts)} …",
-                err=True,
-            )
-
-
-def _names_of(columns: list[Column]) -> str:
-    return ", ".join(one.name for one in columns[:5]) + (" …" if len(columns) > 5 else "")
-
-
-def _mention_no_rows(source: Source) -> None:
-    """Say that there is a header and nothing else."""
-    if source.columns and source.num_items == 0 and not source.num_bad:
-        click.echo(f"facetd: {source.name} names columns but has no rows", err=True)
-
-
-def _mention_inner_array(source: Source, result: dict[str, Any]) -> None:
-    """Say that the one item loaded may be an object around the items."""
-    if source.inner_arrays and result["created"] + result["updated"] == 1:
-        name = source.inner_arrays[0]
-        click.echo(
-            f"facetd: the whole file was one item; if the objects in its {name!r} are the items, "
-            f"load that array alone (for example by jq '.{name}')",
-            err=True,
-        )
-
-
 def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:
     """Raise if some rows cannot become items, unless these are to be skipped."""
     if not source.num_bad:
@@ -294,14 +211,21 @@ def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:
     listed = "\n".join(lines)
     if not skips_bad:
         raise SourceError(
-            f"{source.name} has {_counted(source.num_bad, 'bad row')}; nothing was stored\n"
+            f"{source.name} has {counted(source.num_bad, 'bad row')}; nothing was stored\n"
             f"{listed}\n--skip-bad leaves such rows out"
         )
     click.echo(f"facetd: left out are\n{listed}", err=True)
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _mention_inner_array(source: Source, result: dict[str, Any]) -> None:
+    """Say that the one item loaded may be an object around the items."""
+    if source.inner_arrays and result["created"] + result["updated"] == 1:
+        name = source.inner_arrays[0]
+        click.echo(
+            f"facetd: the whole file was one item; if the objects in its {name!r} are the items, "
+            f"load that array alone (for example by jq '.{name}')",
+            err=True,
+        )
 
 
 # --- sending

@@ -487,6 +487,13 @@ def test_no_hits_offers_a_way_back(page: Any, service: Service, expect: Any) -> 
     expect(page.locator(".total")).to_have_text(total_text(service, "films", {}))
 
 
+def test_words_of_no_item_are_named(page: Any, expect: Any) -> None:
+    page.goto("/dashboard/films?q=xqzxqz")
+    expect(page.get_by_text("In no item: xqzxqz.")).to_be_visible()
+    page.goto("/dashboard/films?q=godfather xqzxqz")
+    expect(page.get_by_text("Found nowhere, so left out: xqzxqz.")).to_be_visible()
+
+
 def test_a_failing_search_says_so_and_recovers_by_itself(
     page: Any, service: Service, expect: Any
 ) -> None:

@@ -254,8 +254,10 @@ export function createSearchPage({
       said.push("No item has all of these words; here are those that have some.");
     if (pagination.total > 0 && meta.match === "last")
       said.push("No item has all of these words; the last ones were left out.");
-    if (meta.ignored_words?.length > 0 && pagination.total > 0)
-      said.push(`Found nowhere, so left out: ${meta.ignored_words.join(", ")}.`);
+    if (meta.ignored_words?.length > 0) {
+      const words = meta.ignored_words.join(", ");
+      said.push(pagination.total > 0 ? `Found nowhere, so left out: ${words}.` : `In no item: ${words}.`);
+    }
     if (meta.shards?.failed > 0)
       said.push(
         `${meta.shards.failed} of ${meta.shards.total} shards did not answer: hits and counts are incomplete.`,

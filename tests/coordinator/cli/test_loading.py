@@ -18,7 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from coordinator.cli import indexes, loading
+from coordinator.cli import indexes, loading, source_remarks
 from coordinator.cli.commands import main
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.json_objects import edit_objects
@@ -195,6 +195,30 @@ def test_cells_that_are_lists_are_named(
     assert (
         "--split" not in _run(service, "load", str(file), "--dry-run", "--split", "tags=|").stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.ndjson", '{"_id": "1", "_source": {"a": 1}}', "facetd import elasticsearch"),
+        ("a.ndjson", '{"index": {"_id": "1"}}\n{"a": 1}', "is a _bulk body of Elasticsearch"),
+        ("a.json", '[{"isbn": "1", "title": "Sea"}]', "for example --id-field isbn"),
+        ("a.csv", "title,isbn13\nSea,1\n", "for example --id-field isbn13"),
+        ("a.csv", "title,year\nSea,1\n", "--id-field names the field of their ids\n"),
+        ("a.csv", "ID,isbn\n1,1\n", None),
+        ("a.json", '[{"id": 1, "isbn": "1"}]', None),
+    ],
+)
+def test_what_a_load_would_make_is_said_before(
+    service: Service, tmp_path: Path, name: str, content: str, said: str | None
+) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+    shown = _run(service, "load", str(file), "--dry-run").stderr
+    assert said in shown if said else "no id" not in shown
+    assert ("its first item {" in shown) == (not name.endswith(".csv"))
+    named = _run(service, "load", str(file), "--dry-run", "--id-field", "isbn").stderr
+    assert "no id" not in named
 
 
 def test_places_in_objects_are_proposed(service: Service, client: Client, tmp_path: Path) -> None:
@@ -380,7 +404,7 @@ def test_a_dry_run_needs_no_service(tmp_path: Path) -> None:
 
 
 def test_a_wide_table_is_shown_in_part(tmp_path: Path) -> None:
-    names = [f"c{i}" for i in range(loading.COLUMNS_SHOWN + 50)]
+    names = [f"c{i}" for i in range(source_remarks.COLUMNS_SHOWN + 50)]
     file = tmp_path / "wide.csv"
     file.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n")
 

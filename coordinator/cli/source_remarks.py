@@ -1,0 +1,148 @@
+"""What a load says of its source before anything is sent: columns, and what might be meant."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.cli.sources.source import Column, ReadOptions, Source, shown
+from coordinator.cli.tables import console
+
+COLUMNS_SHOWN: Final = 100
+FIRST_CHARS_SHOWN: Final = 300
+"""Of the item that a dry run shows."""
+_ID_NAME: Final = re.compile(
+    r"_id|object_?id|uuid|guid|key|code|sku|isbn\d*|ean|gtin|slug|.+_(id|key)", re.IGNORECASE
+).fullmatch
+"""Fields that probably hold ids."""
+
+
+def tell_about(source: Source, file: str, reading: ReadOptions) -> None:
+    """Show the columns, and options that might be meant.
+
+    Args:
+        source: as it was read.
+        file: as the user named it.
+        reading: the options by which it was read.
+    """
+    _show_columns(source)
+    _mention_commas(source)
+    _mention_dates(source)
+    _mention_lists(source)
+    _mention_hits(source, file)
+    _mention_no_ids(source, reading)
+    _mention_no_rows(source)
+
+
+def _show_columns(source: Source) -> None:
+    """Show the columns and their kinds, before anything is sent."""
+    if not source.columns:
+        return
+    out = console(is_error=True)
+    rows = "" if source.num_items is None else f"{counted(source.num_items, 'row')}, "
+    out.print(Text(f"{source.name}: {rows}{counted(len(source.columns), 'column')}"))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("column", "kind", "for example"):
+        table.add_column(heading)
+    for column in source.columns[:COLUMNS_SHOWN]:
+        table.add_row(Text(column.name), Text(column.kind), Text(column.example, "dim"))
+    out.print(table)
+    if len(source.columns) > COLUMNS_SHOWN:
+        out.print(Text(f"… and {counted(len(source.columns) - COLUMNS_SHOWN, 'column')} more"))
+
+
+def _mention_commas(source: Source) -> None:
+    """Say how texts with decimal commas become numbers."""
+    found = [column for column in source.columns if column.comma_example]
+    if found:
+        click.echo(
+            f"facetd: --decimal , reads {_names_of(found)} as numbers, "
+            f"such as {found[0].comma_example}",
+            err=True,
+        )
+
+
+def _mention_dates(source: Source) -> None:
+    """Say that dates in other notations stay text, and how they become dates."""
+    found = [column for column in source.columns if column.has_other_dates]
+    if not found:
+        return
+    first = found[0]
+    if len(first.date_orders) == 1:
+        advice = f"--type {first.name}={first.date_orders[0]} reads them as dates"
+    elif first.date_orders:
+        name = first.name
+        advice = f"--type {name}=dmy (day first) or {name}=mdy (month first) reads them as dates"
+    else:
+        advice = "write them as 2024-12-31 to sort and count them as dates"
+    click.echo(
+        f"facetd: {_names_of(found)}: dates such as {first.example} stay text; {advice}", err=True
+    )
+
+
+def _mention_lists(source: Source) -> None:
+    """Say how cells with several values become lists."""
+    for column in source.columns:
+        if column.separator:
+            click.echo(
+                f'facetd: --split "{column.name}={column.separator}" reads {column.name} as lists, '
+                f"of {', '.join(column.parts)} …",
+                err=True,
+            )
+
+
+def _mention_hits(source: Source, file: str) -> None:
+    """Say which command loads what is in hits of another engine."""
+    first = source.sample[0] if source.sample else {}
+    is_hit = isinstance(first.get("_source"), dict)
+    is_action = len(first) == 1 and isinstance(first.get("index", first.get("create")), dict)
+    if is_hit or is_action:
+        what = "hits" if is_hit else "a _bulk body"
+        click.echo(
+            f"facetd: this is {what} of Elasticsearch; facetd import elasticsearch {file} loads "
+            "the documents in it",
+            err=True,
+        )
+
+
+def _mention_no_ids(source: Source, reading: ReadOptions) -> None:
+    """Say that items without ids are added again by each load."""
+    names = [column.name for column in source.columns]
+    names += dict.fromkeys(name for item in source.sample for name in item)
+    has_ids = "id" in names or any(column.kind.endswith("the id") for column in source.columns)
+    if reading.id_field is not None or has_ids or not names:
+        return
+    likely = [name for name in names if _ID_NAME(name)]
+    example = f", for example --id-field {likely[0]}" if likely else ""
+    click.echo(
+        "facetd: the items have no id, so loading them again adds them again; --id-field names the "
+        f"field of their ids{example}",
+        err=True,
+    )
+
+
+def show_first(source: Source) -> None:
+    """Show the first item of JSON, whose fields are not shown as columns."""
+    if source.sample:
+        first = shown(json.dumps(source.sample[0], ensure_ascii=False), FIRST_CHARS_SHOWN)
+        click.echo(f"facetd: its first item {first}", err=True)
+
+
+def _names_of(columns: list[Column]) -> str:
+    return ", ".join(one.name for one in columns[:5]) + (" …" if len(columns) > 5 else "")
+
+
+def _mention_no_rows(source: Source) -> None:
+    """Say that there is a header and nothing else."""
+    if source.columns and source.num_items == 0 and not source.num_bad:
+        click.echo(f"facetd: {source.name} names columns but has no rows", err=True)
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
