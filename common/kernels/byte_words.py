@@ -26,6 +26,9 @@ if TYPE_CHECKING or not needs_numba:
     def copy_32(source: Any, position: Any, target: Any, at: Any) -> None:
         """Copy 32 bytes from an element of one array to an element of another, as one word."""
 
+    def prefetch(array: Any, position: int) -> None:
+        """Let the processor load the cache line of an element that will be read soon."""
+
     def trailing_zeros(word: Any) -> int:
         """Return the number of zero bits below the lowest set bit (64 for 0)."""
         return 64
@@ -105,6 +108,23 @@ else:
         return types.void(source, position, target, at), generate
 
     @intrinsic
+    def prefetch(typingctx, array, position):
+        """Let the processor load the cache line of an element that will be read soon."""
+
+        def generate(context, builder, signature, arguments):
+            array_type = signature.args[0]
+            struct = context.make_array(array_type)(context, builder, arguments[0])
+            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            form = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            call = builder.module.declare_intrinsic("llvm.prefetch", [byte], form)
+            start = builder.bitcast(builder.gep(struct.data, [arguments[1]]), byte)
+            # To be read, into all caches, as data.
+            builder.call(call, [start, *(ir.Constant(number, value) for value in (0, 3, 1))])
+            return context.get_dummy_value()
+
+        return types.void(array, position), generate
+
+    @intrinsic
     def trailing_zeros(typingctx, word):
         """Return the number of zero bits below the lowest set bit (64 for 0)."""
 
@@ -123,4 +143,12 @@ else:
         return types.int64(types.uint64), generate
 
 
-__all__ = ["copy_32", "count_ones", "load_u32", "load_u64", "store_u64", "trailing_zeros"]
+__all__ = [
+    "copy_32",
+    "count_ones",
+    "load_u32",
+    "load_u64",
+    "prefetch",
+    "store_u64",
+    "trailing_zeros",
+]
