@@ -23,6 +23,7 @@ Text:
     postings_cursor    walks along a posting list
     positions          the places of a term in a field
     prefix_lists       first letters → one posting list
+    prefix_sums        the entries of several terms → such a list
     bitset_postings    common term → bitset, and from a document to its entries
     field_lengths      words of each field of a document
 

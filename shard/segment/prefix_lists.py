@@ -20,11 +20,12 @@ Elasticsearch's `index_prefixes` follows the same idea, by numbers of letters.
 
 The ranges are found in one walk over the sorted terms with a stack of open prefixes (Kasai et al.:
 Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the traversal in its
-section 5). The sums are a counting sort by document, longest prefixes first: shorter ones add up
-the lists of longer ones.
+section 5). The lists of a batch are sums (`prefix_sums`), longest prefixes first: shorter ones add
+up the lists of longer ones. A merge copies the lists that its parts have, under new ordinals; sums
+are only needed for the parts in which a prefix has too few entries for a list.
 
-Costs: 20 ns an entry of a list; a term is in two of them, so merging text takes twice as long. One
-byte an entry on disk; only the lists that are searched are read.
+Costs: 30 ns an entry of a list in a batch, 10 ns in a merge; a term is in two of them. One byte an
+entry on disk; only the lists that are searched are read.
 
 Worked example: se: (doc 4, title, 1x); sea: (doc 4, text, 2x), (doc 9, title, 1x); seal: (doc 4,
 title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (doc 9, title, 1x).
@@ -32,15 +33,14 @@ title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (do
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.analysis.tokenizer import TERM_BYTES_MAX
-from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
-from shard.segment.doc_sets import set_bit
+from common.kernels.types import I64Array, U8Array, U32Array, int64
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.postings import (
     BLOCK_ENTRIES,
@@ -49,13 +49,24 @@ from shard.segment.postings import (
     POSTINGS_PADDING,
     Entries,
     PostingLists,
-    add_block,
-    decode_block,
     new_block,
 )
-from shard.segment.vocabulary import Terms, num_spellings
+from shard.segment.prefix_sums import (
+    NewDocs,
+    SumScratch,
+    TermCover,
+    Written,
+    add_up,
+    copy_list,
+    count_entries,
+    end_list,
+    open_lists,
+)
+from shard.segment.vocabulary import Terms, lower_bound, num_spellings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
@@ -69,9 +80,6 @@ ENTRIES_MAX: Final = 65_536
 
 _PADDING: Final = np.zeros(POSTINGS_PADDING, np.uint8)
 _NO_BYTES: Final = np.zeros(0, np.uint8)
-_ONE: Final = uint64(1)
-_S32: Final = uint64(32)
-_LOW32: Final = uint64(0xFFFFFFFF)
 
 
 @arguments
@@ -104,6 +112,7 @@ def _find_prefixes(
     entries_min: int,
     firsts: U32Array,
     lasts: U32Array,
+    sizes: I64Array,
 ) -> int:
     """Find the prefixes that have enough entries.
 
@@ -114,6 +123,7 @@ def _find_prefixes(
         entries_min: how many entries are enough.
         firsts: output, see `PrefixRanges`; as long as there are terms.
         lasts: output.
+        sizes: output: the bytes of each prefix.
 
     Returns:
         How many there are.
@@ -135,6 +145,7 @@ def _find_prefixes(
             if sums[term] - sums[first] >= entries_min:
                 firsts[found] = first
                 lasts[found] = term
+                sizes[found] = open_sizes[top]
                 found += 1
             top -= 1
         if size > open_sizes[top]:
@@ -145,229 +156,28 @@ def _find_prefixes(
 
 
 @kernel(allocates=False)
-def _read_list(
-    postings: U8Array,
-    start: int,
-    num_entries: int,
-    num_read: int,
-    docs: U32Array,
-    entries: U64Array,
-    block: Entries,
-) -> int:
-    """Append document and ``field << 32 | frequency`` of a list's entries; return the new count."""
-    at = start
-    left: Any = num_entries
-    while left > 0:
-        count = min(left, BLOCK_ENTRIES)
-        left -= count
-        at = decode_block(postings, at, count, block)
-        for i in range(count):
-            docs[num_read] = block.docs[i]
-            entries[num_read] = uint64(block.fields[i]) << _S32 | uint64(block.freqs[i])
-            num_read += 1
-    return num_read
-
-
-@kernel(allocates=False)
-def _sort_by_doc(
-    docs: U32Array,
-    entries: U64Array,
-    num_read: int,
-    ends: U32Array,
-    touched: U64Array,
-    sorted_entries: U64Array,
+def _find_same(
+    term_bytes: U8Array,
+    prefix_starts: I64Array,
+    sizes: I64Array,
+    part: Terms,
+    firsts: I64Array,
+    lasts: I64Array,
 ) -> None:
-    """Sort entries by document (a counting sort).
+    """Find the terms of another segment that begin with each of some prefixes.
 
     Args:
-        docs: of the entries.
-        entries: as read.
-        num_read: how many there are.
-        ends: by document, zeros; gets the end of each document's entries.
-        touched: bitset of documents, clean; gets those that have entries.
-        sorted_entries: the result.
+        term_bytes: where the prefixes are.
+        prefix_starts: where each begins there.
+        sizes: bytes of each.
+        part: vocabulary of the other segment.
+        firsts: output, by prefix: the first term.
+        lasts: output: the first one after these.
     """
-    for i in range(num_read):
-        doc = docs[i]
-        ends[doc] += uint32(1)
-        set_bit(touched, doc)
-    total = uint32(0)
-    # Counts become starts; only touched documents are visited.
-    for word in range(len(touched)):
-        bits = touched[word]
-        while bits != 0:
-            doc = uint32(word * 64 + trailing_zeros(bits))
-            bits &= bits - _ONE
-            count = ends[doc]
-            ends[doc] = total
-            total += count
-    for i in range(num_read):
-        doc = docs[i]
-        sorted_entries[ends[doc]] = entries[i]
-        ends[doc] += uint32(1)
-
-
-@kernel(allocates=False)
-def _sort_few(entries: U64Array, begin: int, end: int) -> None:
-    """Sort the few entries of one document, by field."""
-    for i in range(begin + 1, end):
-        entry = entries[i]
-        j = i
-        while j > begin and entries[j - 1] > entry:
-            entries[j] = entries[j - 1]
-            j -= 1
-        entries[j] = entry
-
-
-@arguments
-class _Scratch(NamedTuple):
-    """Scratch arrays of the build.
-
-    Attributes:
-        list_at: by term, the list of the widest range so far that begins there; -1: none.
-        ends: by document, zeros.
-        touched: bitset of documents, clean.
-        read_docs: by entry of the longest list.
-        read_entries: by entry of the longest list.
-        entries: by entry of the longest list.
-    """
-
-    list_at: NDArray[np.int64]
-    ends: NDArray[np.uint32]
-    touched: NDArray[np.uint64]
-    read_docs: NDArray[np.uint32]
-    read_entries: NDArray[np.uint64]
-    entries: NDArray[np.uint64]
-
-
-@kernel(inline=True, allocates=False)
-def _next_list(
-    head: int, lists: PostingLists, made: PostingLists, ranges: PrefixRanges, list_at: I64Array
-) -> tuple[int, int, int]:
-    """Return where to read the entries of the terms from `head` on.
-
-    Longer prefixes come first, so their lists exist: they are read instead of their terms.
-
-    Returns:
-        (where the list begins, its entries, the first term after those that it covers).
-    """
-    longer = list_at[head]
-    if longer >= 0:
-        count = int64(made.entry_counts[longer])
-        return int64(made.posting_starts[longer]), count, int64(ranges.prefix_lasts[longer])
-    return int64(lists.posting_starts[head]), int64(lists.entry_counts[head]), head + 1
-
-
-@kernel(allocates=False)
-def _pack_sums(
-    made: PostingLists, i_list: int, row: int, cursor: int, scratch: _Scratch, block: Entries
-) -> tuple[int, int, int]:
-    """Write a list whose entries are sorted by document, and clean the scratch arrays on the way.
-
-    Args:
-        made: where the list goes.
-        i_list: its number.
-        row: its first skip row.
-        cursor: where its postings begin.
-        scratch: with its sorted entries.
-        block: scratch.
-
-    Returns:
-        (where its postings end, its last skip row, its documents).
-    """
-    ends, touched, entries = scratch.ends, scratch.touched, scratch.entries
-    docs, fields, freqs = block
-    first_row = row
-    num_docs = 0
-    filled = 0
-    i: Any = int64(0)
-    for word in range(len(touched)):
-        bits = touched[word]
-        touched[word] = 0
-        while bits != 0:
-            doc = word * 64 + trailing_zeros(bits)
-            bits &= bits - _ONE
-            end = int64(ends[doc])
-            ends[doc] = 0
-            num_docs += 1
-            _sort_few(entries, i, end)
-            # One entry per field, with the sum of the terms' frequencies.
-            while i < end:
-                field = entries[i] >> _S32
-                freq = uint64(0)
-                while i < end and entries[i] >> _S32 == field:
-                    freq += entries[i] & _LOW32
-                    i += 1
-                if filled == BLOCK_ENTRIES:
-                    cursor = add_block(made, i_list, row, cursor, block, filled)
-                    row += 1
-                    filled = 0
-                docs[filled] = doc
-                fields[filled] = field
-                freqs[filled] = freq
-                filled += 1
-    made.entry_counts[i_list] = (row - first_row) * BLOCK_ENTRIES + filled
-    return add_block(made, i_list, row, cursor, block, filled), row, num_docs
-
-
-@kernel
-def _add_up(
-    lists: PostingLists,
-    made: PostingLists,
-    doc_freqs: U32Array,
-    ranges: PrefixRanges,
-    scratch: _Scratch,
-    first_list: int,
-) -> int:
-    """Build the lists of ranges of terms, until one may not fit into the postings.
-
-    Args:
-        lists: of the terms.
-        made: the lists of the ranges; their postings follow those of the terms, in one array.
-        doc_freqs: documents of each of these.
-        ranges: of the lists.
-        scratch: see there.
-        first_list: the first one that is not made yet; those before are.
-
-    Returns:
-        The first list that is not made now.
-    """
-    firsts, lasts = ranges
-    postings, starts, skip_starts = made.postings, made.posting_starts, made.skip_starts
-    list_at, read_docs, read_entries = scratch.list_at, scratch.read_docs, scratch.read_entries
-    block = new_block()
-
-    cursor = starts[first_list]
-    num_rows = int64(skip_starts[first_list])
-    for i_list in range(first_list, len(firsts)):
-        num_read: Any = int64(0)
-        head: Any = int64(firsts[i_list])
-        while head < lasts[i_list]:
-            _, num_entries, head = _next_list(head, lists, made, ranges, list_at)
-            num_read += num_entries
-        # Sums can only be fewer than what is read: an upper bound on the bytes.
-        needed = cursor + num_read * ENTRY_BYTES_MAX + POSTINGS_PADDING
-        needed += (num_read // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
-        if needed > len(postings):
-            return i_list
-        num_read = int64(0)
-        head = int64(firsts[i_list])
-        while head < lasts[i_list]:
-            start, num_entries, head = _next_list(head, lists, made, ranges, list_at)
-            num_read = _read_list(
-                postings, start, num_entries, num_read, read_docs, read_entries, block
-            )
-        list_at[firsts[i_list]] = i_list
-        _sort_by_doc(
-            read_docs, read_entries, num_read, scratch.ends, scratch.touched, scratch.entries
-        )
-        cursor, row, num_docs = _pack_sums(made, i_list, num_rows, cursor, scratch, block)
-        doc_freqs[i_list] = num_docs
-        if row > num_rows:  # a list of one block has no skip row: the next list takes its place
-            num_rows = row + 1
-        starts[i_list + 1] = cursor
-        skip_starts[i_list + 1] = num_rows
-    return len(firsts)
+    for i in range(len(sizes)):
+        prefix = term_bytes[prefix_starts[i] :]
+        firsts[i] = lower_bound(prefix, sizes[i], part, False)
+        lasts[i] = lower_bound(prefix, sizes[i], part, True)
 
 
 def entries_min(num_docs: int) -> int:
@@ -375,18 +185,242 @@ def entries_min(num_docs: int) -> int:
     return max(ENTRIES_MIN, min(num_docs // DOCS_PER_ENTRY_MAX, ENTRIES_MAX))
 
 
-def _find_ranges(
-    terms: Terms,
-    entry_counts: NDArray[np.uint32],
-    sums: NDArray[np.int64],
-    least: int,
-    allocator: MergeAllocator,
-) -> PrefixRanges:
-    """Return the ranges of terms that get a list."""
-    firsts = allocator.empty(len(entry_counts), np.uint32)
-    lasts = allocator.empty(len(entry_counts), np.uint32)
-    found = _find_prefixes(terms.term_bytes, terms.term_starts, sums, least, firsts, lasts)
-    return PrefixRanges(firsts[:found].copy(), lasts[:found].copy())
+@dataclass(frozen=True, slots=True)
+class PrefixPart:
+    """A part of a merge, as the lists of prefixes are copied from it.
+
+    Attributes:
+        terms: of its vocabulary.
+        lists: of its terms, then of its prefixes.
+        ranges: of these prefixes.
+        num_docs: its documents.
+        new_docs: what becomes of them.
+    """
+
+    terms: Terms
+    lists: PostingLists
+    ranges: PrefixRanges
+    num_docs: int
+    new_docs: NewDocs
+
+
+class _Prefixes(NamedTuple):
+    """The prefixes that get a list.
+
+    Attributes:
+        ranges: their terms.
+        sizes: bytes of each.
+        entry_counts: entries of the terms of each.
+    """
+
+    ranges: PrefixRanges
+    sizes: NDArray[np.int64]
+    entry_counts: NDArray[np.int64]
+
+
+def _choose_prefixes(
+    terms: Terms, entry_counts: NDArray[np.uint32], least: int, allocator: MergeAllocator
+) -> _Prefixes:
+    """Return the prefixes whose terms have at least some number of entries."""
+    num_terms = len(entry_counts)
+    sums = allocator.zeros(num_terms + 1, np.int64)
+    first = num_spellings(terms)  # nothing that is typed is a prefix of these
+    np.cumsum(entry_counts[first:], out=sums[first + 1 :])
+    firsts = allocator.empty(num_terms, np.uint32)
+    lasts = allocator.empty(num_terms, np.uint32)
+    sizes = allocator.empty(num_terms, np.int64)
+    found = _find_prefixes(terms.term_bytes, terms.term_starts, sums, least, firsts, lasts, sizes)
+    ranges = PrefixRanges(firsts[:found].copy(), lasts[:found].copy())
+    return _Prefixes(
+        ranges, sizes[:found].copy(), sums[ranges.prefix_lasts] - sums[ranges.prefix_firsts]
+    )
+
+
+class _Source:
+    """Where the entries of all prefixes are read: a batch, or one part of a merge.
+
+    Args:
+        lists: of its terms, then of its prefixes; None: of a batch, those that are being written.
+        num_terms: of its vocabulary.
+        ranges: of its prefixes.
+        firsts: by prefix that gets a list: the first term that begins with it.
+        lasts: the first one after these.
+        num_docs: its documents.
+        new_docs: what becomes of them.
+        allocator: makes the large arrays.
+
+    Attributes:
+        lists: as given.
+        num_docs: as given.
+        new_docs: as given.
+    """
+
+    def __init__(
+        self,
+        lists: PostingLists | None,
+        num_terms: int,
+        ranges: PrefixRanges,
+        firsts: NDArray[Any],
+        lasts: NDArray[Any],
+        num_docs: int,
+        new_docs: NewDocs,
+        allocator: MergeAllocator,
+    ) -> None:
+        self.lists = lists
+        self.num_docs = num_docs
+        self.new_docs = new_docs
+        self._ranges = ranges
+        self._terms = list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+        self._list_at = allocator.empty(num_terms, np.int64)
+        self._list_at[:] = -1
+        self._num_open = 0
+        self._list_of: dict[tuple[int, int], int] = {}
+        if lists is not None:
+            own = zip(*(one.tolist() for one in ranges), strict=True)
+            self._list_of = {terms: num_terms + i for i, terms in enumerate(own)}
+
+    def terms(self, prefix: int) -> tuple[int, int]:
+        """Return the range of the terms that begin with a prefix."""
+        return self._terms[prefix]
+
+    def find_list(self, prefix: int) -> int | None:
+        """Return the list that has all entries of a prefix; None if there is none."""
+        first, last = self._terms[prefix]
+        return first if last == first + 1 else self._list_of.get((first, last))
+
+    def cover(self, prefix: int, lists: PostingLists) -> TermCover:
+        """Return what to read for a prefix that has no list; prefixes must be asked for in order.
+
+        Args:
+            prefix: its number; in a batch, those before have been written.
+            lists: of the source.
+        """
+        firsts, lasts = self._ranges
+        end = prefix if self.lists is None else len(firsts)
+        _, last = self._terms[prefix]
+        self._num_open = open_lists(firsts, lasts, self._list_at, self._num_open, end, last)
+        return TermCover(lists, lasts, self._list_at)
+
+
+class _ListWriter:
+    """Writes the lists of prefixes after those of a segment's terms.
+
+    Args:
+        lists: of the terms; without postings.
+        postings: of the terms; gets those of the prefixes.
+        doc_freqs: documents of each term.
+        num_more: how many prefixes get a list.
+        allocator: makes the large arrays.
+    """
+
+    def __init__(
+        self,
+        lists: PostingLists,
+        postings: GrowingArray[np.uint8],
+        doc_freqs: NDArray[np.uint32],
+        num_more: int,
+        allocator: MergeAllocator,
+    ) -> None:
+        more = np.zeros(num_more, np.uint32)
+        self._lists = PostingLists(
+            _NO_BYTES,
+            allocator.concatenate((lists.posting_starts, np.zeros(num_more, np.int64))),
+            allocator.concatenate((lists.entry_counts, more)),
+            allocator.concatenate((lists.skip_starts, more)),
+            lists.skip_docs,
+            lists.skip_postings,
+        )
+        self._doc_freqs = allocator.concatenate((doc_freqs, more))
+        self._number = len(lists.entry_counts)
+        self._postings = postings
+        self._skip_docs = GrowingArray(allocator, np.uint32)
+        self._skip_docs.append(lists.skip_docs)
+        self._skip_postings = GrowingArray(allocator, np.uint32)
+        self._skip_postings.append(lists.skip_postings)
+        self._allocator = allocator
+        self._scratch = SumScratch(
+            np.zeros(0, np.uint32),
+            np.zeros(0, np.uint64),
+            np.zeros(0, np.uint32),
+            np.zeros(0, np.uint64),
+            np.zeros(0, np.uint64),
+        )
+        self._read = Entries(*new_block())
+        self._block = Entries(*new_block())
+
+    def write(self, prefix: int, num_entries: int, sources: Sequence[_Source]) -> None:
+        """Write the list of the next prefix.
+
+        Args:
+            prefix: its number.
+            num_entries: of its terms; it can only have fewer.
+            sources: where these are.
+        """
+        num_blocks = num_entries // BLOCK_ENTRIES + 1
+        num_bytes = num_entries * ENTRY_BYTES_MAX + num_blocks * BLOCK_HEADER_BYTES
+        made = self._lists._replace(
+            postings=self._postings.reserve(num_bytes + POSTINGS_PADDING),
+            skip_docs=self._skip_docs.reserve(num_blocks),
+            skip_postings=self._skip_postings.reserve(num_blocks),
+        )
+        written = Written(self._postings.length, self._skip_docs.length, 0, 0)
+        for source in sources:
+            written = self._append(source, prefix, made, written)
+        self._end(made, written)
+
+    def finish(self) -> tuple[PostingLists, NDArray[np.uint32]]:
+        """Return the lists of the terms, followed by those of the prefixes; documents of each."""
+        self._postings.append(_PADDING)
+        lists = self._lists._replace(
+            postings=self._postings.finish(),
+            skip_docs=self._skip_docs.finish(),
+            skip_postings=self._skip_postings.finish(),
+        )
+        return lists, self._doc_freqs
+
+    def _append(
+        self, source: _Source, prefix: int, made: PostingLists, written: Written
+    ) -> Written:
+        """Append what a source has to the list; return how far it is written."""
+        first, last = source.terms(prefix)
+        if first == last:
+            return written
+        lists = made if source.lists is None else source.lists
+        target = made, self._number, written, self._read, self._block
+        found = source.find_list(prefix)
+        if found is not None:
+            return Written(*copy_list(lists, found, source.new_docs, *target))
+        cover = source.cover(prefix, lists)
+        scratch = self._scratch_for(source.num_docs, count_entries(cover, first, last))
+        return Written(*add_up(cover, first, last, source.new_docs, scratch, *target))
+
+    def _scratch_for(self, num_docs: int, num_entries: int) -> SumScratch:
+        """Return scratch arrays for this many documents, and at least this many entries."""
+        empty, zeros = self._allocator.empty, self._allocator.zeros
+        if num_docs > len(self._scratch.ends):
+            self._scratch = self._scratch._replace(
+                ends=zeros(num_docs, np.uint32), touched=zeros((num_docs + 63) >> 6, np.uint64)
+            )
+        if num_entries > len(self._scratch.entries):
+            self._scratch = self._scratch._replace(
+                read_docs=empty(num_entries, np.uint32),
+                read_entries=empty(num_entries, np.uint64),
+                entries=empty(num_entries, np.uint64),
+            )
+        return self._scratch._replace(touched=self._scratch.touched[: (num_docs + 63) >> 6])
+
+    def _end(self, made: PostingLists, written: Written) -> None:
+        """Write the last block of the list, and what is known of it; the next list follows."""
+        number, first_row = self._number, self._skip_docs.length
+        num_full = written.row - first_row
+        made.entry_counts[number] = num_full * BLOCK_ENTRIES + written.filled
+        self._doc_freqs[number] = written.num_docs
+        self._postings.length = end_list(made, number, written, self._block)
+        if num_full:  # a list of one block has no skip row: the next list takes its place
+            self._skip_docs.length = self._skip_postings.length = written.row + 1
+        made.posting_starts[number + 1] = self._postings.length
+        made.skip_starts[number + 1] = self._skip_docs.length
+        self._number = number + 1
 
 
 def add_prefix_lists(
@@ -395,6 +429,7 @@ def add_prefix_lists(
     postings: GrowingArray[np.uint8],
     doc_freqs: NDArray[np.uint32],
     num_docs: int,
+    parts: Sequence[PrefixPart] = (),
     allocator: MergeAllocator = IN_MEMORY,
 ) -> tuple[PrefixRanges, PostingLists, NDArray[np.uint32]]:
     """Build the prefix lists of a segment.
@@ -405,95 +440,39 @@ def add_prefix_lists(
         postings: of its terms; gets those of the prefixes, and the padding.
         doc_freqs: documents of each list.
         num_docs: documents of the segment.
+        parts: that it is merged from, in the order of their documents; none: it is a batch.
         allocator: makes the large arrays.
 
     Returns:
         Their ranges; the lists of the terms, followed by these; documents of every list.
     """
-    sums = allocator.zeros(len(lists.entry_counts) + 1, np.int64)
-    first = num_spellings(terms)  # nothing that is typed is a prefix of these
-    np.cumsum(lists.entry_counts[first:], out=sums[first + 1 :])
-    ranges = _find_ranges(terms, lists.entry_counts, sums, entries_min(num_docs), allocator)
-    if not len(ranges.prefix_firsts):
+    prefixes = _choose_prefixes(terms, lists.entry_counts, entries_min(num_docs), allocator)
+    ranges, _, entry_counts = prefixes
+    if not len(entry_counts):
         postings.append(_PADDING)
         return ranges, lists._replace(postings=postings.finish()), doc_freqs
-    sizes = sums[ranges.prefix_lasts] - sums[ranges.prefix_firsts]
-    made, made_freqs = _make_lists(lists, postings, ranges, sizes, num_docs, allocator)
-    postings.append(_PADDING)
-    num_rows = int(made.skip_starts[-1])
-    rows = lists.skip_starts
-    return (
-        ranges,
-        PostingLists(
-            postings.finish(),
-            allocator.concatenate((lists.posting_starts[:-1], made.posting_starts)),
-            allocator.concatenate((lists.entry_counts, made.entry_counts)),
-            allocator.concatenate((rows[:-1], rows[-1] + made.skip_starts)),
-            allocator.concatenate((lists.skip_docs, made.skip_docs[:num_rows])),
-            allocator.concatenate((lists.skip_postings, made.skip_postings[:num_rows])),
-        ),
-        allocator.concatenate((doc_freqs, made_freqs)),
-    )
-
-
-def _make_lists(
-    lists: PostingLists,
-    postings: GrowingArray[np.uint8],
-    ranges: PrefixRanges,
-    sizes: NDArray[np.int64],
-    num_docs: int,
-    allocator: MergeAllocator,
-) -> tuple[PostingLists, NDArray[np.uint32]]:
-    """Build the lists of ranges of terms.
-
-    Args:
-        lists: of the terms; without postings.
-        postings: of the terms; gets those of the ranges.
-        ranges: at least one.
-        sizes: entries of the terms of each range.
-        num_docs: documents of the segment.
-        allocator: makes the large arrays.
-
-    Returns:
-        The lists, without postings; documents of each.
-    """
-    num_lists = len(sizes)
-    scratch = _make_scratch(len(lists.entry_counts), num_docs, int(sizes.max()), allocator)
-    rows_max = int(sizes.sum()) // BLOCK_ENTRIES + num_lists
-    made = PostingLists(
-        _NO_BYTES,
-        np.full(num_lists + 1, postings.length, np.int64),
-        np.empty(num_lists, np.uint32),
-        np.zeros(num_lists + 1, np.uint32),
-        allocator.empty(rows_max, np.uint32),
-        allocator.empty(rows_max, np.uint32),
-    )
-    doc_freqs = np.empty(num_lists, np.uint32)
-    num_made = 0
+    if parts:
+        sources = [_part_source(terms, prefixes, part, allocator) for part in parts]
+    else:
+        new_docs = NewDocs(0, np.zeros(0, np.int64))
+        num_terms = len(lists.entry_counts)
+        sources = [_Source(None, num_terms, ranges, *ranges, num_docs, new_docs, allocator)]
     # An entry takes two bytes at most, mostly; where it takes more, the rest is reserved again.
-    num_bytes = 2 * int(sizes.sum())
-    while num_made < num_lists:
-        size = int(sizes[num_made])
-        worst = size * ENTRY_BYTES_MAX + (size // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
-        reserved = postings.reserve(max(num_bytes, worst + POSTINGS_PADDING))
-        with_bytes = made._replace(postings=reserved)
-        num_made = _add_up(lists, with_bytes, doc_freqs, ranges, scratch, num_made)
-        postings.length = int(made.posting_starts[num_made])
-        num_bytes = 0
-    return made, doc_freqs
+    postings.reserve(2 * int(entry_counts.sum()))
+    writer = _ListWriter(lists, postings, doc_freqs, len(entry_counts), allocator)
+    for prefix, num_entries in enumerate(entry_counts.tolist()):
+        writer.write(prefix, num_entries, sources)
+    return ranges, *writer.finish()
 
 
-def _make_scratch(
-    num_terms: int, num_docs: int, num_entries: int, allocator: MergeAllocator
-) -> _Scratch:
-    """Return scratch arrays for lists of at most some number of entries."""
-    list_at = allocator.empty(num_terms, np.int64)
-    list_at[:] = -1
-    return _Scratch(
-        list_at,
-        allocator.zeros(num_docs, np.uint32),
-        allocator.zeros((num_docs + 63) >> 6, np.uint64),
-        allocator.empty(num_entries, np.uint32),
-        allocator.empty(num_entries, np.uint64),
-        allocator.empty(num_entries, np.uint64),
+def _part_source(
+    terms: Terms, prefixes: _Prefixes, part: PrefixPart, allocator: MergeAllocator
+) -> _Source:
+    """Return where a part has the entries of each prefix."""
+    starts = terms.term_starts[prefixes.ranges.prefix_firsts]
+    firsts, lasts = np.empty_like(starts), np.empty_like(starts)
+    _find_same(terms.term_bytes, starts, prefixes.sizes, part.terms, firsts, lasts)
+    num_terms = len(part.terms.term_keys)
+    return _Source(
+        part.lists, num_terms, part.ranges, firsts, lasts, part.num_docs, part.new_docs, allocator
     )

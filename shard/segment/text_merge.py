@@ -30,6 +30,8 @@ from shard.segment.postings import (
     decode_block,
     new_block,
 )
+from shard.segment.prefix_lists import PrefixPart, PrefixRanges
+from shard.segment.prefix_sums import NewDocs
 from shard.segment.segment import Segment
 from shard.segment.text_index import InvertedText, text_arrays
 from shard.segment.vocabulary import TERM_PADDING, Terms, Vocabulary, compare_terms
@@ -328,6 +330,19 @@ class _TextMerge:
             positions,
         )
 
+    def prefix_parts(self, doc_maps: Sequence[NDArray[np.int64]]) -> list[PrefixPart]:
+        """Return the parts as the lists of prefixes are copied from them."""
+        return [
+            PrefixPart(
+                part.group(Terms, "text"),
+                part.group(PostingLists, "text"),
+                part.group(PrefixRanges, "text"),
+                part.num_docs,
+                NewDocs(shift, doc_map),
+            )
+            for part, doc_map, shift in zip(self._parts, doc_maps, self._shifts, strict=True)
+        ]
+
     def _choose_ends(self, begins: Sequence[int]) -> list[int]:
         """Return, by part, the end of the next range of terms; the same range in all parts."""
         if self._num_bytes <= self._allocator.piece_bytes:
@@ -489,5 +504,5 @@ def merge_text(
     """
     merge = _TextMerge(parts, doc_maps, allocator)
     merge.run()
-    yield text_arrays(merge.finish(), num_docs, allocator)
+    yield text_arrays(merge.finish(), num_docs, allocator, merge.prefix_parts(doc_maps))
     yield merge_lengths(parts, doc_maps, num_docs, allocator)

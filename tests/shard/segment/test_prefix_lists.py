@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -15,6 +16,7 @@ from shard.segment import postings
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.postings import BLOCK_ENTRIES, decode_block, new_block
 from shard.segment.prefix_lists import ENTRIES_MAX, ENTRIES_MIN, entries_min
+from shard.segment.segment_builder import make_doc_maps
 from shard.segment.text_index import TextIndex, text_index
 from shard.segment.text_merge import merge_text
 from tests.shard.text_model import Lists, Places, join, list_places, make_segment
@@ -90,6 +92,35 @@ def test_every_prefix_with_enough_entries_has_the_sum_of_its_terms(
         wanted = {entry for term in places if term.startswith(prefix) for entry in places[term]}
         if number is not None:
             assert set(read_list(index, registry, number)) == wanted
+
+
+@given(ITEMS, st.integers(1, 6), st.data())
+def test_merged_lists_are_those_of_one_batch(
+    items: list[dict[str, Any]], least: int, data: st.DataObject
+) -> None:
+    """Whatever lists the parts have: of each prefix, some parts have one and others have none."""
+    registry = FieldRegistry()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(items)), max_size=3)))
+    parts = [
+        make_segment(items[start:end], registry, Lists(data.draw(st.integers(1, 6))))
+        for start, end in itertools.pairwise([0, *cuts, len(items)])
+    ]
+    is_dropped = st.none() | st.lists(st.booleans(), min_size=len(items), max_size=len(items))
+    dropped = np.array(data.draw(is_dropped) or [False] * len(items), bool)
+    gone = [
+        np.flatnonzero(dropped[start:end]).astype(np.uint32)
+        for start, end in itertools.pairwise([0, *cuts, len(items)])
+    ]
+    kept = [item for item, is_gone in zip(items, dropped, strict=True) if not is_gone]
+
+    with Lists(least).in_force():
+        merged = join(merge_text(parts, make_doc_maps(parts, gone), len(kept)))
+
+    built = make_segment(kept, registry, Lists(least))
+    assert sorted(merged) == sorted(built)
+    for name, array in merged.items():
+        assert array.dtype == built[name].dtype, name
+        assert array.tobytes() == built[name].tobytes(), name
 
 
 def many_items() -> list[dict[str, Any]]:
