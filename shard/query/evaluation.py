@@ -178,9 +178,14 @@ class Evaluation:
 
     def expansion(self, word: Word) -> Expansion:
         """Return the terms of a word, of the kinds up to this tier."""
-        return expand_word(
-            self.segment, word, self.prepared.languages, LAST_KIND_OF_TIER[self.tier]
-        )
+        known = self.prepared.expansions
+        key = (self.segment.uid, word, self.tier)
+        expansion = known.get(key)
+        if expansion is None:
+            last = LAST_KIND_OF_TIER[self.tier]
+            expansion = expand_word(self.segment, word, self.prepared.languages, last)
+            known[key] = expansion
+        return expansion
 
     def reading(self, word: Word) -> Expansion:
         """Return the lists to read for a word: of its terms, or of its prefix."""

@@ -66,6 +66,7 @@ _MATCH_NAMES: Final = (
     "two typos",
     "two typos stem",
 )
+_TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
 _TIER_NAMES: Final = ("typed", "prefix", "infix", "typo", "two typos")
 
 
@@ -197,7 +198,7 @@ def _word_occurrences(
     ratios = ratios_of_kinds(weights, of_tiers)
     as_typed = dict(word.spellings)
     # Only the terms of the document's best tier have been scored.
-    is_wanted = np.array([TIER_OF_KIND[kind] == tier for kind in expansion.kinds.tolist()], bool)
+    is_wanted = _TIERS[expansion.kinds] == tier
     terms = expansion.terms[is_wanted]
     kinds = expansion.kinds[is_wanted].tolist()
     masks = expansion.languages[is_wanted]

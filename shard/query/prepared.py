@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from common.analysis.languages import Languages
     from common.protocol.messages import ScoredClause, TextQuery
+    from shard.query.expansion import Expansion
     from shard.segment.field_registry import FieldRegistry
 
 
@@ -57,12 +58,15 @@ class PreparedQuery:
         pairs: the pairs of words that score proximity, or None if none does.
         bonus_max: more than any document's proximity score, in units of 2^-32.
         whole_bonus: score of a field that is the query, in units of 2^-32.
+        expansions: the terms of words, by segment, word and worst tier: segments do not cache those
+            of a few letters, which the steps of a search look up several times.
     """
 
     __slots__ = (
         "_step",
         "best_tier",
         "bonus_max",
+        "expansions",
         "languages",
         "needs_all",
         "pairs",
@@ -85,6 +89,7 @@ class PreparedQuery:
         if query.whole:
             self.whole_bonus = int(WHOLE_FIELD_FACTOR * _greatest(query) * SCORE_UNIT)
         self.pairs = proximity_pairs(query)
+        self.expansions: dict[tuple[int, Word, int], Expansion] = {}
         self.bonus_max = 0
         if self.pairs is not None:
             # A little above the greatest proximity score, so that rounding cannot prune a document.

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from common.analysis import languages
 from common.analysis.languages import Languages
-from common.query import MatchKind, Word
+from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
+from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget
 from shard.query import expansion
+from shard.query.bm25f import NUM_TIERS
 from shard.query.expansion import expand_word, expansions_of
+from shard.query.explanation import explain_score
+from shard.query.prepared import PreparedQuery
+from shard.query.text_search import match_text
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
+from shard.segment.snapshot import SegmentView
 from shard.segment.text_index import text_index
 from tests.shard.text_model import make_segment
 
@@ -90,3 +97,30 @@ def test_terms_of_a_few_letters_are_stemmed_once(monkeypatch: pytest.MonkeyPatch
         is_form = one.kinds <= MatchKind.STEM
         assert {vocabulary.term(term) for term in one.terms[is_form].tolist()} == forms
     assert len(forms) > 2
+
+
+def test_a_search_looks_up_the_terms_of_a_few_letters_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["".join(letters) for letters in itertools.product("abcdefghijklmnopq", repeat=3)]
+    items = [{"text": f"sea x{one} x{other}"} for one, other in itertools.pairwise(words)]
+    registry = FieldRegistry()
+    segment = make_segment(items, registry)
+    looked_up = []
+    expand = expansion._expand
+
+    def counted(segment: Segment, word: Word, languages: Languages) -> Any:
+        looked_up.append(word.text)
+        return expand(segment, word, languages)
+
+    monkeypatch.setattr(expansion, "_expand", counted)
+    weights = [0.0] * NUM_MATCH_KINDS
+    weights[MatchKind.EXACT], weights[MatchKind.PREFIX] = 2.0, 1.0
+    clauses = [ScoredClause(Word(text, is_prefix=True), (tuple(weights),)) for text in ("sea", "x")]
+    query = TextQuery(tuple(clauses), 2, False, (), (FieldWeight("text", 1.0, 3.0),), 0.9, 0.6, 0.2)
+    prepared = PreparedQuery(query, registry, LANGUAGES)
+    view = SegmentView(segment)
+    ranked = match_text(view, prepared, None, 10).ranked
+    for doc in ranked.docs[:5].tolist():
+        assert explain_score(view, prepared, doc)["parts"]
+
+    assert len(ranked.docs) >= 10
+    assert looked_up.count("x") <= NUM_TIERS
