@@ -28,6 +28,7 @@ from coordinator.cli.sources.cells import (
     is_comma_number,
 )
 from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
+from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, OpenedSource
 from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
@@ -36,9 +37,6 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 CELL_CHARS_MAX: Final = 16 * 1024 * 1024
 """Length limit of one cell: that of an item."""
 _SEPARATOR: Final = re.compile(r'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
-_WORKBOOKS: Final = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
-"""How .xlsx, .ods and other ZIP files begin, and .xls."""
-_WEB_PAGE: Final = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype html|<html)", re.IGNORECASE)
 _QUOTE_NOT_CLOSED: Final = (
     'a quote (") that opens in this row is never closed; close it, or write it twice where it '
     "belongs to the text"
@@ -270,19 +268,12 @@ def _start_of(opened: OpenedSource) -> bytes:
     """Return the first bytes of a file.
 
     Raises:
-        SourceError: they are those of a workbook or a web page, not of a table.
+        SourceError: they are those of a workbook, an archive or a web page, not of a table.
     """
     with opened.open() as stream:
-        start = stream.read(64)
-    if start.startswith(_WORKBOOKS):
-        raise SourceError(
-            f"{opened.name} is an Excel workbook or a ZIP file, not text; save the sheet as CSV "
-            "(UTF-8), or unpack the file"
-        )
-    if _WEB_PAGE.match(start):
-        raise SourceError(
-            f"{opened.name} is a web page, not a table; name the file that the page offers"
-        )
+        start = stream.read(START_BYTES)
+    if what := foreign_file(start):
+        raise SourceError(f"{opened.name} {what}")
     return start
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import datetime
 import decimal
@@ -10,6 +11,7 @@ import gzip
 import http.server
 import io
 import json
+import lzma
 import sqlite3
 import threading
 import uuid
@@ -150,6 +152,28 @@ class TestCsv:
     def test_a_web_page_is_no_table(self, tmp_path: Path, start: str, name: str) -> None:
         with pytest.raises(SourceError, match="is a web page, not a table"):
             read(tmp_path, f"{start}<body>Not found</body>\n", name)
+
+    @pytest.mark.parametrize(
+        ("start", "message"),
+        [
+            (bz2.compress(b'{"id":1}'), r"is compressed by bzip2, not text; .*bzcat"),
+            (lzma.compress(b'{"id":1}'), r"is compressed by xz, not text; .*xzcat"),
+            (b"%PDF-1.4\n\x00\xff", "is a PDF, not text"),
+            (b"<?xml version='1.0'?><a/>", "is XML, which is not read"),
+            (b"\0" * 1024, "is a tar archive, not text; unpack the file"),
+            (b"a.csv".ljust(257, b"\0") + b"ustar\x0000", "is a tar archive"),
+        ],
+    )
+    @pytest.mark.parametrize("name", ["a.csv", "a.json.xz", "a"])
+    def test_other_files_are_no_tables(
+        self, tmp_path: Path, start: bytes, message: str, name: str
+    ) -> None:
+        with pytest.raises(SourceError, match=message):
+            read(tmp_path, start, name)
+
+    def test_what_begins_like_another_file(self, tmp_path: Path) -> None:
+        assert items_of(read(tmp_path, "<a>,b\n1,2\n")) == [{"<a>": 1, "b": 2}]
+        assert items_of(read(tmp_path, "BZ,b\n1,2\n")) == [{"BZ": 1, "b": 2}]
 
     def test_a_quote_that_is_never_closed(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=r"line 2: a quote .* is never closed"):
