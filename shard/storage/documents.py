@@ -397,11 +397,14 @@ class DocumentStore:
             read = dict(zip(missing, self._read(missing, bytes_max), strict=True))
             for record, item in read.items():
                 RECENT_ITEMS.put((self._number, record), item)
-            return [
+            found = [
                 read[record] if item is None else item
                 for record, item in zip(records, found, strict=True)
             ]
-        return found  # type: ignore[return-value]  # none is missing
+        items: list[bytes] = found  # type: ignore[assignment]  # none is missing
+        if len(items) > FEW_ITEMS and sum(map(len, items)) > bytes_max:
+            raise page_too_large()
+        return items
 
     def _read(self, records: Sequence[int], bytes_max: int = sys.maxsize) -> list[bytes]:
         """Read items from LMDB."""

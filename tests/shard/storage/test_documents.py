@@ -165,6 +165,23 @@ def test_the_bound_of_a_page_counts_items_of_all_dictionaries(environment: Envir
         store.read(records, size - 1)
 
 
+@pytest.mark.parametrize("num_cached", [0, 5, 20])
+def test_the_bound_of_a_page_counts_items_that_are_cached(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch, num_cached: int
+) -> None:
+    monkeypatch.setattr(documents, "RECENT_ITEMS", RecentItems(1 << 20))
+    store = DocumentStore(environment)
+    items = _items(20)
+    _append(environment, store, 0, items)
+    size = sum(map(len, items))
+    for record in range(num_cached):
+        store.read([record])
+
+    with pytest.raises(PayloadTooLarge):
+        store.read(range(20), size - 1)
+    assert store.read(range(20), size) == items
+
+
 def test_a_frame_that_no_encoder_made_is_damage(environment: Environment) -> None:
     """With the right checksum, as from a program with an error."""
     store = DocumentStore(environment)
