@@ -24,8 +24,8 @@ section 5). The lists of a batch are sums (`prefix_sums`), longest prefixes firs
 up the lists of longer ones. A merge copies the lists that its parts have, under new ordinals; sums
 are only needed for the parts in which a prefix has too few entries for a list.
 
-Costs: 30 ns an entry of a list in a batch, 10 ns in a merge; a term is in two of them. One byte an
-entry on disk; only the lists that are searched are read.
+Costs: 30 ns an entry of a list in a batch, 10 ns in a merge; a term is in two of them, so merging
+text takes twice as long. One byte an entry on disk; only the lists that are searched are read.
 
 Worked example: se: (doc 4, title, 1x); sea: (doc 4, text, 2x), (doc 9, title, 1x); seal: (doc 4,
 title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (doc 9, title, 1x).
