@@ -64,6 +64,25 @@ def group_type(group: type[tuple[Any, ...]]) -> Any:
     return types.BaseTuple.from_types([numba_type(one) for one in members], group)
 
 
+def interface_of(signature: Any) -> str:
+    """Return what callers see of a signature: its types, and the names of the members of groups.
+
+    numba shows a group without these. But a result of the build has them, for all kernels that get
+    the group: so a kernel that only passes a group on changes with them as well.
+    """
+    return f"({', '.join(map(_shown, signature.args))}) -> {_shown(signature.return_type)}"
+
+
+def _shown(kind: Any) -> str:
+    if not isinstance(kind, types.BaseTuple):
+        return str(kind)
+    members = [_shown(one) for one in kind.types]
+    if isinstance(kind, types.BaseNamedTuple):
+        members = [f"{name}: {one}" for name, one in zip(kind.fields, members, strict=True)]
+        return f"{kind.instance_class.__name__}({', '.join(members)})"
+    return f"({', '.join(members)})"
+
+
 def scalar_of(annotation: Any) -> Any:
     """Return the scalar type of ``NDArray[…]``, None of anything else.
 

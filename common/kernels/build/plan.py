@@ -20,7 +20,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 from common.kernels import sources
-from common.kernels.signatures import group_type, signatures_of
+from common.kernels.signatures import group_type, interface_of, signatures_of
 
 _LIBRARIES: Final = ("numba", "numpy", "llvmlite")
 _FRONT_END_FILES: Final = ("front_end.py", "optimizer.py")
@@ -159,7 +159,7 @@ class _Planner:
         """Return what callers see of a kernel: its types."""
         if name not in self._interfaces:
             signatures = signatures_of(self._recorded[name].py_func)
-            self._interfaces[name] = repr([str(signature) for signature in signatures])
+            self._interfaces[name] = repr([interface_of(signature) for signature in signatures])
         return self._interfaces[name]
 
     def _describe(self, value: Any, what: str) -> Any:

@@ -428,6 +428,41 @@ def test_a_kernel_may_move_to_another_module(
     assert after.load()["workshop_kernels.caller"](5) == 16
 
 
+GROUPS = """
+from typing import NamedTuple
+
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import I64Array
+
+
+@arguments
+class Sizes(NamedTuple):
+    {member}: int
+    rest: I64Array
+
+
+@kernel(allocates=False)
+def length(sizes: Sizes) -> int:
+    return len(sizes.rest)
+
+
+@kernel(allocates=False)
+def total(sizes: Sizes) -> int:
+    return sizes.{member} + length(sizes)
+"""
+
+
+def test_a_member_of_a_group_may_be_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that did not use the member kept its result, and with it the former name."""
+    workshop = Workshop(tmp_path, monkeypatch)
+    for member in ("count", "number"):
+        _, built = workshop.build(member, GROUPS, member=member)
+        total = built.load()["workshop_kernels.total"]
+        assert total((5, np.zeros(2, np.int64))) == 7
+
+
 def test_a_kernel_that_does_not_compile_is_named_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "broken_kernels.py").write_text(
         KERNELS.format(factor=3, comment="number = number.upper()")
@@ -534,7 +569,7 @@ def test_changed_and_added_kernels_make_an_extension_stale(
     assert not sources.is_current(extension)
 
 
-def test_kernels_that_nobody_can_compile_are_missing(
+def test_kernels_that_cannot_be_compiled_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
