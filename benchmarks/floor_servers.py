@@ -53,9 +53,7 @@ def search_answer(num_documents: int) -> SearchResponse:
         records=np.arange(NUM_HITS, dtype=np.uint64).tobytes(),
         sort_values=(),
         documents=(_DOCUMENT,) * num_documents,
-        facets=tuple(
-            FacetCounts(field=name, epoch=1, num_values=10, alive=None) for name in FACETS
-        ),
+        facets=tuple(FacetCounts(field=name, epoch=1, num_values=10, live=None) for name in FACETS),
         ranges=(),
         explanations=(),
         timings_us=(0, 0, 0),

@@ -49,7 +49,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _told(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def _readable_errors(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Wrap a tool so that its errors reach the model: they say what would be valid."""
 
     @functools.wraps(tool)
@@ -122,9 +122,19 @@ def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPSer
         allows_writes: whether to offer tools that change data.
     """
     server = _StrictServer("facetd", instructions=INSTRUCTIONS, log_level="WARNING")
+    _add_overview(server, client)
+    _add_searches(server, client)
+    _add_details(server, client)
+    if allows_writes:
+        _add_writes(server, client)
+    return server
+
+
+def _add_overview(server: MCPServer, client: AsyncClient) -> None:
+    """Add the tools to begin with: which indexes there are, and what is in one."""
 
     @server.tool(annotations=_READS)
-    @_told
+    @_readable_errors
     async def list_indexes() -> list[dict[str, Any]]:
         """List the indexes: name, number of items, facets."""
         answer = await client.statistics()
@@ -132,7 +142,7 @@ def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPSer
         return [{name: one.get(name) for name in wanted} for one in answer["indexes"]]
 
     @server.tool(annotations=_READS)
-    @_told
+    @_readable_errors
     async def describe_index(index: Index) -> dict[str, Any]:
         """Describe an index: its configuration, and its most common values by facet."""
         page = await client.search(index, per_page=1)
@@ -143,8 +153,12 @@ def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPSer
             "facets": {name: _shown_facet(facet) for name, facet in page.facets.items()},
         }
 
+
+def _add_searches(server: MCPServer, client: AsyncClient) -> None:
+    """Add the tools that search and count."""
+
     @server.tool(annotations=_READS)
-    @_told
+    @_readable_errors
     async def search(
         index: Index,
         query: Query = "",
@@ -169,7 +183,7 @@ def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPSer
         return _shown_page(found)
 
     @server.tool(annotations=_READS)
-    @_told
+    @_readable_errors
     async def facet_values(
         index: Index,
         facet: Annotated[str, Field(description="Name of the facet.")],
@@ -186,14 +200,18 @@ def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPSer
         found = await client.facet(index, facet, **parameters, page=page, per_page=per_page)
         return {"total": found.total, "counts": found.data.counts}
 
+
+def _add_details(server: MCPServer, client: AsyncClient) -> None:
+    """Add the tools that tell more of one item, one search, one index."""
+
     @server.tool(annotations=_READS)
-    @_told
+    @_readable_errors
     async def get_item(index: Index, id: int | str) -> dict[str, Any]:
         """Return one item as it is stored."""
         return await client.get(index, id)
 
     @server.tool(annotations=_READS)
-    @_told
+    @_readable_errors
     async def explain(
         index: Index,
         query: Query,
@@ -219,22 +237,18 @@ def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPSer
         ]
 
     @server.tool(annotations=_READS)
-    @_told
+    @_readable_errors
     async def statistics(index: Index) -> dict[str, Any]:
         """Return sizes of an index, and its fields with the kinds of their values."""
         answer = await client.statistics(index)
         return {name: answer.get(name) for name in ("items", "bytes", "fields")}
-
-    if allows_writes:
-        _add_writes(server, client)
-    return server
 
 
 def _add_writes(server: MCPServer, client: AsyncClient) -> None:
     """Add the tools that change data."""
 
     @server.tool(annotations=_WRITES)
-    @_told
+    @_readable_errors
     async def add_items(
         index: Index,
         items: Annotated[list[dict[str, Any]], Field(max_length=ITEMS_MAX)],
@@ -246,7 +260,7 @@ def _add_writes(server: MCPServer, client: AsyncClient) -> None:
         return _shown_write(await client.add(index, items))
 
     @server.tool(annotations=_REMOVES)
-    @_told
+    @_readable_errors
     async def delete_items(
         index: Index, ids: Annotated[list[int | str], Field(max_length=ITEMS_MAX)]
     ) -> dict[str, int]:

@@ -454,8 +454,8 @@ class Collator:
             end = min(max(end, begin + 1), num_texts)
             spans = offsets[begin : end + 1] - offsets[begin]
             chunk = np.ascontiguousarray(texts[int(offsets[begin]) : int(offsets[end])])
-            room = (4 * _EXPANSION_MAX + 1) * len(chunk) + 36 * (end - begin)
-            out = np.empty(room, np.uint8)
+            capacity = (4 * _EXPANSION_MAX + 1) * len(chunk) + 36 * (end - begin)
+            out = np.empty(capacity, np.uint8)
             ends = np.empty(end - begin + 1, np.int64)
             _make_keys(chunk, spans, self._tables, out, ends)
             key_offsets[begin + 1 : end + 1] = key_offsets[begin] + ends[1:]

@@ -125,20 +125,20 @@ class IcuCollator:
         icu.call("ucol_getContractionsAndExpansions", None, types, self.collator, *both, False)
         found = []
         first, last = c_int32(), c_int32()
-        room = ctypes.create_string_buffer(400)
+        buffer = ctypes.create_string_buffer(400)
         item = (c_void_p, c_int32, POINTER(c_int32), POINTER(c_int32), c_void_p, c_int32, _E)
         for i in range(icu.call("uset_getItemCount", c_int32, (c_void_p,), both[0])):
-            length = icu.call("uset_getItem", c_int32, item, both[0], i, first, last, room, 200)
+            length = icu.call("uset_getItem", c_int32, item, both[0], i, first, last, buffer, 200)
             if length > 0:
-                found.append(room.raw[: 2 * length].decode("utf-16-le", "surrogatepass"))
+                found.append(buffer.raw[: 2 * length].decode("utf-16-le", "surrogatepass"))
         return [one for one in found if len(one) > 1 and not "\ufdd0" <= one[0] <= "\ufdef"]
 
     def scripts(self) -> list[int]:
         """Return the scripts that the language sorts before others, by number."""
-        room = (c_int32 * 100)()
+        buffer = (c_int32 * 100)()
         types = (c_void_p, c_void_p, c_int32, _E)
-        count = self._icu.call("ucol_getReorderCodes", c_int32, types, self.collator, room, 100)
-        return list(room[:count])
+        count = self._icu.call("ucol_getReorderCodes", c_int32, types, self.collator, buffer, 100)
+        return list(buffer[:count])
 
 
 _Elements = tuple[tuple[int, int, int], ...]

@@ -46,7 +46,7 @@ EVERY: Final = -1
 """Stands for the number of touched values: any value may have a count."""
 
 
-def room_for(num_values: int) -> int:
+def units_max(num_values: int) -> int:
     """Return how many units the counts of a facet take at most while they are packed."""
     return HEADER_UNITS + 4 * (num_values + 1)
 
@@ -71,7 +71,7 @@ def pack_counts(counts: U32Array, num_values: int, packed: U16Array, at: int) ->
     Args:
         counts: by code; zeros afterwards.
         num_values: codes are [0, num_values].
-        packed: output, with room for `room_for(num_values)` more units.
+        packed: output, with room for `units_max(num_values)` more units.
         at: where to begin.
 
     Returns:
@@ -133,7 +133,7 @@ def pack_touched(
         touched: the codes that have a count, each once.
         num_touched: how many.
         num_values: codes are [0, num_values].
-        packed: output, with room for `room_for(num_values)` more units.
+        packed: output, with room for `units_max(num_values)` more units.
         at: where to begin.
 
     Returns:

@@ -155,22 +155,8 @@ class Supervisor:
 
     async def _run(self) -> int:
         """Lock the directory, start everything, watch, stop."""
-        settings = self._settings
-        is_new = not data_directory.manifest_path(settings.data_dir).exists()
-        if is_new and settings.is_exposed and not settings.log_url:  # so there is no key
-            from coordinator.http.security import unsafe_address
-
-            print(f"facetd: {unsafe_address(settings)}", file=sys.stderr)
-            return 1
-        try:
-            data_directory.create(settings.data_dir)
-            lock = data_directory.acquire_lock(settings.data_dir)
-            data_directory.check_manifest(settings.data_dir, settings.all_shards)
-            with data_directory.start_explained(settings.data_dir):
-                data_directory.read_or_create_secret(settings.data_dir)
-                data_directory.forget_endpoints(settings.data_dir, settings.all_shards)
-        except DataDirectoryError as error:
-            print(f"facetd: {error}", file=sys.stderr)
+        lock = self._claim_directory()
+        if lock is None:
             return 1
         raise_descriptor_limit()
         for name, value in LEAN.items():
@@ -186,22 +172,10 @@ class Supervisor:
         if not await self._take_port(startup_listener) or not await self._prepare_kernels():
             startup_listener.end()
             return self._status
-        slots = self._slots
-        pipe, pipe_end = os.pipe()  # we keep the write end open for as long as we live
-        self._fork_server = ForkServer((pipe,), self._wake.set)
-        self._pipe = pipe
-        self._shards = {shard: self._shard_child(shard) for shard in shards_to_run(settings)}
-        self._coordinators = [
-            Child("coordinator", partial(self._start_coordinator, pipe, lock, slots)),
-            *(
-                Child(f"reader {slot.ordinal}", partial(start_reader, pipe, slot))
-                for slot in ([] if slots is None else slots.slots[1:])
-            ),
-        ]
-        if settings.has_placed_shards:
+        if self._settings.has_placed_shards:
             loop.add_signal_handler(signal.SIGUSR1, self._wake.set)
-        for child in self._children:
-            child.start()
+        pipe, pipe_end = os.pipe()  # we keep the write end open for as long as we live
+        self._start_children(pipe, lock)
         using = asyncio.ensure_future(self._use()) if self._with_service else None
         try:
             while not self._is_stopping:
@@ -214,11 +188,52 @@ class Supervisor:
                 await asyncio.gather(using, return_exceptions=True)
             await self._stop_children()
             startup_listener.end()
-            if slots is not None:
-                slots.close()
+            if self._slots is not None:
+                self._slots.close()
             os.close(pipe_end)
         _log.info("stopped", status=self._status)
         return self._status
+
+    def _claim_directory(self) -> int | None:
+        """Create or check the data directory and lock it; return the lock.
+
+        Returns:
+            None if that is impossible, or if anyone could use a new service; stderr says why.
+        """
+        settings = self._settings
+        is_new = not data_directory.manifest_path(settings.data_dir).exists()
+        if is_new and settings.is_exposed and not settings.log_url:  # so there is no key
+            from coordinator.http.security import unsafe_address
+
+            print(f"facetd: {unsafe_address(settings)}", file=sys.stderr)
+            return None
+        try:
+            data_directory.create(settings.data_dir)
+            lock = data_directory.acquire_lock(settings.data_dir)
+            data_directory.check_manifest(settings.data_dir, settings.all_shards)
+            with data_directory.start_explained(settings.data_dir):
+                data_directory.read_or_create_secret(settings.data_dir)
+                data_directory.forget_endpoints(settings.data_dir, settings.all_shards)
+        except DataDirectoryError as error:
+            print(f"facetd: {error}", file=sys.stderr)
+            return None
+        return lock
+
+    def _start_children(self, pipe: int, lock: int) -> None:
+        """Start the shards, the coordinator and its readers, which end with our end of the pipe."""
+        slots = self._slots
+        self._fork_server = ForkServer((pipe,), self._wake.set)
+        self._pipe = pipe
+        self._shards = {shard: self._shard_child(shard) for shard in shards_to_run(self._settings)}
+        self._coordinators = [
+            Child("coordinator", partial(self._start_coordinator, pipe, lock, slots)),
+            *(
+                Child(f"reader {slot.ordinal}", partial(start_reader, pipe, slot))
+                for slot in ([] if slots is None else slots.slots[1:])
+            ),
+        ]
+        for child in self._children:
+            child.start()
 
     async def _take_port(self, startup_listener: StartupListener) -> bool:
         """Listen before anything is started; return False, and set the status, if that fails.

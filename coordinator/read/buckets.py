@@ -186,7 +186,7 @@ def num_buckets(
 ) -> int:
     """Return the number of buckets on all pages; the arguments are those of `page_of_buckets`.
 
-    Exact if `alive` was sent or zeros are hidden; otherwise it counts the buckets with hits.
+    Exact if `live` was sent or zeros are hidden; otherwise it counts the buckets with hits.
     """
     return int(np.count_nonzero(_listed(_candidates(values, merged, selected, order, accepts))))
 
@@ -254,8 +254,8 @@ def _listed(candidates: _Candidates) -> NDArray[np.bool_]:
     """Return which values have a bucket, by number."""
     _, merged, counts, accepts, chosen, order = candidates
     listed = counts > 0
-    if merged.alive is not None and not order.hides_zero:
-        listed |= merged.alive.of_first(len(counts))
+    if merged.live is not None and not order.hides_zero:
+        listed |= merged.live.of_first(len(counts))
         if accepts is not None:
             listed &= accepts[: len(counts)]
     listed[list(chosen)] = True
@@ -281,14 +281,14 @@ def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[tuple[int,
     if order.hides_zero:
         silent_chosen = [n for n in chosen - on_top if counts[n] == 0]
         zeros = _first_by_key(values, silent_chosen, num_missing, order.collation)
-    elif (alive := merged.alive) is None:
+    elif (live := merged.live) is None:
         return best
     elif accepts is None and len(values) <= _RANKED_MAX:
         listed = {n for n, _ in best}
-        first_alive = alive.first_by_key(values, num_wanted, order.collation)
-        zeros = [n for n in first_alive if n not in listed]
+        first_live = live.first_by_key(values, num_wanted, order.collation)
+        zeros = [n for n in first_live if n not in listed]
     else:
-        silent = alive.of_first(len(counts)) & (counts == 0)
+        silent = live.of_first(len(counts)) & (counts == 0)
         if accepts is not None:
             silent &= accepts[: len(counts)]
         silent[list(on_top)] = False
@@ -314,11 +314,11 @@ def _top(
     if num >= 0:
         both: list[int] = best.tolist()
         return list(zip(both[:num], both[k : k + num], strict=True))
-    room = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
-    num = _list_at_least(counts, touched, num_touched, -num, room)
+    listed_numbers = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
+    num = _list_at_least(counts, touched, num_touched, -num, listed_numbers)
     if num >= 0:
         texts, sort_key = values.values, text_key(collation)
-        chosen = room[:num]
+        chosen = listed_numbers[:num]
         rows = [
             (-count, sort_key(texts[n]), n)
             for n, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True)

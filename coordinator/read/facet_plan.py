@@ -44,7 +44,7 @@ def plan_facets(
     """Decide what to count.
 
     `num_alive_wanted` is how many buckets may be shown: a shard that finds fewer values among the
-    hits reports which others are alive, since these may be listed with zero. An order by key, or a
+    hits reports which others are live, since these may be listed with zero. An order by key, or a
     selected value that hits may lack, can need any value.
 
     A search that allows partial results neither uses nor makes totals: these cover all shards.

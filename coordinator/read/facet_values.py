@@ -94,10 +94,10 @@ class FacetValues:
         if not fresh:
             return
         end = known + len(fresh)
-        num_shards, room = self.to_number.shape
-        if end > room:
-            longer = np.zeros((num_shards, max(end, 2 * room)), np.uint32)
-            longer[:, :room] = self.to_number
+        num_shards, capacity = self.to_number.shape
+        if end > capacity:
+            longer = np.zeros((num_shards, max(end, 2 * capacity)), np.uint32)
+            longer[:, :capacity] = self.to_number
             self.to_number = longer
         tables = self._number_of
         before = len(self.values)

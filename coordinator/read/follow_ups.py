@@ -72,8 +72,8 @@ async def with_group_hits(
             answers, outcome.request.sort, parameters.is_place_descending, 0, num_hits, distinct
         )
         inner = msgspec.structs.replace(outcome, answers=answers)
-        dressed = await page_items(cluster, parameters, inner, found)
-        members = list(zip(found, dressed, strict=True))
+        rendered = await page_items(cluster, parameters, inner, found)
+        members = list(zip(found, rendered, strict=True))
     return with_groups(items, hits, tokens, [answer for _, answer in answers], members)
 
 

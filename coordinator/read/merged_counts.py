@@ -47,7 +47,7 @@ class LiveValues:
         self._by_key: tuple[str, NDArray[np.int64]] | None = None
 
     def has(self, number: int) -> bool:
-        """Return whether a value is alive."""
+        """Return whether a value is live."""
         return number < len(self.mask) and bool(self.mask[number])
 
     def of_first(self, num_values: int) -> NDArray[np.bool_]:
@@ -123,7 +123,7 @@ class MergedCounts:
         self._alive: LiveValues | None = None
 
     @property
-    def alive(self) -> LiveValues | None:
+    def live(self) -> LiveValues | None:
         """Which values occur in a live document; None if no shard reported it.
 
         Shards do so whenever a value without hits could be listed.
@@ -137,7 +137,7 @@ class MergedCounts:
         """Return whether any live document has the value."""
         if number >= len(self.counts):
             return False  # added after these counts were made
-        return bool(self.counts[number] > 0 or (self.alive is not None and self.alive.has(number)))
+        return bool(self.counts[number] > 0 or (self.live is not None and self.live.has(number)))
 
     def has_hits(self, number: int) -> bool:
         """Return whether any counted document has the value."""
@@ -145,8 +145,8 @@ class MergedCounts:
 
     def kept(self) -> MergedCounts:
         """Return a copy of the counts."""
-        alive = self.alive
-        return MergedCounts(self.counts.copy(), _NO_NUMBERS, EVERY, lambda: alive)
+        live = self.live
+        return MergedCounts(self.counts.copy(), _NO_NUMBERS, EVERY, lambda: live)
 
     def plus(self, more: NDArray[np.int64]) -> MergedCounts:
         """Return a copy of the sums with other counts, by number."""
@@ -233,23 +233,23 @@ def _live_values(values: FacetValues, answers: Answers, position: int) -> LiveVa
     """
     reports = tuple(
         [
-            (shard, part.epoch, part.num_values, part.alive)
+            (shard, part.epoch, part.num_values, part.live)
             for shard, answer in answers
-            if (part := answer.facets[position]).alive is not None
+            if (part := answer.facets[position]).live is not None
         ]
     )
     if not reports:
         return None
-    known = values.derived.get("alive")
+    known = values.derived.get("live")
     if isinstance(known, LiveValues) and known.reports == reports:
         return known
     mask = np.zeros(len(values), np.bool_)
-    for shard, _, num_values, alive in reports:
-        assert alive is not None
-        bits = np.frombuffer(alive, np.uint8)
+    for shard, _, num_values, live in reports:
+        assert live is not None
+        bits = np.frombuffer(live, np.uint8)
         living = np.unpackbits(bits, count=num_values, bitorder="little")
         mask[values.to_number[shard, :num_values][living.view(np.bool_)]] = True
-    made = values.derived["alive"] = LiveValues(reports, mask)
+    made = values.derived["live"] = LiveValues(reports, mask)
     return made
 
 

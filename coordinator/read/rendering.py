@@ -15,7 +15,7 @@ from coordinator.parameters.parse import SearchParameters
 from coordinator.read.merge import Hit
 
 
-def dress_items(
+def render_items(
     parameters: SearchParameters,
     hits: Sequence[Hit],
     documents: list[bytes],
@@ -42,7 +42,7 @@ def dress_items(
     distance_key = nearest[0] if nearest else None
     if not wants_score and not wants_elements and distance_key is None and marks is None:
         return documents
-    dressed = []
+    rendered = []
     for i, (hit, document) in enumerate(zip(hits, documents, strict=True)):
         additions: dict[str, Any] = {}
         if wants_score:
@@ -56,8 +56,8 @@ def dress_items(
             additions["_elements"] = hit.answer.elements[hit.rank]
         if marks is not None:
             additions.update(marks[i])
-        dressed.append(add_members(document, additions))
-    return dressed
+        rendered.append(add_members(document, additions))
+    return rendered
 
 
 def add_members(document: bytes, additions: dict[str, Any]) -> bytes:

@@ -23,7 +23,7 @@ from coordinator.parameters.parse import SearchParameters, parse_search
 from coordinator.parameters.raw import query_parameters
 from coordinator.parameters.table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.read.cursor import START, Cursor
-from coordinator.read.rendering import dress_items
+from coordinator.read.rendering import render_items
 from coordinator.routes.search import narrowed
 from coordinator.write.write_result import WriteResult
 
@@ -509,18 +509,18 @@ async def matching_hits(
             )
             async with aclosing(parts):
                 async for part in parts:
-                    yield _dressed(search, part) if is_projected and not wants_ids else part
+                    yield _rendered(search, part) if is_projected and not wants_ids else part
             if cursor is None:
                 return
             search = msgspec.structs.replace(search, cursor=cursor)
 
 
-def _dressed(
+def _rendered(
     search: SearchParameters, part: Sequence[tuple[Hit, bytes | None]]
 ) -> list[tuple[Hit, bytes | None]]:
     """Apply the search's projection to the items of hits."""
     return [
-        (hit, None if item is None else dress_items(search, [hit], [item], None)[0])
+        (hit, None if item is None else render_items(search, [hit], [item], None)[0])
         for hit, item in part
     ]
 

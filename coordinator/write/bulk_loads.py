@@ -217,7 +217,7 @@ class BulkLoads:
         result = WriteResult(seq=self._cluster.horizon(index.number))
         under_way: deque[asyncio.Task[AppliedBatch]] = deque()
         report = _BulkReport()
-        stretches = spool.stretches(settings.group_bytes * num_shards, settings.group_operations)
+        chunks = spool.chunks(settings.group_bytes * num_shards, settings.group_operations)
 
         progress.is_storing = True
 
@@ -226,7 +226,7 @@ class BulkLoads:
             progress.items_stored = result.created + result.updated
 
         def next_batch() -> tuple[Items, Any] | None:
-            items = next(stretches, None)
+            items = next(chunks, None)
             if items is None:
                 return None
             return items, self._log.divide(items)

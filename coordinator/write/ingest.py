@@ -90,27 +90,27 @@ class Ingest:
                 code="invalid_body",
             )
         if len(body) > SCAN_BYTES:
-            stretches = await asyncio.to_thread(self._scan, index, body)
+            chunks = await asyncio.to_thread(self._scan, index, body)
         else:
-            stretches = self._scan(index, body)
+            chunks = self._scan(index, body)
         names = await self._fields.of(index, deadline)
-        admitted = [names.admit(scanned, "item") for scanned in stretches]
-        if sum(map(_num_errors, admitted)) > sum(map(_num_errors, stretches)):
+        admitted = [names.admit(scanned, "item") for scanned in chunks]
+        if sum(map(_num_errors, admitted)) > sum(map(_num_errors, chunks)):
             names = await self._fields.of(index, deadline, is_new=True)
-            admitted = [names.admit(scanned, "item") for scanned in stretches]
-        stretches = admitted
+            admitted = [names.admit(scanned, "item") for scanned in chunks]
+        chunks = admitted
         errors = RejectedItems(self._limits.errors_reported_max, "index")
-        for scanned in stretches:
+        for scanned in chunks:
             errors.add(scanned)
         errors.raise_if_any()
-        num_items = sum(scanned.num_items for scanned in stretches)
+        num_items = sum(scanned.num_items for scanned in chunks)
         if num_items > self._limits.batch_items_max:
             raise PayloadTooLarge(
                 f"a batch may have {self._limits.shown('batch_items_max')} items, not "
                 f"{num_items}; use /{{index}}/index for more"
             )
         result = WriteResult(seq=self._cluster.horizon(index.number))
-        for scanned in stretches:
+        for scanned in chunks:
             if scanned.num_items:  # only one of the two: `finish` may find nothing more
                 result.add(await self._write_items(index, _items(scanned), deadline))
         return result

@@ -103,7 +103,7 @@ def _divide(
         cursor = byte_cursors[shard]
         source = payload[start : start + length]
         target = out_payload[cursor : cursor + length]
-        for i in range(length):  # an assignment of slices compiles slowly: common/kernels/room.py
+        for i in range(length):  # an assignment of slices compiles slowly: common/kernels/growth.py
             target[i] = source[i]
         byte_cursors[shard] = cursor + length
         out_lengths[item_cursors[shard]] = length

@@ -79,7 +79,7 @@ class Spool:
         self.num_items += scanned.num_items
         self.num_bytes += last - first
 
-    def stretches(self, num_bytes: int, num_items: int) -> Iterator[Items]:
+    def chunks(self, num_bytes: int, num_items: int) -> Iterator[Items]:
         """Read the items back in order, in chunks.
 
         Args:

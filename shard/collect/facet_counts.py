@@ -34,11 +34,12 @@ from msgspec import structs
 
 from common.deadline import check_call
 from common.protocol.messages import FacetCounts, FacetRequest
-from common.protocol.packed_counts import pack_counts, pack_touched, room_for
+from common.protocol.packed_counts import pack_counts, pack_touched, units_max
 from shard.caches.derived import derived_by_key
 from shard.collect.counted_matches import CountedMatches, Scope
 from shard.collect.nested_elements import WithinCounter, count_without
-from shard.segment.facet_columns import FacetColumn, count_codes, count_codes_noting, facet_column
+from shard.segment.code_counts import count_codes, count_codes_noting
+from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.facet_rows import ROWS_DOCS_MIN, columns_of, facet_rows
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def count_facets(
     counters = [facet_counter(snapshot, request.field) for request in requests]
     scratch.ensure(
         max([counter.num_values for counter in counters]),
-        sum([counter.room for counter in counters]),
+        sum([counter.units_max for counter in counters]),
     )
     within = WithinCounter(snapshot)
     joint = _JointCounts(snapshot, requests, counted)
@@ -204,16 +205,16 @@ class SnapshotTotals:
 
     Attributes:
         num_present: how many are positive.
-        alive: bit set of those, as sent.
+        live: bit set of those, as sent.
         packed: the counts as sent.
     """
 
-    __slots__ = ("alive", "num_present", "packed")
+    __slots__ = ("live", "num_present", "packed")
 
     def __init__(self, counts: NDArray[np.uint32]) -> None:
         num_values = len(counts) - 1
-        self.alive = np.packbits(counts[1:] > 0, bitorder="little").tobytes()
-        packed = np.empty(room_for(num_values), np.uint16)
+        self.live = np.packbits(counts[1:] > 0, bitorder="little").tobytes()
+        packed = np.empty(units_max(num_values), np.uint16)
         end, self.num_present = pack_counts(counts, num_values, packed, 0)
         self.packed = packed[:end].copy()
 
@@ -225,7 +226,7 @@ class FacetCounter:
         field: path of the facet.
         epoch: of the dictionary.
         num_values: length of the dictionary as of the snapshot.
-        room: upper bound on the units of its packed counts.
+        units_max: upper bound on the units of its packed counts.
     """
 
     __slots__ = (
@@ -237,7 +238,7 @@ class FacetCounter:
         "epoch",
         "field",
         "num_values",
-        "room",
+        "units_max",
     )
 
     def __init__(self, snapshot: Snapshot, field: str) -> None:
@@ -248,7 +249,7 @@ class FacetCounter:
             self.epoch = snapshot.dictionaries[field].epoch
             self.num_values = snapshot.dictionary_lengths[field]
             number = snapshot.registry.number(field)
-        self.room = room_for(self.num_values)
+        self.units_max = units_max(self.num_values)
         self._totals: SnapshotTotals | None = None
         self._columns: list[FacetColumn | None] = [
             None if number is None else facet_column(view.segment, number)
@@ -258,7 +259,7 @@ class FacetCounter:
             [column.codes_per_doc for column in self._columns if column is not None], default=1.0
         )
         # Not the snapshot itself: it caches this counter, and a cycle would keep all its segments
-        # alive.
+        # live.
         self._views = snapshot.views
         self._complete = FacetCounts(field, self.epoch, self.num_values, None)
 
@@ -346,7 +347,7 @@ class FacetCounter:
         """Return what to report of the facet besides its counts."""
         if num_present >= request.num_alive_wanted:
             return self._complete
-        return FacetCounts(self.field, self.epoch, self.num_values, self.totals.alive)
+        return FacetCounts(self.field, self.epoch, self.num_values, self.totals.live)
 
 
 def _add_live_totals(view: SegmentView, column: FacetColumn, counts: NDArray[np.uint32]) -> None:

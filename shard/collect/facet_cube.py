@@ -73,8 +73,9 @@ from shard.collect.range_counts import (
 )
 from shard.collect.trees import nodes_of
 from shard.query.filters import resolve
+from shard.segment.code_counts import count_codes
 from shard.segment.doc_sets import count_docs, has_bit, list_all_docs
-from shard.segment.facet_columns import FacetColumn, count_codes, facet_column
+from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.number_columns import NumberColumn, number_column
 from shard.segment.text_columns import text_column
 
@@ -403,8 +404,8 @@ def _bins_by_doc(
         numbers = doubles.astype(np.longdouble)
         if residuals is not None:
             numbers += residuals
-        places = np.searchsorted(np.array(edges, np.longdouble), numbers, side="right")
-        found[:] = np.where(places == len(edges), 0, places)
+        bin_numbers = np.searchsorted(np.array(edges, np.longdouble), numbers, side="right")
+        found[:] = np.where(bin_numbers == len(edges), 0, bin_numbers)
     by_doc = np.zeros(segment.num_docs, np.uint16)
     inside = found > 0
     docs, found = docs[inside], found[inside]

@@ -54,11 +54,11 @@ def select_groups(
     limit = request.distinct.limit
     values = values_of(snapshot, request.distinct.field, matches)
     wanted = np.frombuffer(request.groups.tokens, np.uint64)
-    places = np.searchsorted(values.tokens, wanted)
-    is_known = places < len(values.tokens)
-    is_known[is_known] = values.tokens[places[is_known]] == wanted[is_known]
+    positions = np.searchsorted(values.tokens, wanted)
+    is_known = positions < len(values.tokens)
+    is_known[is_known] = values.tokens[positions[is_known]] == wanted[is_known]
     is_wanted = np.zeros(len(values.tokens) + 1, np.bool_)
-    is_wanted[places[is_known] + 1] = True
+    is_wanted[positions[is_known] + 1] = True
     counts = np.zeros(len(is_wanted), np.int64)
     left: list[Matches] = []
     by_match: list[NDArray[np.uint32]] = []
@@ -75,7 +75,7 @@ def select_groups(
     hits, hit_numbers = select_best(snapshot, request, left, by_match, values, num_shown)
     tokens = np.append(np.uint64(NO_TOKEN), values.tokens)[hit_numbers]
     sizes = np.zeros(len(wanted), np.int64)
-    sizes[is_known] = counts[places[is_known] + 1]
+    sizes[is_known] = counts[positions[is_known] + 1]
     return hits, DistinctCounts(total, 0, tokens.tobytes(), sizes=sizes.tobytes())
 
 

@@ -34,8 +34,9 @@ from shard.collect.nested_elements import list_passing
 from shard.collect.trees import count_nodes
 from shard.query.filters import element_view, resolve
 from shard.query.matches import Matches
+from shard.segment.code_counts import count_codes
 from shard.segment.doc_sets import count_docs
-from shard.segment.facet_columns import FacetColumn, build_column, count_codes
+from shard.segment.facet_columns import FacetColumn, build_column
 from shard.segment.geo_columns import geo_column
 from shard.segment.number_columns import number_column
 from shard.segment.text_columns import TextColumn, text_column

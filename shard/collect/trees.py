@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.facet_columns import FacetColumn, build_column, count_codes, facet_column
+from shard.segment.code_counts import count_codes
+from shard.segment.facet_columns import FacetColumn, build_column, facet_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -59,26 +59,26 @@ class _Sums:
 
     def add(
         self,
-        places: NDArray[np.int64],
+        slots: NDArray[np.int64],
         doubles: NDArray[np.float64],
         residuals: NDArray[np.int16] | None,
     ) -> None:
         """Add numbers, each for the value at a position."""
-        if not len(places):
+        if not len(slots):
             return
         num_values = len(self.sums)
-        self.counts += np.bincount(places, minlength=num_values)
-        self._add_extremes(places, doubles, residuals)
-        for begin in range(0, len(places), _PART_MAX):
+        self.counts += np.bincount(slots, minlength=num_values)
+        self._add_extremes(slots, doubles, residuals)
+        for begin in range(0, len(slots), _PART_MAX):
             part = slice(begin, begin + _PART_MAX)
-            self._add_sums(places[part], doubles[part])
+            self._add_sums(slots[part], doubles[part])
         if residuals is not None:
             rests = np.zeros(num_values, np.int64)
-            np.add.at(rests, places, residuals)
-            for place in np.flatnonzero(rests).tolist():
-                self.sums[place] += int(rests[place]) << SUM_BITS
+            np.add.at(rests, slots, residuals)
+            for slot in np.flatnonzero(rests).tolist():
+                self.sums[slot] += int(rests[slot]) << SUM_BITS
 
-    def _add_sums(self, places: NDArray[np.int64], doubles: NDArray[np.float64]) -> None:
+    def _add_sums(self, slots: NDArray[np.int64], doubles: NDArray[np.float64]) -> None:
         mantissas, exponents = np.frexp(doubles)
         integers = np.ldexp(mantissas, _MANTISSA_BITS).astype(np.int64)
         exponents -= _MANTISSA_BITS
@@ -87,37 +87,37 @@ class _Sums:
         num_values = len(self.sums)
         for exponent in np.unique(exponents).tolist():
             chosen = exponents == exponent
-            at = places[chosen]
+            at = slots[chosen]
             high = np.bincount(at, weights=highs[chosen], minlength=num_values)
             low = np.bincount(at, weights=lows[chosen], minlength=num_values)
-            for place in np.unique(at).tolist():
-                whole = (int(high[place]) << _HALF_BITS) + int(low[place])
-                self.sums[place] += whole << (exponent + SUM_BITS)
+            for slot in np.unique(at).tolist():
+                whole = (int(high[slot]) << _HALF_BITS) + int(low[slot])
+                self.sums[slot] += whole << (exponent + SUM_BITS)
 
     def _add_extremes(
         self,
-        places: NDArray[np.int64],
+        slots: NDArray[np.int64],
         doubles: NDArray[np.float64],
         residuals: NDArray[np.int16] | None,
     ) -> None:
         rests = np.zeros(len(doubles), np.int16) if residuals is None else residuals
-        order = np.lexsort((rests, doubles, places))
-        ordered = places[order]
+        order = np.lexsort((rests, doubles, slots))
+        ordered = slots[order]
         is_first = np.append(True, ordered[1:] != ordered[:-1])
         is_last = np.append(is_first[1:], True)
         for extremes, chosen, choose in (
             (self.least, order[is_first], min),
             (self.greatest, order[is_last], max),
         ):
-            for place, double, rest in zip(
-                places[chosen].tolist(),
+            for slot, double, rest in zip(
+                slots[chosen].tolist(),
                 doubles[chosen].tolist(),
                 rests[chosen].tolist(),
                 strict=True,
             ):
                 number = int(double) + rest if rest else double
-                known = extremes[place]
-                extremes[place] = number if known is None else choose(known, number)
+                known = extremes[slot]
+                extremes[slot] = number if known is None else choose(known, number)
 
 
 def value_statistics(
@@ -184,11 +184,11 @@ def _wanted_pairs(snapshot: Snapshot, request: ValueStatisticsRequest, part: Mat
         codes = [known.get(key, 0) for key in request.keys]
         is_match = are_among(part, every.docs)
         pairs = FacetPairs(every.docs[is_match], every.codes[is_match] + 1)
-    places = np.full(length + 1, -1, np.int64)
-    for place, code in enumerate(codes):
-        places[code] = place
-    places[0] = -1
-    at = places[pairs.codes]
+    slots = np.full(length + 1, -1, np.int64)
+    for slot, code in enumerate(codes):
+        slots[code] = slot
+    slots[0] = -1
+    at = slots[pairs.codes]
     return FacetPairs(pairs.docs[at >= 0], at[at >= 0])
 
 

@@ -41,13 +41,7 @@ from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
 from shard.storage.codecs import number_key
 from shard.storage.documents import DocumentStore, StoredItem
-from shard.storage.environment import (
-    DamagedEnvironment,
-    Environment,
-    StorageFailure,
-    SubDatabase,
-    Transaction,
-)
+from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.group_log import (
     State,
     read_groups,
@@ -62,6 +56,7 @@ from shard.storage.manifest import (
     UnreadableManifest,
     read_manifest,
 )
+from shard.storage.refusals import DamagedEnvironment, StorageFailure
 
 _SUPERSET = "presence.kinds"
 """Arrays of this name, also those of nested fields, may keep what a merge has dropped."""
@@ -279,7 +274,7 @@ def drop_damaged(folder: Path, settings: ShardSettings | None = None) -> list[in
 
 
 def _remove(txn: Transaction, damaged: Sequence[int]) -> None:
-    """Remove items from the truth, and from the counters those that are alive."""
+    """Remove items from the truth, and from the counters those that are live."""
     state = read_state(txn)
     dead = set(read_tombstones(txn).tolist())
     dead.update(*(group.deleted.tolist() for group in read_groups(txn)))

@@ -47,13 +47,7 @@ from shard.storage.documents import (
     TRAINING_ITEMS_MAX,
     DocumentStore,
 )
-from shard.storage.environment import (
-    DamagedEnvironment,
-    Environment,
-    StorageFailure,
-    SubDatabase,
-    Transaction,
-)
+from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.group_log import State, read_groups, read_state, read_tombstones, write_state
 from shard.storage.manifest import (
     FORMAT,
@@ -63,6 +57,7 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
+from shard.storage.refusals import DamagedEnvironment, StorageFailure
 
 READ_ITEMS = 256
 """Items that are read together; they may be large."""

@@ -10,7 +10,7 @@ history            the states that searches can name
 changed_views      the next state, after a write or a merge
 
 writer             a group of operations: durable, visible, acknowledged
-write_plan         what the operations do, before anything is written
+group_planner      which documents it stores and removes; rule by rule: write_plan
 merger             merges segments and purges records in the background
 merge_policy       which segments to merge
 rebuild            another configuration over the same items; revisions: configuring
@@ -18,8 +18,10 @@ backup             a copy of one state while writes go on
 fingerprint        a number that tells whether two hosts have the same items
 
 indexes            all indexes of the shard: opened when needed, closed when idle
-open_index         one that serves: partition, writer, thread
-closed_index       what is known of one that is closed
-created_indexes    the numbers of those that were ever made
+catalog_follower   creates, drops and configures them until they match the catalog
+index_folders      their folders on disk; the file that names them: created_indexes
+open_indexes       those that serve, and which to close; one of them: open_index
+closing_indexes    those that are being closed; what is known of a closed one: closed_index
+page_budget        how much of their files stays mapped
 index_statistics   sizes, for statistics and metrics
 """

@@ -28,15 +28,10 @@ from common.shard_settings import ShardSettings
 from shard.partition.entry import write_restored
 from shard.partition.partition import Partition
 from shard.storage.codecs import number_key
-from shard.storage.environment import (
-    DATA_FILE,
-    DamagedEnvironment,
-    Environment,
-    SubDatabase,
-    Transaction,
-    read_meta_page,
-)
+from shard.storage.environment import DATA_FILE, Environment, SubDatabase, Transaction
 from shard.storage.group_log import read_groups, read_state, write_state
+from shard.storage.meta_page import read_meta_page
+from shard.storage.refusals import DamagedEnvironment
 from shard.storage.source_positions import roll_back_positions
 
 COPY_BYTES = 1 << 20

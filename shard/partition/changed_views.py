@@ -46,7 +46,7 @@ def with_merged(
             if view.deleted is not None:
                 ordinals = np.delete(ordinals, view.deleted.to_array())
             is_hidden[ordinals[ordinals >= 0]] = False
-    # Even if all of it is hidden: earlier states, in which it was alive, are restored from this.
+    # Even if all of it is hidden: earlier states, in which it was live, are restored from this.
     if merged is not None and position is not None:
         whole = SegmentView(merged)
         hidden = np.flatnonzero(is_hidden)

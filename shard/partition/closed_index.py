@@ -15,9 +15,11 @@ from shard.partition.derived_files import bytes_on_disk
 from shard.partition.entry import manifest_entry, read_entry
 from shard.partition.partition import Partition
 from shard.partition.recovery import check_truth
-from shard.storage.environment import DATA_FILE, DamagedEnvironment, Environment, read_meta_page
+from shard.storage.environment import DATA_FILE, Environment
 from shard.storage.group_log import read_state
 from shard.storage.manifest import MANIFEST_FILE, IndexManifest, UnreadableManifest, read_manifest
+from shard.storage.meta_page import read_meta_page
+from shard.storage.refusals import DamagedEnvironment
 
 LARGE_BYTES: Final = 4 << 20
 """Size of data.mdb from which an index takes longer to open than a first search should."""

@@ -12,7 +12,7 @@ from common.protocol.messages import IndexEntry
 from shard.partition.merger import Merger
 from shard.partition.open_index import OpenIndex
 from shard.partition.rebuild import Rebuild
-from shard.storage.environment import StorageFailure, explaining_refusal
+from shard.storage.refusals import StorageFailure, explaining_refusal
 
 T = TypeVar("T")
 

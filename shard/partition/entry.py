@@ -9,13 +9,9 @@ import msgspec
 
 from common.protocol.messages import IndexEntry
 from shard.storage.codecs import decode_value, encode_value
-from shard.storage.environment import (
-    DamagedEnvironment,
-    Environment,
-    SubDatabase,
-    Transaction,
-)
+from shard.storage.environment import Environment, SubDatabase, Transaction
 from shard.storage.manifest import IndexManifest
+from shard.storage.refusals import DamagedEnvironment
 
 _CONFIGURATION_KEY = b"configuration"
 _RESTORED_KEY = b"restored"

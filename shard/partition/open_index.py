@@ -54,7 +54,7 @@ class OpenIndex:
         if self.partition.is_settled:
             return
         try:
-            self.writer.fold()
+            self.writer.compact()
             flush(self.partition)
         except (OSError, StorageFull) as error:
             _log.warning("left for the next open", index=self.partition.number, reason=str(error))

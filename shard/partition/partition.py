@@ -42,9 +42,10 @@ from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.documents import DocumentStore
-from shard.storage.environment import DamagedEnvironment, Environment
+from shard.storage.environment import Environment
 from shard.storage.group_extent import read_extent
 from shard.storage.group_log import Group, State, read_state
+from shard.storage.refusals import DamagedEnvironment
 
 RECENT_COUNTED_MAX = 1_000
 """Groups that are scanned to count what a merge could drop: the merger asks often."""

@@ -166,19 +166,19 @@ def _live_fields(snapshot: Snapshot) -> set[str]:
 
     Cost: some microseconds a field and segment.
     """
-    alive: set[int] = set()
+    live: set[int] = set()
     for view in snapshot.views:
         presence = presence_of(view.segment)
         if view.deleted is None:
-            alive.update(presence.fields)
+            live.update(presence.fields)
         elif view.num_docs:
-            alive.update(
+            live.update(
                 field
                 for field in presence.fields
-                if field not in alive and presence.has_docs_besides(field, view.deleted)
+                if field not in live and presence.has_docs_besides(field, view.deleted)
             )
     paths = set()
-    for field in alive:
+    for field in live:
         path = snapshot.registry.paths[field]
         while path and path not in paths:
             paths.add(path)

@@ -31,9 +31,10 @@ from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
 from shard.storage.documents import DocumentStore
-from shard.storage.environment import DamagedEnvironment, Environment
+from shard.storage.environment import Environment
 from shard.storage.group_log import Group, State, read_groups, read_state, read_tombstones
 from shard.storage.manifest import IndexManifest
+from shard.storage.refusals import DamagedEnvironment
 
 DAMAGED_NAMED_MAX = 20
 """Most records of damaged items that one log line names."""

@@ -127,9 +127,9 @@ def _write_arguments(arguments: list[str]) -> None:
     except (OSError, IndexError, ValueError):
         return  # not Linux: all shards look alike
     text = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
-    room = end - start
-    if 0 < room < 1 << 20:
-        ctypes.memmove(start, text[: room - 1].ljust(room, b"\0"), room)
+    capacity = end - start
+    if 0 < capacity < 1 << 20:
+        ctypes.memmove(start, text[: capacity - 1].ljust(capacity, b"\0"), capacity)
 
 
 if __name__ == "__main__":

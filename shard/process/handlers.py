@@ -5,7 +5,7 @@ where it arrives, on the event loop: a hand-over to a thread would cost more tha
 that are known to take longer (`search_cost.is_slow` and its siblings: many words, many bytes to
 highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`), and so do
 all reads of an index that keeps the loop busy while others are read (`loop_share.py`). Where many
-reads arrive together, indexes take scheduler on the event loop too
+reads arrive together, indexes take turns on the event loop too
 (`common/process/loop_scheduler.py`). A low-priority thread runs the tasks that searches have
 scheduled (`shard/caches/background_tasks.py`). Calls that wait for the disk (writes, configuration,
 backup) are coroutines.
@@ -93,6 +93,7 @@ from shard.caches.lru_cache import (
 )
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.caches.recent_items import RECENT_ITEMS
+from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.fingerprint import fingerprint_of
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
@@ -101,7 +102,7 @@ from shard.process.readers import Readers
 from shard.query.near_terms import is_slow_to_list, near_terms
 from shard.read import corpus_statistics, fetch, search_cost, searcher
 from shard.segment.snapshot import Snapshot
-from shard.storage.environment import explaining_refusal
+from shard.storage.refusals import explaining_refusal
 from shard.storage.source_positions import read_positions
 
 
@@ -125,14 +126,21 @@ class Handlers:
 
     Args:
         indexes: of this shard.
+        catalog: makes them agree with the catalog.
         queue_length: returns how many calls are in progress.
         scheduler: orders reads on the event loop.
     """
 
     def __init__(
-        self, indexes: Indexes, queue_length: Callable[[], int], scheduler: LoopScheduler
+        self,
+        indexes: Indexes,
+        catalog: CatalogFollower,
+        queue_length: Callable[[], int],
+        scheduler: LoopScheduler,
     ) -> None:
         self._indexes = indexes
+        self._open = indexes.open
+        self._catalog = catalog
         self._queue_length = queue_length
         self._scheduler = scheduler
         self._readers = Readers()
@@ -169,14 +177,14 @@ class Handlers:
         """Return a handler that runs at once if its index is open, else when it has been opened."""
 
         def handle(request: R) -> Any:
-            if self._indexes.find(request.index) is not None:
+            if self._open.use(request.index) is not None:
                 return handler(request)
             return self._open_and(handler, request)
 
         return handle
 
     async def _open_and(self, handler: Callable[[R], T | Awaitable[T]], request: R) -> T:
-        with self._indexes.using(await self._indexes.opened(request.index)):
+        with self._open.using(await self._indexes.opened(request.index)):
             response = handler(request)
             if isinstance(response, Awaitable):
                 return await response
@@ -198,11 +206,11 @@ class Handlers:
 
     async def catalog(self, request: CatalogUpdate) -> None:
         """Bring the indexes in line with the catalog."""
-        await self._indexes.take_catalog(request)
+        await self._catalog.take(request)
 
     async def prepare(self, request: PrepareConfiguration) -> None:
         """Build a configuration in the background."""
-        await self._indexes.prepare(request.entry, request.horizon)
+        await self._catalog.prepare(request.entry, request.horizon)
 
     def statistics(
         self, request: StatisticsRequest
@@ -266,12 +274,12 @@ class Handlers:
             return response
 
         outcome = self._scheduler.run_later(index, read_if_wanted)
-        self._indexes.keep_open_until(outcome, index)
+        self._open.keep_until(outcome, index)
         return outcome
 
     async def _read_slowly(self, index: int, read: Callable[[], T]) -> T:
         """Read on a reader thread, so that other requests need not wait."""
-        with self._indexes.kept_open(index):
+        with self._open.kept(index):
             response = await self._readers.run(index, read)
         self._run_background_tasks()
         return response
@@ -291,7 +299,7 @@ class Handlers:
             if fetch.is_slow_to_mark(fetched):
                 return self._read_slowly(index, mark)
             return self._read(index, mark)
-        snapshot = self._indexes.snapshot(index, request.horizon)
+        snapshot = self._open[index].partition.snapshot_at(request.horizon)
         if request.sort:  # a column may have to be made first
             return self._read_slowly(index, partial(fetch.fetch, snapshot, request))
         if request.bytes_max:
@@ -306,7 +314,9 @@ class Handlers:
         Raises:
             ConfigurationSwitched: there is none.
         """
-        snapshot = self._indexes.snapshot(request.index, request.horizon, request.revision)
+        snapshot = self._open[request.index].partition.snapshot_at(
+            request.horizon, request.revision
+        )
         if snapshot.revision != request.revision:
             raise ConfigurationSwitched(
                 "the index is being switched to another configuration; try again"
@@ -315,18 +325,18 @@ class Handlers:
 
     def get(self, request: GetRequest) -> GetResponse:
         """Return one document by its id."""
-        return fetch.get(self._indexes.snapshot(request.index, request.horizon), request)
+        return fetch.get(self._open[request.index].partition.snapshot_at(request.horizon), request)
 
     def facet_values(
         self, request: FacetValuesRequest
     ) -> FacetValuesResponse | Awaitable[FacetValuesResponse]:
         """Return the next values of a facet dictionary."""
-        snapshot = self._indexes.index(request.index).partition.newest
+        snapshot = self._open[request.index].partition.newest
         return self._read(request.index, partial(fetch.facet_values, snapshot, request))
 
     def field_names(self, request: FieldNamesRequest) -> FieldNamesResponse:
         """Return the fields that an index has, or had."""
-        registry = self._indexes.index(request.index).partition.generation.registry
+        registry = self._open[request.index].partition.generation.registry
         return FieldNamesResponse(tuple(registry.to_list()))
 
     async def apply(self, request: ApplyRequest) -> ApplyResponse:
@@ -345,12 +355,12 @@ class Handlers:
 
     def positions(self, request: PositionsRequest) -> PositionsResponse:
         """Return how far the sources of changes of an index have come."""
-        with self._indexes.index(request.index).partition.environment.read() as txn:
+        with self._open[request.index].partition.environment.read() as txn:
             return PositionsResponse(read_positions(txn))
 
     def index_statistics(self, request: IndexStatisticsRequest) -> IndexStatisticsResponse:
         """Return sizes and shape of an index."""
-        index = self._indexes.index(request.index)
+        index = self._open[request.index]
         return index_statistics(index.partition, self._indexes.merger.statistics(request.index))
 
     def process_statistics(self, _: None) -> ProcessStatistics:
@@ -362,7 +372,7 @@ class Handlers:
             pid=os.getpid(),
             resident_bytes=resident_bytes(),
             queue_length=self._queue_length(),
-            num_corrupt=sum(one.partition.documents.num_corrupt for one in self._indexes.all_open())
+            num_corrupt=sum(one.partition.documents.num_corrupt for one in self._open.all())
             + sum(one.num_damaged for _, one in closed),
             is_ready=self._indexes.is_ready,
             indexes=(
@@ -371,7 +381,7 @@ class Handlers:
                         one.partition.number,
                         index_statistics(one.partition, merger.statistics(one.partition.number)),
                     )
-                    for one in self._indexes.all_open()
+                    for one in self._open.all()
                 ),
                 *((number, one.statistics()) for number, one in closed),
             ),
@@ -395,9 +405,9 @@ class Handlers:
         return self._fingerprint(request)
 
     async def _fingerprint(self, request: FingerprintRequest) -> FingerprintResponse:
-        partition = self._indexes.index(request.index).partition
+        partition = self._open[request.index].partition
         snapshot = partition.snapshot_at(request.horizon)
-        with self._indexes.kept_open(request.index):
+        with self._open.kept(request.index):
             return await asyncio.get_running_loop().run_in_executor(
                 self._fingerprinter, carried(partial(fingerprint_of, snapshot, partition.documents))
             )
@@ -420,4 +430,4 @@ class Handlers:
             for result in await asyncio.gather(*copies, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result  # once none is still copying
-            await asyncio.to_thread(self._indexes.write_manifest, folder)
+            await asyncio.to_thread(self._indexes.folders.write_manifest, folder)

@@ -32,9 +32,11 @@ from common.protocol.messages import Welcome
 from common.protocol.server import RpcServer
 from common.shard_settings import ShardSettings
 from shard.caches.lru_cache import widen_caches
+from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.indexes import Indexes
+from shard.partition.page_budget import page_budget
 from shard.process.handlers import Handlers
-from shard.storage.environment import DamagedEnvironment, StorageFailure
+from shard.storage.refusals import DamagedEnvironment, StorageFailure
 
 EXIT_STORAGE_FAILED = 70
 """The disk refused a commit; the supervisor starts the shard again."""
@@ -112,7 +114,8 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     )
     with data_directory.start_explained(identity.data_dir):
         indexes.start()
-        server = _make_server(identity, indexes, settings.slow_call_ms)
+        catalog = CatalogFollower(indexes, on_failure)
+        server = _make_server(identity, indexes, catalog, settings.slow_call_ms)
         port = await server.listen(identity.host, identity.port)
         endpoint = Endpoint(identity.host, port, os.getpid())
         data_directory.write_endpoint(identity.data_dir, identity.shard, endpoint)
@@ -120,9 +123,10 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     # What exists now lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+    pages = page_budget(indexes.open, identity.num_shards, settings)
     keeping = [
         asyncio.create_task(trim_periodically()),
-        asyncio.create_task(indexes.page_budget.keep_always()),
+        asyncio.create_task(pages.keep_always()),
     ]
     await stop.wait()
     for task in keeping:
@@ -133,16 +137,18 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     return 0
 
 
-def _make_server(identity: Identity, indexes: Indexes, slow_ms: int) -> RpcServer:
+def _make_server(
+    identity: Identity, indexes: Indexes, catalog: CatalogFollower, slow_ms: int
+) -> RpcServer:
     scheduler = LoopScheduler()
-    handlers = Handlers(indexes, lambda: server.num_in_flight, scheduler)
+    handlers = Handlers(indexes, catalog, lambda: server.num_in_flight, scheduler)
     server = RpcServer(
         handlers.table(),
         Authenticator(
             secret=data_directory.read_or_create_secret(identity.data_dir),
             shard=identity.shard,
             num_shards=identity.num_shards,
-            make_welcome=lambda: Welcome(pid=os.getpid(), seq_max=indexes.seq_max),
+            make_welcome=lambda: Welcome(pid=os.getpid(), seq_max=indexes.folders.seq_max),
         ),
         slow_ms,
         scheduler,

@@ -110,7 +110,7 @@ def _mark_members(
     searched: SearchedLists, plan: TermPlan, allowed: U64Array, bounds: BlockBounds
 ) -> _Members:
     """Find the documents of each term, and what each stratum can score."""
-    num_terms = len(plan.places)
+    num_terms = len(plan.dense_ranks)
     size = num_words(searched.num_docs)
     wanted = Wanted(allowed, np.empty(0, np.uint32), False)
     of_terms = np.zeros(num_terms * size, np.uint64)
@@ -133,16 +133,16 @@ def _score_all_terms(
     searched: SearchedLists, plan: TermPlan, stratum: int, docs: U32Array
 ) -> I64Array:
     """Return what documents of a stratum score for all of its terms."""
-    places = plan.places
+    dense_ranks = plan.dense_ranks
     scores = np.zeros(len(docs), np.int64)
-    # Terms outside of the stratum must add nothing: without a place, `add_dense` leaves them out.
-    dense_places = np.full(len(places), -1)
-    for i in range(len(places)):
+    # Terms outside of the stratum must add nothing: without a rank, `add_dense` leaves them out.
+    stratum_ranks = np.full(len(dense_ranks), -1)
+    for i in range(len(dense_ranks)):
         if stratum >> i & 1:
-            dense_places[i] = places[i]
-    add_dense(searched, TermPlan(plan.words, dense_places, plan.checks_fields), docs, scores)
-    for i in range(len(places)):
-        if stratum >> i & 1 and places[i] < 0:
+            stratum_ranks[i] = dense_ranks[i]
+    add_dense(searched, TermPlan(plan.words, stratum_ranks, plan.checks_fields), docs, scores)
+    for i in range(len(dense_ranks)):
+        if stratum >> i & 1 and dense_ranks[i] < 0:
             add_read(searched, plan, i, docs, scores)
     return scores
 

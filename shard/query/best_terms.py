@@ -215,9 +215,9 @@ def _best_of_dense_term(
     Groups with great bounds are scored first; the k-th best of these scores says which other groups
     can still reach it.
     """
-    place = of_term.places[0]
-    members = find_members(searched.dense, of_term.places, allowed, searched.num_docs)
-    codes = bounds.codes[place]
+    dense_rank = of_term.dense_ranks[0]
+    members = find_members(searched.dense, of_term.dense_ranks, allowed, searched.num_docs)
+    codes = bounds.codes[dense_rank]
     # `step`: the score that one code stands for. Lower the threshold until, by a sample, enough
     # documents lie above it.
     step = of_term.words.weights[0] * bounds.drift * (SCORE_UNIT / CODES)
@@ -277,11 +277,11 @@ def _best_by_bounds(
     added.
     """
     scored = searched.scored
-    words, places = plan.words, plan.places
+    words, dense_ranks = plan.words, plan.dense_ranks
     uppers = scores.copy()
-    for i in range(len(places)):
-        if places[i] >= 0:
-            codes = bounds.codes[places[i]]
+    for i in range(len(dense_ranks)):
+        if dense_ranks[i] >= 0:
+            codes = bounds.codes[dense_ranks[i]]
             _add_bounds(docs, codes, words.weights[i] * bounds.drift * SCORE_UNIT, uppers)
     # Score the documents in front by upper bound (a sample says where "in front" begins); add
     # proximity to those of them in front by score. Their k-th best is the score to reach.
@@ -312,12 +312,12 @@ def _best_of_terms(
 ) -> tuple[U32Array, U32Array, I64Array, int]:
     """Return the documents with all terms; the best; their scores; how many terms lack bounds."""
     plan = plan_terms(searched, words)
-    places = plan.places
+    dense_ranks = plan.dense_ranks
     docs, scores = match_terms(searched, plan, Wanted(allowed, np.empty(0, np.uint32), False), True)
     num_missing = 0
-    if count_dense(places) > 0 and len(docs) >= max(BOUNDED_DOCS_MIN, 2 * _num_bounded(k)):
-        for place in places:
-            num_missing += place >= 0 and not bounds.is_known[place]
+    if count_dense(dense_ranks) > 0 and len(docs) >= max(BOUNDED_DOCS_MIN, 2 * _num_bounded(k)):
+        for dense_rank in dense_ranks:
+            num_missing += dense_rank >= 0 and not bounds.is_known[dense_rank]
         if num_missing == 0:
             best, totals = _best_by_bounds(searched, plan, bounds, proximity, docs, scores, k)
             return docs, best, totals, num_missing
@@ -339,7 +339,7 @@ class ByBlocks(NamedTuple):
 class ByGroups(NamedTuple):
     """Prune a list by bounds of 16 documents: for so many hits that every block has some."""
 
-    place: int
+    dense_rank: int
     """Ordinal of the term among those with bitsets."""
     bounds: GroupBounds
 
@@ -363,11 +363,11 @@ def choose_pruning(lists: TermLists, term: int, languages: int, k: int) -> Pruni
     index = lists.index
     is_deep = k >= DEEP_HITS_MIN and int(index.doc_freqs[term]) >= _DEEP_FACTOR * k
     if is_deep and lists.fields.are_all_searched:
-        place = find_dense(index.dense_lists, term)
-        if place >= 0:
+        dense_rank = find_dense(index.dense_lists, term)
+        if dense_rank >= 0:
             kept, drift = kept_bounds(lists)
-            if kept.of_groups.is_known[place]:
-                return ByGroups(place, kept.of_groups.raised(drift))
+            if kept.of_groups.is_known[dense_rank]:
+                return ByGroups(dense_rank, kept.of_groups.raised(drift))
             schedule_group_bounds(lists, kept, term)
     skip_starts = index.lists.skip_starts
     start, end = int(skip_starts[term]), int(skip_starts[term + 1])
@@ -400,8 +400,8 @@ def best_of_term(
         word = QueryTerms(
             np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight])
         )
-        place = np.array([pruning.place])
-        plan = TermPlan(word, place, False)
+        dense_rank = np.array([pruning.dense_rank])
+        plan = TermPlan(word, dense_rank, False)
         found = _best_of_dense_term(lists.searched, plan, pruning.bounds, allowed, k)
         return found
     start, end = pruning

@@ -278,7 +278,7 @@ def is_best_of_tier(kind: int, weights: Sequence[float]) -> bool:
 
 
 @kernel(inline=True, allocates=False)
-def length_place(lengths: FieldLengths, row: U64, doc: int) -> U64:
+def length_offset(lengths: FieldLengths, row: U64, doc: int) -> U64:
     """Return the offset of a document's length code in a row's field.
 
     A sparse row lists the documents that have the field: a binary search finds the offset.
@@ -302,7 +302,7 @@ def length_place(lengths: FieldLengths, row: U64, doc: int) -> U64:
 @kernel(inline=True, allocates=False)
 def length_code(lengths: FieldLengths, row: U64, doc: int) -> U8:
     """Return a document's length code in a row's field."""
-    return lengths.lengths[length_place(lengths, row, doc)]
+    return lengths.lengths[length_offset(lengths, row, doc)]
 
 
 @kernel(inline=True, allocates=False)

@@ -254,14 +254,16 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end
 
 def schedule_group_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
     """Schedule a term's group bounds in the background, if it is dense and has none yet."""
-    place = find_dense(lists.index.dense_lists, term)
-    if place >= 0 and not kept.of_groups.is_known[place]:
+    dense_rank = find_dense(lists.index.dense_lists, term)
+    if dense_rank >= 0 and not kept.of_groups.is_known[dense_rank]:
         choice = lists.fields.choice
         key = (lists.segment.uid, "bounds", choice, term)
-        BACKGROUND_TASKS.add(key, lists.segment, partial(_make_group_bounds, choice, term, place))
+        BACKGROUND_TASKS.add(
+            key, lists.segment, partial(_make_group_bounds, choice, term, dense_rank)
+        )
 
 
-def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment) -> None:
+def _make_group_bounds(choice: Hashable, term: int, dense_rank: int, segment: Segment) -> None:
     """Compute the group bounds of a dense term, under the tf norms the segment keeps bounds for."""
     kept = find_bounds(segment, choice)
     if kept is None:
@@ -270,6 +272,6 @@ def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment
     lists = TermLists(segment, kept.tf_norms, kept.k1, SCRATCH.members)
     word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))
     docs, scores = lists.match(word, NO_BITS, None)
-    _write_codes(docs, scores, kept.of_groups.codes[place])
-    kept.of_groups.is_known[place] = True
-    _note_written(kept, segment, choice, kept.of_groups.codes[place].nbytes)
+    _write_codes(docs, scores, kept.of_groups.codes[dense_rank])
+    kept.of_groups.is_known[dense_rank] = True
+    _note_written(kept, segment, choice, kept.of_groups.codes[dense_rank].nbytes)

@@ -352,10 +352,10 @@ def _leave_out(
     """
     if better and len(terms):
         forms = np.array(sorted(better), np.uint32)
-        places = np.searchsorted(terms, forms)
-        for form, place in zip(forms.tolist(), places.tolist(), strict=True):
-            if place < len(terms) and terms[place] == form:
-                masks[place] &= ~np.uint64(better[form])
+        positions = np.searchsorted(terms, forms)
+        for form, position in zip(forms.tolist(), positions.tolist(), strict=True):
+            if position < len(terms) and terms[position] == form:
+                masks[position] &= ~np.uint64(better[form])
 
 
 def _with_infixes(
@@ -434,8 +434,8 @@ def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Langu
     if not forms:
         return plain
     worse = plain.languages[start:].copy()
-    for place in np.flatnonzero(np.isin(plain.terms[start:], list(forms))).tolist():
-        worse[place] &= np.uint64(ALL_LANGUAGES ^ forms[int(plain.terms[start + place])])
+    for position in np.flatnonzero(np.isin(plain.terms[start:], list(forms))).tolist():
+        worse[position] &= np.uint64(ALL_LANGUAGES ^ forms[int(plain.terms[start + position])])
     is_left = worse != 0
     terms, kinds, masks = _piece(list(forms), MatchKind(kind), list(forms.values()))
     return _make_expansion(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.decorator import kernel
-from common.kernels.room import rows_with_room
+from common.kernels.growth import grown_rows
 from common.kernels.types import Rows, U32Array
 from common.query import Phrase, Word
 from shard.query.bm25f import (
@@ -82,7 +82,7 @@ def _list_entries(lists: PostingLists, terms: U32Array, wanted: U32Array) -> Row
             if cursor.size == 0:
                 break
             if num_found == len(found):
-                found = rows_with_room(found, 2 * num_found)
+                found = grown_rows(found, 2 * num_found)
             field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
             found[num_found, 0] = i_term
             found[num_found, 1] = field
@@ -204,14 +204,14 @@ def _word_occurrences(
     masks = expansion.languages[is_wanted]
     occurrences = []
     found = _list_entries(index.lists, terms, np.array([doc], np.uint32))
-    for place, field, freq in found.tolist():
+    for number, field, freq in found.tolist():
         row = index.field_lengths.field_rows[field]
         # The term does not count in a field of another language.
-        if not masks[place] & evaluation.fields.lists.row_languages[row]:
+        if not masks[number] & evaluation.fields.lists.row_languages[row]:
             continue
-        kind = kinds[place]
+        kind = kinds[number]
         if weights[kind] > 0:
-            term = index.vocabulary.term(int(terms[place]))
+            term = index.vocabulary.term(int(terms[number]))
             entry = _ScoredEntry(
                 as_typed.get(term, term), _MATCH_NAMES[kind], field, freq, ratios[kind]
             )

@@ -26,7 +26,7 @@ import numpy as np
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
-from shard.query.bm25f import ScoredLists, length_place
+from shard.query.bm25f import ScoredLists, length_offset
 from shard.segment.doc_sets import has_bit, set_bit
 from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry, open_block
 from shard.segment.postings_cursor import (
@@ -101,7 +101,7 @@ class EntryBatch(NamedTuple):
         packings: least field << 16 | bits of field and frequency << 8 | bits of its frequency; then
             its frequency.
         rows: of its field.
-        places: offset of its block; then of its length code; then this code.
+        offsets: offset of its block; then of its length code; then this code.
     """
 
     owners: NDArray[np.int64]
@@ -109,7 +109,7 @@ class EntryBatch(NamedTuple):
     bits: NDArray[np.int64]
     packings: NDArray[np.int64]
     rows: NDArray[np.uint64]
-    places: NDArray[np.uint64]
+    offsets: NDArray[np.uint64]
 
 
 @arguments
@@ -157,20 +157,20 @@ def _add_tf_norms(scored: ScoredLists, entries: EntryBatch, count: int, totals: 
     """
     lists, lengths, tf_norms, _ = scored
     postings, field_rows = lists.postings, lengths.field_rows
-    owners, docs, bits, packings, rows, places = entries
-    # First read: the entry itself; it says which row and place have its field's length.
+    owners, docs, bits, packings, rows, offsets = entries
+    # First read: the entry itself; it says which row and offset have its field's length.
     for i in range(count):
         widths = packings[i]
         packing = Packing(bits[i], 0, widths >> 8 & 255, widths & 255, widths >> 16)
         field, freq = decode_entry(postings, packing, 0)
         packings[i] = freq
         rows[i] = field_rows[field]
-        places[i] = length_place(lengths, rows[i], int64(docs[i]))
+        offsets[i] = length_offset(lengths, rows[i], int64(docs[i]))
     # Second read: the length code. Third read: its tf norm, from a table that is mostly cached.
     for i in range(count):
-        places[i] = lengths.lengths[places[i]]
+        offsets[i] = lengths.lengths[offsets[i]]
     for i in range(count):
-        totals[owners[i]] += int64(packings[i] * tf_norms[rows[i], places[i]] + 0.5)
+        totals[owners[i]] += int64(packings[i] * tf_norms[rows[i], offsets[i]] + 0.5)
 
 
 @kernel(allocates=False)
@@ -283,14 +283,14 @@ def _add_numbered(
     All blocks but the last are full, so a number gives the block and the slot in it.
     """
     lists = scored.lists
-    _, _, bits, packings, _, places = entries
+    _, _, bits, packings, _, offsets = entries
     # Again one read a loop: the skip row, then the header of the block.
     for i in range(count):
         block = bits[i] // BLOCK_ENTRIES
-        places[i] = block_offset(lists, lists.skip_postings, term, block)
+        offsets[i] = block_offset(lists, lists.skip_postings, term, block)
     start = lists.posting_starts[term]
     for i in range(count):
-        _, packing = open_block(lists.postings, start + int64(places[i]))
+        _, packing = open_block(lists.postings, start + int64(offsets[i]))
         bits[i] = packing.first + bits[i] % BLOCK_ENTRIES * packing.width
         packings[i] = _widths_of(packing)
     _add_tf_norms(scored, entries, count, totals)

@@ -81,9 +81,9 @@ class _Candidates(NamedTuple):
 
 
 @kernel(allocates=False)
-def _count_dense(dense: DenseLists, place: int, listed: U32Array, bits: U64Array) -> int:
+def _count_dense(dense: DenseLists, dense_rank: int, listed: U32Array, bits: U64Array) -> int:
     """Return how many listed documents a dense list has; `bits` are the same documents."""
-    members = dense.dense_bits[place * len(bits) : (place + 1) * len(bits)]
+    members = dense.dense_bits[dense_rank * len(bits) : (dense_rank + 1) * len(bits)]
     total = int64(0)
     if len(listed) > len(bits):
         for word in range(len(bits)):
@@ -126,9 +126,9 @@ def _count_most(
     end = int64(0)
     while end < len(terms) and limits[end] > greatest[0]:
         term = int64(terms[end])
-        place = find_dense(dense, term)
-        if place >= 0:
-            count = _count_dense(dense, place, listed, bits)
+        dense_rank = find_dense(dense, term)
+        if dense_rank >= 0:
+            count = _count_dense(dense, dense_rank, listed, bits)
         else:
             count = count_docs_of(lists, term, wanted, docs)
         counts[end] = count
@@ -359,13 +359,13 @@ def _count_texts(
     """Return how many of the documents that count have each word."""
     index = text_index(view.segment)
     counts = np.zeros(len(texts), np.int64)
-    places, terms = [], []
-    for place, text in enumerate(texts):
+    known, terms = [], []
+    for i, text in enumerate(texts):
         term = index.vocabulary.find(text)
         if term is not None:
-            places.append(place)
+            known.append(i)
             terms.append(term)
-    counts[places] = count_terms(view, np.array(terms, np.uint32), listed)
+    counts[known] = count_terms(view, np.array(terms, np.uint32), listed)
     return counts
 
 

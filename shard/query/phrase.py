@@ -28,7 +28,7 @@ import numpy as np
 
 from common.kernels.contracts import expect_ascending, expect_sorted
 from common.kernels.decorator import arguments, kernel
-from common.kernels.room import with_room
+from common.kernels.growth import grown
 from common.kernels.types import I64Array, U8Array, U16Array, U32Array, U64Array, int64, uint8
 from shard.query.bm25f import NO_BITS, NO_DOCS, NO_FIELDS
 from shard.query.frequent_pairs import find_pair
@@ -78,14 +78,14 @@ class _Seeds(NamedTuple):
     Attributes:
         docs: document of each entry of the rarest word, ascending.
         fields: field of each.
-        starts: offset of its first position in `places`, with a sentinel.
-        places: positions of the rarest word, ascending within an entry.
+        starts: index of its first position in `positions`, with a sentinel.
+        positions: of the rarest word, ascending within an entry.
     """
 
     docs: NDArray[np.uint32]
     fields: NDArray[np.uint16]
     starts: NDArray[np.int64]
-    places: NDArray[np.uint32]
+    positions: NDArray[np.uint32]
 
 
 @arguments
@@ -157,15 +157,15 @@ def _seek(
 
 
 @kernel(inline=True, allocates=False)
-def _decode_places(
-    positions: U8Array, offset: int, freq: int, places: U32Array, num_places: int
+def _decode_positions(
+    positions: U8Array, offset: int, freq: int, out: U32Array, num_written: int
 ) -> int:
     """Append the positions of an entry, stored as deltas; return the offset after them."""
     position = int64(0)
-    for i in range(num_places, num_places + freq):
+    for i in range(num_written, num_written + freq):
         delta, offset = decode_varint(positions, offset)
         position += delta
-        places[i] = position
+        out[i] = position
     return offset
 
 
@@ -195,10 +195,10 @@ def _list_seeds(
     entry_docs = np.empty(size, np.uint32)
     entry_fields = np.empty(size, np.uint16)
     starts = np.empty(size + 1, np.int64)
-    num_room = 2 * size
-    places = np.empty(num_room, np.uint32)
+    capacity = 2 * size
+    seed_positions = np.empty(capacity, np.uint32)
     num_found = int64(0)
-    num_places = int64(0)
+    num_positions = int64(0)
     # With `bits`: the block, its wanted entries and which of them is next, its positions.
     has_bits = len(bits) > 0
     scratch = _phrase_scratch()
@@ -245,25 +245,25 @@ def _list_seeds(
             offset = seek_positions(lists, word_positions, at, cursor)
         if num_found == size:  # a document has an entry for each field
             size *= 2
-            entry_docs = with_room(entry_docs, size)
-            entry_fields = with_room(entry_fields, size)
-            starts = with_room(starts, size + 1)
-        if num_places + freq > num_room:
-            num_room = 2 * (num_places + freq)
-            places = with_room(places, num_room)
+            entry_docs = grown(entry_docs, size)
+            entry_fields = grown(entry_fields, size)
+            starts = grown(starts, size + 1)
+        if num_positions + freq > capacity:
+            capacity = 2 * (num_positions + freq)
+            seed_positions = grown(seed_positions, capacity)
         entry_docs[num_found] = doc
         entry_fields[num_found] = field
-        starts[num_found] = num_places
-        offset = _decode_places(positions, offset, freq, places, num_places)
-        num_places += freq
+        starts[num_found] = num_positions
+        offset = _decode_positions(positions, offset, freq, seed_positions, num_positions)
+        num_positions += freq
         num_found += 1
         at = after_entry(cursor, offset)
-    starts[num_found] = num_places
+    starts[num_found] = num_positions
     return (
         entry_docs[:num_found],
         entry_fields[:num_found],
         starts[: num_found + 1],
-        places[:num_places],
+        seed_positions[:num_positions],
     )
 
 
@@ -278,12 +278,12 @@ def _mark_followed(
     is_followed: U8Array,
 ) -> int:
     """Mark the seeds of an entry that a word follows; return the offset after its positions."""
-    places = seeds.places
-    place = seeds.starts[entry]
+    seed_positions = seeds.positions
+    seed = seeds.starts[entry]
     stop = seeds.starts[entry + 1]
-    if freq == 1 and stop == place + 1:  # most entries: no branch that depends on positions
+    if freq == 1 and stop == seed + 1:  # most entries: no branch that depends on positions
         position, offset = decode_varint(positions, offset)
-        is_followed[place] |= uint8(position - distance == int64(places[place]))
+        is_followed[seed] |= uint8(position - distance == int64(seed_positions[seed]))
         return offset
     position = int64(0)
     for _ in range(freq):
@@ -291,10 +291,10 @@ def _mark_followed(
         position += delta
         wanted = position - distance
         # Both position lists ascend: merge them, shifted by the distance.
-        while place < stop and int64(places[place]) < wanted:
-            place += 1
-        if place < stop and int64(places[place]) == wanted:
-            is_followed[place] = 1
+        while seed < stop and int64(seed_positions[seed]) < wanted:
+            seed += 1
+        if seed < stop and int64(seed_positions[seed]) == wanted:
+            is_followed[seed] = 1
     return offset
 
 
@@ -396,7 +396,7 @@ def _follow_seldom(
 @kernel
 def _keep_seeds(seeds: _Seeds, is_kept: U8Array) -> tuple[U32Array, U16Array, I64Array, U32Array]:
     """Return the members of `_Seeds` for those that are kept, without entries that keep none."""
-    docs, fields, starts, places = seeds
+    docs, fields, starts, positions = seeds
     num_kept = int64(0)
     for one in is_kept:
         num_kept += int64(one)
@@ -404,26 +404,26 @@ def _keep_seeds(seeds: _Seeds, is_kept: U8Array) -> tuple[U32Array, U16Array, I6
     kept_docs = np.empty(size, np.uint32)
     kept_fields = np.empty(size, np.uint16)
     kept_starts = np.empty(size + 1, np.int64)
-    kept_places = np.empty(num_kept, np.uint32)
+    kept_positions = np.empty(num_kept, np.uint32)
     num_entries = 0
-    num_places = 0
+    num_positions = 0
     for entry in range(len(docs)):
-        first = num_places
-        for place in range(starts[entry], starts[entry + 1]):
-            if is_kept[place]:
-                kept_places[num_places] = places[place]
-                num_places += 1
-        if num_places > first:
+        first = num_positions
+        for seed in range(starts[entry], starts[entry + 1]):
+            if is_kept[seed]:
+                kept_positions[num_positions] = positions[seed]
+                num_positions += 1
+        if num_positions > first:
             kept_docs[num_entries] = docs[entry]
             kept_fields[num_entries] = fields[entry]
             kept_starts[num_entries] = first
             num_entries += 1
-    kept_starts[num_entries] = num_places
+    kept_starts[num_entries] = num_positions
     return (
         kept_docs[:num_entries],
         kept_fields[:num_entries],
         kept_starts[: num_entries + 1],
-        kept_places,
+        kept_positions,
     )
 
 
@@ -451,7 +451,7 @@ def _follow(
     """
     expect_sorted(seeds.docs)
     # One mark per seed, whichever of the terms follows it.
-    is_followed = np.zeros(len(seeds.places), np.uint8)
+    is_followed = np.zeros(len(seeds.positions), np.uint8)
     if len(bits) > 0:
         scratch = _phrase_scratch()
         for term in terms:

@@ -34,7 +34,7 @@ import numpy as np
 
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
-from common.kernels.room import with_room
+from common.kernels.growth import grown
 from common.kernels.types import (
     U64,
     F64Array,
@@ -262,8 +262,8 @@ def _narrow(
             if num_listed + end - start > len(listed):
                 # Grow: the next selection is at most as long as the enclosing one.
                 size = 2 * len(listed) + end - start
-                listed = with_room(listed, size)
-                numbers = with_room(numbers, size)
+                listed = grown(listed, size)
+                numbers = grown(numbers, size)
             count = _select_listed(
                 lists,
                 num_terms + number,
@@ -294,8 +294,8 @@ def _put_positions(
     for _ in range(freq):
         delta, cursor = decode_varint(positions, cursor)
         position += delta
-        place_bits = uint64(min(position, _POSITION_MAX)) << uint64(6)
-        found[num_found] = upper | place_bits
+        position_bits = uint64(min(position, _POSITION_MAX)) << uint64(6)
+        found[num_found] = upper | position_bits
         num_found += 1
     return cursor, num_found
 
@@ -372,7 +372,7 @@ def _list_occurrences(scored: ScoredLists, proximity: Proximity, wanted: U32Arra
             )
             if count >= 0:
                 break
-            found = with_room(found, -2 * count)
+            found = grown(found, -2 * count)
         num_found = count
     return found[:num_found]
 

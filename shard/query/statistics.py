@@ -266,7 +266,7 @@ def subtract_lengths(
         start = length_starts[row]
         sparse = length_doc_starts[row]
         size = length_starts[row + 1] - start
-        place = int64(0)
+        rank = int64(0)
         for doc_32 in deleted:
             doc = int64(doc_32)
             code = int64(0)
@@ -274,12 +274,12 @@ def subtract_lengths(
                 code = int64(lengths[start + doc])
             else:
                 # Sparse row: advance through its documents, in step with the deleted ones.
-                while place < size and int64(length_docs[sparse + place]) < doc:
-                    place += 1
-                if place == size:
+                while rank < size and int64(length_docs[sparse + rank]) < doc:
+                    rank += 1
+                if rank == size:
                     break
-                if int64(length_docs[sparse + place]) == doc:
-                    code = int64(lengths[start + place])
+                if int64(length_docs[sparse + rank]) == doc:
+                    code = int64(lengths[start + rank])
             if code > 0:
                 num_docs[row] -= 1
                 totals[row] -= decoded[code]

@@ -115,13 +115,13 @@ class TermPlan(NamedTuple):
 
     Attributes:
         words: the terms.
-        places: by term, its rank among the bitset postings; -1: its posting list is read.
+        dense_ranks: by term, its rank among the bitset postings; -1: its posting list is read.
         checks_fields: whether there are fields in which some of the terms do not count. Bitsets do
             not tell fields apart, so no term is read by its bitset then.
     """
 
     words: QueryTerms
-    places: NDArray[np.int64]
+    dense_ranks: NDArray[np.int64]
     checks_fields: bool
 
 
@@ -132,11 +132,11 @@ def plan_terms(searched: SearchedLists, words: QueryTerms) -> TermPlan:
     are_counted = searched.are_all_searched
     for mask in words.languages:
         are_counted &= mask == _ALL_LANGUAGES
-    places = np.full(len(words.terms), -1)
+    dense_ranks = np.full(len(words.terms), -1)
     if are_counted:
-        for i in range(len(places)):
-            places[i] = find_dense(dense, words.terms[i])
-    return TermPlan(words, places, not are_counted)
+        for i in range(len(dense_ranks)):
+            dense_ranks[i] = find_dense(dense, words.terms[i])
+    return TermPlan(words, dense_ranks, not are_counted)
 
 
 @kernel(inline=True, allocates=False)
@@ -146,20 +146,20 @@ def scored_term(plan: TermPlan, i: int) -> ScoredTerm:
 
 
 @kernel(inline=True, allocates=False)
-def _last_read(places: I64Array) -> int:
+def _last_read(dense_ranks: I64Array) -> int:
     """Return the last term whose posting list is read (it has no bitset), or -1."""
-    last = len(places) - 1
-    while last >= 0 and places[last] >= 0:
+    last = len(dense_ranks) - 1
+    while last >= 0 and dense_ranks[last] >= 0:
         last -= 1
     return last
 
 
 @kernel(inline=True, allocates=False)
-def count_dense(places: I64Array) -> int:
+def count_dense(dense_ranks: I64Array) -> int:
     """Return how many terms have bitset postings."""
     count = 0
-    for place in places:
-        count += place >= 0
+    for dense_rank in dense_ranks:
+        count += dense_rank >= 0
     return count
 
 
@@ -178,16 +178,16 @@ def add_dense(searched: SearchedLists, plan: TermPlan, docs: U32Array, scores: I
     """
     scored, dense = searched.scored, searched.dense
     num_docs, k1 = searched.num_docs, searched.k1
-    places, terms, weights = plan.places, plan.words.terms, plan.words.weights
+    dense_ranks, terms, weights = plan.dense_ranks, plan.words.terms, plan.words.weights
     firsts = np.empty(_PIECE_DOCS, np.int64)
     counts = np.empty(_PIECE_DOCS, np.uint16)
     totals = np.empty(_PIECE_DOCS, np.int64)
     entries = scan_scratch().entries
     for start in range(0, len(docs), _PIECE_DOCS):
         ranges = EntryRanges(docs[start : start + _PIECE_DOCS], firsts, counts)
-        for i in range(len(places)):
-            if places[i] >= 0:
-                find_entries(dense, places[i], num_docs, ranges.docs, firsts, counts)
+        for i in range(len(dense_ranks)):
+            if dense_ranks[i] >= 0:
+                find_entries(dense, dense_ranks[i], num_docs, ranges.docs, firsts, counts)
                 sum_entries(scored, terms[i], ranges, entries, totals)
                 _add_bm25_tf(totals, weights[i], k1, scores[start : start + _PIECE_DOCS])
 
@@ -215,9 +215,9 @@ def _test_in_bitsets(searched: SearchedLists, plan: TermPlan, docs: U32Array) ->
     dense = searched.dense
     kept = docs.copy()
     count = len(kept)
-    for place in plan.places:
-        if place >= 0:
-            start, end = member_words(place, searched.num_docs)
+    for dense_rank in plan.dense_ranks:
+        if dense_rank >= 0:
+            start, end = member_words(dense_rank, searched.num_docs)
             count = pick_docs(kept[:count], dense.dense_bits[start:end], kept)
     return kept[:count]
 
@@ -232,23 +232,23 @@ def _intersect(
     only for the documents that all of them have.
     """
     scored, bits = searched.scored, searched.bits
-    places, terms = plan.places, plan.words.terms
-    last = _last_read(places)
+    dense_ranks, terms = plan.dense_ranks, plan.words.terms
+    last = _last_read(dense_ranks)
     totals = np.empty(0, np.int64)
     # What is wanted of the next list: the documents listed so far, or else those of a bitset.
     is_listed = wanted.is_listed
     docs = wanted.docs
     allowed = wanted.bits
-    if count_dense(places) > 0:
+    if count_dense(dense_ranks) > 0:
         if is_listed:
             docs = _test_in_bitsets(searched, plan, docs)
         else:
-            allowed = find_members(searched.dense, places, allowed, searched.num_docs)
+            allowed = find_members(searched.dense, dense_ranks, allowed, searched.num_docs)
             if last < 0:  # no list to read: this is the result
                 return list_all_docs(allowed, count_docs(allowed)), totals
     scratch = scan_scratch()
     for i in range(last + 1):
-        if places[i] >= 0:
+        if dense_ranks[i] >= 0:
             continue
         # Each list narrows the next one. The last, by then read for few documents, is scored in
         # passing; the others are read again once all documents are known.
@@ -285,13 +285,13 @@ def match_terms(
     scores = np.zeros(len(docs) if is_scored else 0, np.int64)
     if len(scores) == 0:
         return docs, scores
-    places = plan.places
-    last = _last_read(places)
+    dense_ranks = plan.dense_ranks
+    last = _last_read(dense_ranks)
     if last >= 0:
         _add_bm25_tf(totals, plan.words.weights[last], searched.k1, scores)
     # All documents are known now: read the earlier lists again for them, this time for scores.
     for i in range(last):
-        if places[i] < 0:
+        if dense_ranks[i] < 0:
             add_read(searched, plan, i, docs, scores)
     return docs, scores
 
@@ -304,7 +304,7 @@ def _match_all(
     plan = plan_terms(searched, words)
     # A single list that is scored in full is read sequentially: faster than by its bitset.
     if len(words.terms) == 1 and is_scored and len(wanted.bits) == 0 and not wanted.is_listed:
-        plan.places[0] = -1
+        plan.dense_ranks[0] = -1
     docs, scores = match_terms(searched, plan, wanted, is_scored)
     if is_scored:
         add_dense(searched, plan, docs, scores)
@@ -334,13 +334,13 @@ def mark_term(
 ) -> None:
     """Set the bits of the wanted documents that have one of the terms."""
     dense, num_docs = searched.dense, searched.num_docs
-    place = plan.places[i]
-    if place >= 0 and not wanted.is_listed:
-        add_members(dense, place, num_docs, wanted.bits, marked)
+    dense_rank = plan.dense_ranks[i]
+    if dense_rank >= 0 and not wanted.is_listed:
+        add_members(dense, dense_rank, num_docs, wanted.bits, marked)
         return
-    if place >= 0:
+    if dense_rank >= 0:
         docs = wanted.docs.copy()
-        start, end = member_words(place, num_docs)
+        start, end = member_words(dense_rank, num_docs)
         count = pick_docs(docs, dense.dense_bits[start:end], docs)
     else:
         num_entries = int64(searched.scored.lists.entry_counts[plan.words.terms[i]])
@@ -353,7 +353,7 @@ def mark_term(
 
 @kernel
 def _mark_located(
-    searched: SearchedLists, term: ScoredTerm, place: int, wanted: U32Array, marked: U64Array
+    searched: SearchedLists, term: ScoredTerm, dense_rank: int, wanted: U32Array, marked: U64Array
 ) -> None:
     """Do the work of `mark_term` by a bitset where some fields do not count.
 
@@ -361,11 +361,11 @@ def _mark_located(
     """
     dense, num_docs = searched.dense, searched.num_docs
     docs = wanted.copy()
-    start, end = member_words(place, num_docs)
+    start, end = member_words(dense_rank, num_docs)
     docs = docs[: pick_docs(docs, dense.dense_bits[start:end], docs)]
     firsts = np.empty(len(docs), np.int64)
     counts = np.empty(len(docs), np.uint16)
-    find_entries(dense, place, num_docs, docs, firsts, counts)
+    find_entries(dense, dense_rank, num_docs, docs, firsts, counts)
     mark_counted(searched.scored, term, EntryRanges(docs, firsts, counts), marked)
 
 
@@ -381,9 +381,9 @@ def _mark_terms(
         if plan.checks_fields and wanted.is_listed:
             # Few documents of a long list: its bitset says which entries to look at.
             is_located = len(wanted.docs) * _LOCATED_COST < int64(entry_counts[term])
-            place = find_dense(searched.dense, term) if is_located else -1
-            if place >= 0:
-                _mark_located(searched, scored_term(plan, i), place, wanted.docs, marked)
+            dense_rank = find_dense(searched.dense, term) if is_located else -1
+            if dense_rank >= 0:
+                _mark_located(searched, scored_term(plan, i), dense_rank, wanted.docs, marked)
                 continue
         mark_term(searched, plan, i, wanted, marked)
 

@@ -26,7 +26,7 @@ import numpy as np
 from common.deadline import check_call
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
-from common.kernels.room import with_room
+from common.kernels.growth import grown
 from common.kernels.types import U8, U16Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived import derived, derived_by_key
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
@@ -112,8 +112,8 @@ def _entries_of(
         if length_code(lengths, row, int64(cursor.doc)) != code:
             continue
         if num_found == len(found_docs):  # a document has an entry for each field
-            found_docs = with_room(found_docs, 2 * num_found)
-            found_fields = with_room(found_fields, 2 * num_found)
+            found_docs = grown(found_docs, 2 * num_found)
+            found_fields = grown(found_fields, 2 * num_found)
         found_docs[num_found] = cursor.doc
         found_fields[num_found] = field
         num_found += 1
@@ -177,8 +177,8 @@ def _entries(
     found = cached.get(words)
     if found is None or isinstance(found, int):
         check_call()
-        places = [(word,) for word in words]
-        found = _merged(_find(segment, places), _find(segment, [_ARTICLES, *places]))
+        positions = [(word,) for word in words]
+        found = _merged(_find(segment, positions), _find(segment, [_ARTICLES, *positions]))
         kept: tuple[NDArray[np.uint32], NDArray[np.uint16]] | int = found
         num_bytes = sum(map(len, words)) + _ARRAYS_BYTES + found[0].nbytes + found[1].nbytes
         if len(found[0]) > _LISTED_MAX:
@@ -200,28 +200,28 @@ def _merged(
 
 
 def _find(
-    segment: Segment, places: Sequence[tuple[str, ...]]
+    segment: Segment, positions: Sequence[tuple[str, ...]]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """Return documents and fields in which a field consists of a word at each place.
+    """Return documents and fields in which a field consists of a word at each position.
 
     Args:
         segment: where to look.
-        places: the words that may stand there; at the last place one word only.
+        positions: the words that may stand there; one only at the last position.
     """
     index = text_index(segment)
     nothing = np.zeros(0, np.uint32), np.zeros(0, np.uint16)
-    length = len(places)
+    length = len(positions)
     of_length = _docs_of_length(segment, length)
     if of_length is None:
         return nothing
     terms: list[NDArray[np.uint32]] = []
     certain: list[int] = []
-    for place in reversed(places):  # articles last: most words that no item has end it before
-        known = [term for term in map(index.vocabulary.find, place) if term is not None]
+    for position in reversed(positions):  # articles last: most words that no item has end it before
+        known = [term for term in map(index.vocabulary.find, position) if term is not None]
         if not known:
             return nothing
         terms.append(np.array(known, np.uint32))
-        if len(place) == 1:
+        if len(position) == 1:
             certain += known
     terms.reverse()
     docs = docs_with_all_terms(segment, certain, of_length)

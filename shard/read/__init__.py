@@ -1,1 +1,9 @@
-"""The read path of a shard: one search over one snapshot."""
+"""The read path of a shard: one search over one snapshot.
+
+Its modules:
+
+searcher            request → response; which documents match: matching
+search_cost         which searches take long, so that they run on a thread
+corpus_statistics   what scoring needs of all shards before a search
+fetch               stored items of hits and by id; their marks: highlight
+"""

@@ -21,7 +21,7 @@ Text:
     infixes            letters → terms that contain them
     postings           ordinal → documents, fields, frequencies
     postings_cursor    walks along a posting list
-    positions          the places of a term in a field
+    positions          where in a field a term occurs
     prefix_lists       first letters → one posting list
     prefix_sums        the entries of several terms → such a list
     bitset_postings    common term → bitset, and from a document to its entries
@@ -31,9 +31,9 @@ Columns:
 
     columns            all of them at once, for the writer and the merger
     presence           field → documents that have it, by form of the value
-    facet_columns      document ↔ facet values
+    facet_columns      document ↔ facet values; counted by code_counts
     facet_dictionary   facet value ↔ number
-    facet_rows         the codes of several facets side by side
+    facet_rows         the codes of several facets of a document together
     number_columns     document → numbers, exact
     text_columns       document → texts, ranked
     sort_columns       document → a key that compares as an integer

@@ -99,33 +99,33 @@ def _num_groups(num_docs: int) -> int:
 
 
 @kernel(inline=True, allocates=False)
-def member_words(place: int, num_docs: int) -> tuple[int, int]:
+def member_words(dense_rank: int, num_docs: int) -> tuple[int, int]:
     """Return where in `dense_bits` the bitset of a list begins, and where it ends.
 
     Args:
-        place: rank of the list among the dense ones.
+        dense_rank: rank of the list among the dense ones.
         num_docs: of the segment.
     """
     size = num_words(num_docs)
-    return place * size, (place + 1) * size
+    return dense_rank * size, (dense_rank + 1) * size
 
 
 @kernel(allocates=False)
 def _fill(
     dense: DenseLists,
     lists: PostingLists,
-    place: int,
+    dense_rank: int,
     num_docs: int,
     num_extras: int,
     docs: U32Array,
 ) -> int:
     """Write the bits, starts and extras of one list; return the number of extras then."""
     terms, _, all_starts, all_extra_starts, extras = dense
-    term = int64(terms[place])
+    term = int64(terms[dense_rank])
     num_groups = _num_groups(num_docs)
-    start, end = member_words(place, num_docs)
+    start, end = member_words(dense_rank, num_docs)
     members = dense.dense_bits[start:end]
-    first_group = place * num_groups
+    first_group = dense_rank * num_groups
     next_group = int64(0)
     previous = int64(-1)
     num_entries = int64(lists.entry_counts[term])
@@ -164,8 +164,8 @@ def _fill_all(dense: DenseLists, lists: PostingLists, num_docs: int) -> None:
     """Write all members but the terms."""
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     num_extras = int64(0)
-    for place in range(len(dense.dense_terms)):
-        num_extras = _fill(dense, lists, place, num_docs, num_extras, docs)
+    for dense_rank in range(len(dense.dense_terms)):
+        num_extras = _fill(dense, lists, dense_rank, num_docs, num_extras, docs)
 
 
 def make_dense_lists(
@@ -222,12 +222,14 @@ def find_dense(dense: DenseLists, term: int) -> int:
 
 
 @kernel
-def find_members(dense: DenseLists, places: I64Array, allowed: U64Array, num_docs: int) -> U64Array:
+def find_members(
+    dense: DenseLists, dense_ranks: I64Array, allowed: U64Array, num_docs: int
+) -> U64Array:
     """Return the bitset of the documents that are in all lists.
 
     Args:
         dense: of the segment.
-        places: ranks of the lists among the dense ones, at least one; those below 0 are ignored.
+        dense_ranks: of at least one list; those below 0 are ignored.
         allowed: bitset of the only documents that are wanted; empty: all.
         num_docs: documents of the segment.
 
@@ -237,10 +239,10 @@ def find_members(dense: DenseLists, places: I64Array, allowed: U64Array, num_doc
     size = num_words(num_docs)
     words = allowed[:size]
     is_own = False
-    for place in places:
-        if place < 0:
+    for dense_rank in dense_ranks:
+        if dense_rank < 0:
             continue
-        start, end = member_words(place, num_docs)
+        start, end = member_words(dense_rank, num_docs)
         members = dense.dense_bits[start:end]
         if len(words) == 0:
             words = members
@@ -259,10 +261,10 @@ def find_members(dense: DenseLists, places: I64Array, allowed: U64Array, num_doc
 
 @kernel(allocates=False)
 def add_members(
-    dense: DenseLists, place: int, num_docs: int, allowed: U64Array, marked: U64Array
+    dense: DenseLists, dense_rank: int, num_docs: int, allowed: U64Array, marked: U64Array
 ) -> None:
     """Set the bits of a list's documents: the allowed ones, or all, as in `find_members`."""
-    start, end = member_words(place, num_docs)
+    start, end = member_words(dense_rank, num_docs)
     members = dense.dense_bits[start:end]
     if len(allowed) == 0:
         for word in range(len(members)):
@@ -274,13 +276,18 @@ def add_members(
 
 @kernel(allocates=False)
 def find_entries(
-    dense: DenseLists, place: int, num_docs: int, docs: U32Array, firsts: I64Array, counts: U16Array
+    dense: DenseLists,
+    dense_rank: int,
+    num_docs: int,
+    docs: U32Array,
+    firsts: I64Array,
+    counts: U16Array,
 ) -> None:
     """Write the first entry of each of some documents, and how many it has.
 
     Args:
         dense: of the segment.
-        place: rank of the list among the dense ones.
+        dense_rank: rank of the list among the dense ones.
         num_docs: documents of the segment.
         docs: ascending; all of them in the list.
         firsts: output, by position in `docs`.
@@ -288,8 +295,8 @@ def find_entries(
     """
     expect_ascending(docs)
     _, bits, starts, extra_starts, extras = dense
-    first_word = place * num_words(num_docs)
-    first_group = place * _num_groups(num_docs)
+    first_word = dense_rank * num_words(num_docs)
+    first_group = dense_rank * _num_groups(num_docs)
     # With few documents among many, every read is a cache miss. These loops have no branch that
     # depends on what is read, so many misses overlap.
     for i in range(len(docs)):

@@ -185,14 +185,14 @@ def _set_tokens(
     all_docs, tokens = all_docs[order], tokens[order]
     is_kept = np.isin(all_docs, docs)
     is_kept[1:] &= (all_docs[1:] != all_docs[:-1]) | (tokens[1:] != tokens[:-1])
-    places = np.searchsorted(docs, all_docs[is_kept])
+    positions = np.searchsorted(docs, all_docs[is_kept])
     tokens = tokens[is_kept]
-    counts = np.bincount(places, minlength=len(docs))
+    counts = np.bincount(positions, minlength=len(docs))
     sums = np.zeros(len(docs), np.uint64)
-    np.add.at(sums, places, _mixed(tokens))
+    np.add.at(sums, positions, _mixed(tokens))
     sums[counts == 0] = np.uint64(NO_TOKEN)
-    is_single = counts[places] == 1
-    sums[places[is_single]] = tokens[is_single]
+    is_single = counts[positions] == 1
+    sums[positions[is_single]] = tokens[is_single]
     return sums
 
 

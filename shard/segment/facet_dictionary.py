@@ -3,7 +3,7 @@
 Questions it answers, for one facet of one index on one shard: which number does this key have,
 which key has this number, and in what order do the keys sort? Every batch that is written feeds it,
 and it never forgets a value, so a number means the same in all segments of an epoch. Whether a
-value is *alive* is a matter of counts, not of the dictionary.
+value is *live* is a matter of counts, not of the dictionary.
 
     keys      dramacrimecomedy…                    growing byte arena (UTF-8)
     offsets   0     5    10    16                  key n = keys[offsets[n] : offsets[n + 1]]

@@ -35,7 +35,8 @@ from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U32Array, U64Array, int64, uint8, uint32, uint64
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import FACET_ROWS_CACHE
-from shard.segment.facet_columns import Codes, FacetColumn, count_codes, facet_column
+from shard.segment.code_counts import Codes, count_codes
+from shard.segment.facet_columns import FacetColumn, facet_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

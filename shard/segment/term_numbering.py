@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from common.analysis.tokenizer import STATE_SIZE, CharacterTables, token_buffers, tokenize_span
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
-from common.kernels.room import rows_with_room, with_room
+from common.kernels.growth import grown, grown_rows
 from common.kernels.types import (
     U64,
     BoolArray,
@@ -231,7 +231,7 @@ def _select_strings(
     while value < len(docs) and docs[value] == docs[first]:
         if kinds[value] == _STRING and is_searchable[fields[value]]:
             if num_selected == len(selected):
-                selected = with_room(selected, 2 * num_selected)
+                selected = grown(selected, 2 * num_selected)
             selected[num_selected] = int64(fields[value]) << _VALUE_BITS | value
             if num_selected > 0 and selected[num_selected - 1] > selected[num_selected]:
                 is_sorted = False
@@ -312,10 +312,10 @@ def number_words(
                     # Make room for as many new terms as the chunk has words.
                     while num_terms + count > len(terms):
                         table = _grow_table(table)
-                        terms = rows_with_room(terms, len(table) >> 1)
+                        terms = grown_rows(terms, len(table) >> 1)
                     num_bytes = terms[num_terms - 1, END] if num_terms > 0 else 0
                     while num_bytes + len(chunk_bytes) > len(term_bytes):
-                        term_bytes = with_room(term_bytes, 2 * len(term_bytes))
+                        term_bytes = grown(term_bytes, 2 * len(term_bytes))
                     num_terms = _number_chunk(
                         chunk_bytes,
                         chunk_ends[:count],

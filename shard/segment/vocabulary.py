@@ -48,7 +48,7 @@ from common.analysis.accents import SPELLING_END
 from common.analysis.utf8 import next_point
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
-from common.kernels.room import with_room
+from common.kernels.growth import grown
 from common.kernels.types import (
     U32,
     U64,
@@ -431,8 +431,8 @@ def find_similar(
                 continue
             if count == capacity:
                 capacity *= 2
-                found = with_room(found, capacity)
-                distances = with_room(distances, capacity)
+                found = grown(found, capacity)
+                distances = grown(distances, capacity)
             found[count] = term
             distances[count] = distance + is_other
             count += 1

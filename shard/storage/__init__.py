@@ -1,7 +1,9 @@
 """LMDB, the truth, and the files derived from it.
 
     environment        the LMDB environment of an index
-    page_check         whether its pages are whole, before LMDB follows them
+    meta_page          its meta pages, checked before LMDB trusts them
+    page_check         whether its other pages are whole, before LMDB follows them
+    refusals           what the disk refuses, and what is damaged
     codecs             bytes of its keys and values
     documents          record → the bytes that a client sent
     item_values        those of a page, checked and decoded in one pass

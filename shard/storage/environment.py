@@ -24,14 +24,9 @@ and only a writer that needs even more waits for it.
 
 LMDB trusts its file: a file of 0 bytes opens as an empty database, one that was cut opens and
 kills the process with SIGBUS at the first read past the cut. So `open` checks the two meta pages
-itself before LMDB does:
-
-    page 0, 1:  | header 16 | magic u32 | version u32 | address u64 | map size u64
-                | free tree 48 (first u32: page size) | main tree 48 | last page u64 | txn id u64
-
-The newer of the two counts; the file must reach to the end of its last page. A whole file may
-still be an *older* one: against that, the manifest outside of it names a transaction that it must
-have (`next_record` and `txn_id` of `IndexManifest`).
+itself before LMDB does (`meta_page`). A whole file may still be an *older* one: against that, the
+manifest outside of it names a transaction that it must have (`next_record` and `txn_id` of
+`IndexManifest`).
 
 Costs (2-core virtual machine): 0.3 µs a read, 0.1 µs an appended value, 4 ms a commit of 20,000
 values of 230 bytes, 0.3 to 2 ms a commit of one (the disk's sync).
@@ -42,12 +37,10 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -57,7 +50,9 @@ import lmdb
 from common.data_directory import sync_file
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.shard_settings import MAP_BYTES_DEFAULT
+from shard.storage.meta_page import read_meta_page
 from shard.storage.page_check import DamagedPage, Pages
+from shard.storage.refusals import CAUSES, DamagedEnvironment, StorageFailure, has_no_block
 from shard.storage.residency import Mapping, find_mappings, release_pages
 
 DATA_FILE = "data.mdb"
@@ -77,12 +72,6 @@ ROOM_BYTES_MIN = 64 << 10
 ROOM_SHARE = 8
 """More is written when less than this part of it is left."""
 
-_META = struct.Struct("<II Q Q 48s 48s Q Q")
-_META_MAGIC = 0xBEEFC0DE
-_PAGE_HEADER_BYTES = 16
-_META_BYTES = _PAGE_HEADER_BYTES + _META.size
-_META_PAGES = 2
-
 T = TypeVar("T")
 
 
@@ -98,32 +87,6 @@ class SubDatabase(Enum):
 _WALKED_AT_OPEN = (SubDatabase.META, SubDatabase.GROUPS, SubDatabase.TOMBSTONES)
 
 
-class DamagedEnvironment(Exception):
-    """data.mdb cannot be what was last acknowledged; the message names the file and the remedy."""
-
-
-class StorageFailure(Exception):
-    """The device refused a write or a sync: nothing may be written again before a reopen.
-
-    After a failed sync the kernel has dropped the dirty pages and reports success next time, so the
-    only safe answer is to end the process and read back what the disk has.
-
-    Attributes:
-        is_full: whether the reason is that the disk has no room.
-    """
-
-    def __init__(self, message: str, *, is_full: bool = False) -> None:
-        super().__init__(message)
-        self.is_full = is_full
-
-
-def is_disk_full(error: OSError | StorageFailure) -> bool:
-    """Whether a write was refused because the disk has no room."""
-    if isinstance(error, StorageFailure):
-        return error.is_full
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
 def _unreadable(error: lmdb.Error) -> ServiceError:
     """Return the error for a read that LMDB refuses."""
     if isinstance(error, lmdb.PanicError):  # after a failed commit, until the process has ended
@@ -135,111 +98,10 @@ def _refusal(error: lmdb.Error, path: Path) -> OSError | None:
     """Return the system error that LMDB reports as one of its own; None if it is LMDB's."""
     if "already open in this process" in str(error):
         return OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
-    for number in _CAUSES:
+    for number in CAUSES:
         if os.strerror(number) in str(error):
             return OSError(number, os.strerror(number), str(path))
     return None
-
-
-def _has_no_block(folder: Path) -> bool:
-    try:
-        return os.statvfs(folder).f_bavail == 0
-    except OSError:
-        return False
-
-
-_CAUSES = {
-    errno.EMFILE: "the process has no file descriptors left (ulimit -n)",
-    errno.ENFILE: "the system has no file descriptors left",
-    errno.ENOMEM: "memory or address space ran out (ulimit -v)",
-    errno.EACCES: "the service may not use the files in its data directory (their permissions)",
-    errno.EPERM: "the service may not use the files in its data directory (their permissions)",
-    errno.EROFS: "the disk is read-only",
-    errno.EBUSY: "it is being closed",
-}
-
-
-def cause_of(error: OSError | StorageFailure) -> str:
-    """Return why the system refused something, without paths."""
-    if isinstance(error, StorageFailure) or error.errno is None:
-        return "the disk refused it"
-    return _CAUSES.get(error.errno, f"the disk refused it ({os.strerror(error.errno)})")
-
-
-@contextmanager
-def explaining_refusal(what: str) -> Iterator[None]:
-    """Report to a client what the system refused, and why; the log has the paths.
-
-    Args:
-        what: what could not be done: "to make the index".
-
-    Raises:
-        StorageFull, InternalError: instead of OSError and StorageFailure.
-    """
-    try:
-        yield
-    except (OSError, StorageFailure) as error:
-        if is_disk_full(error):
-            raise StorageFull(f"there is no room on the disk {what}") from error
-        raise InternalError(f"it was not possible {what}: {cause_of(error)}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class MetaPage:
-    """The header of data.mdb."""
-
-    page_size: int
-    last_page: int
-    txn_id: int
-    main_root: int
-    """Root page of the tree that names the sub-databases."""
-
-
-def read_meta_page(path: Path | str) -> MetaPage:
-    """Read the newer meta page of a data.mdb, without LMDB.
-
-    Raises:
-        DamagedEnvironment: the file is missing, cut, empty, or not LMDB's.
-        OSError: it cannot be read; that says nothing about what is in it.
-    """
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError as error:
-        raise DamagedEnvironment(f"{path} is missing: restore it from a backup") from error
-    try:  # (This runs for every index at a start: a file object would cost twice as much.)
-        size = os.fstat(file).st_size
-        first = _parse_meta(os.pread(file, _META_BYTES, 0))
-        if first is None:
-            raise DamagedEnvironment(
-                f"{path} is empty or damaged ({size} bytes): restore it from a backup, "
-                "or remove the index"
-            )
-        second = _parse_meta(os.pread(file, _META_BYTES, first.page_size))
-    finally:
-        os.close(file)
-    newest = first if second is None or first.txn_id > second.txn_id else second
-    expected = (max(newest.last_page, _META_PAGES - 1) + 1) * newest.page_size
-    if size < expected:
-        raise DamagedEnvironment(
-            f"{path} was cut: {size} bytes instead of {expected}: restore it from a backup"
-        )
-    return newest
-
-
-def _parse_meta(page: bytes) -> MetaPage | None:
-    if len(page) < _META_BYTES:
-        return None
-    content = _META.unpack_from(page, _PAGE_HEADER_BYTES)
-    magic, _, _, _, free_tree, main_tree, last_page, txn_id = content
-    page_size = int.from_bytes(free_tree[:4], "little")
-    if magic != _META_MAGIC or not 512 <= page_size <= 65536:
-        return None
-    return MetaPage(
-        page_size=page_size,
-        last_page=last_page,
-        txn_id=txn_id,
-        main_root=int.from_bytes(main_tree[-8:], "little"),
-    )
 
 
 def _shut(env: lmdb.Environment, closed: threading.Event) -> None:
@@ -374,7 +236,7 @@ class Environment:
         try:
             return cls._open(folder, map_bytes_max, fill)
         except DamagedEnvironment as error:  # there is nothing yet that could be
-            raise StorageFailure(str(error), is_full=_has_no_block(folder)) from error
+            raise StorageFailure(str(error), is_full=has_no_block(folder)) from error
 
     @classmethod
     def open(
@@ -402,7 +264,7 @@ class Environment:
             if meta.txn_id != synced_txn_id:
                 sync_file(folder / DATA_FILE)
         except OSError as error:
-            if error.errno in _CAUSES:
+            if error.errno in CAUSES:
                 raise
             raise StorageFailure(f"{folder / DATA_FILE}: sync: {error.strerror}") from error
         file_bytes = (meta.last_page + 1) * meta.page_size
@@ -642,7 +504,7 @@ class Environment:
         LMDB reports a short write on a full disk as an input/output error, so check the free space
         too.
         """
-        is_full = isinstance(error, lmdb.DiskError) or _has_no_block(self.folder)
+        is_full = isinstance(error, lmdb.DiskError) or has_no_block(self.folder)
         return StorageFailure(f"{self.data_path}: {error}", is_full=is_full)
 
     def _full(self) -> StorageFull:

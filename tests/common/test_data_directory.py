@@ -98,7 +98,7 @@ def test_a_failed_write_leaves_the_old_file(
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-def test_all_get_the_same_secret_and_nobody_else_can_read_it(tmp_path: Path) -> None:
+def test_all_get_the_same_secret_and_other_users_cannot_read_it(tmp_path: Path) -> None:
     secret = read_or_create_secret(tmp_path)
     assert len(secret) == 64
     assert read_or_create_secret(tmp_path) == secret

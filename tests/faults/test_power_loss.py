@@ -45,6 +45,7 @@ from common.values import facet_key
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.snapshots import list_snapshots, verify
 from shard.maintenance.check import check_index
+from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.indexes import Indexes
 from shard.partition.open_index import OpenIndex
 from shard.read import searcher
@@ -302,7 +303,7 @@ async def start(data: Path) -> tuple[Catalog, list[Indexes]]:
         )
         shards.append(indexes)
         indexes.start()
-        await indexes.take_catalog(catalog.message())
+        await CatalogFollower(indexes, failures.append).take(catalog.message())
         assert indexes.is_ready
         for entry in catalog.indexes.values():  # also those that no write has reached
             await indexes.opened(entry.number)
@@ -313,7 +314,7 @@ async def start(data: Path) -> tuple[Catalog, list[Indexes]]:
 async def stop(shards: list[Indexes]) -> None:
     """Stop in order, so that another start finds all of it in files."""
     for indexes in shards:
-        opened = indexes.all_open()
+        opened = indexes.open.all()
         await indexes.close()
         for index in opened:
             index.partition.close()
@@ -344,12 +345,12 @@ def search(index: OpenIndex, entry: Index, horizon: int) -> SearchResponse:
 
 def look(catalog: Catalog, shards: list[Indexes]) -> dict[str, Found]:
     """Return all indexes as they are served."""
-    horizon = max(indexes.seq_max for indexes in shards)
+    horizon = max(indexes.folders.seq_max for indexes in shards)
     result = {}
     for name, entry in catalog.indexes.items():
         found = result[name] = Found(entry.document, {}, {})
         for indexes in shards:
-            index = indexes.index(entry.number)
+            index = indexes.open[entry.number]
             response = search(index, entry, horizon)
             documents = [orjson.loads(document) for document in response.documents]
             assert response.total == len(documents)
@@ -405,12 +406,12 @@ def problems_of(found: dict[str, Found], journal: Journal, moment: float) -> lis
 
 def write_more(catalog: Catalog, shards: list[Indexes]) -> None:
     """Write an item to every index on every shard: what was opened must go on."""
-    seq = max(indexes.seq_max for indexes in shards)
+    seq = max(indexes.folders.seq_max for indexes in shards)
     for entry in catalog.indexes.values():
         for indexes in shards:
             seq += 1
             content = orjson.dumps({"id": f"after {seq}", "colour": "new"})
-            indexes.index(entry.number).writer.apply(
+            indexes.open[entry.number].writer.apply(
                 ApplyRequest(
                     index=entry.number,
                     seq=seq,

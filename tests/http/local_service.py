@@ -20,6 +20,7 @@ from coordinator.http.services import Services
 from coordinator.process.services import make_services
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
+from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.indexes import Indexes
 from shard.process.server import Identity, _make_server
 from tests.service import Client
@@ -64,7 +65,10 @@ async def local_service(data: Path, **limits: int) -> AsyncIterator[LocalService
             indexes.start()
             stack.push_async_callback(indexes.close)
             server = _make_server(
-                Identity(data, shard, NUM_SHARDS, "127.0.0.1", 0, None), indexes, slow_ms=0
+                Identity(data, shard, NUM_SHARDS, "127.0.0.1", 0, None),
+                indexes,
+                CatalogFollower(indexes, _fail),
+                slow_ms=0,
             )
             port = await server.listen("127.0.0.1", 0)
             stack.push_async_callback(server.close, 1.0)

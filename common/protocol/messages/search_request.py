@@ -26,7 +26,7 @@ class FacetRequest(Message, frozen=True, array_like=True):
     leaves_out_own: bool
     """Whether clauses marked with this facet are left out (disjunctive)."""
     num_alive_wanted: int
-    """Send `alive` when fewer values than this have a count here (0: never; a huge number: always).
+    """Send `live` when fewer values than this have a count here (0: never; a huge number: always).
     """
     within: Same | None = None
     """Count only values of elements that pass; then the clauses that are left out are those marked

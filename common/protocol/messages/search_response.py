@@ -19,7 +19,7 @@ class FacetCounts(Message, frozen=True, array_like=True):
     """Changes when the numbering starts over (a rebuild)."""
     num_values: int
     """Length of the shard's dictionary as of this snapshot."""
-    alive: bytes | None
+    live: bytes | None
     """Bit i (little-endian bit order) is set when value i belongs to a live document."""
     num_missing: int = 0
     """Documents without a value, if requested."""

@@ -117,7 +117,7 @@ class FollowedTable:
         self._log = self._connect()
         self._rows = self._connect()
         try:
-            with self._errors_told():
+            with self._translated_errors():
                 self._table = self._find_table(table)
                 self.key_column, self._key_type = self._find_key(id_field)
                 system = "SELECT system_identifier::text FROM pg_control_system()"
@@ -146,7 +146,7 @@ class FollowedTable:
 
     def lock(self) -> bool:
         """Keep other followers off the slot while this one is connected; False: there is one."""
-        with self._errors_told():
+        with self._translated_errors():
             name = f"facetd {self._slot}"
             return bool(self._one("SELECT pg_try_advisory_lock(hashtext(%s))", name)[0])
 
@@ -162,7 +162,7 @@ class FollowedTable:
                 f"the database has wal_level = {level}, and following needs logical: send "
                 "ALTER SYSTEM SET wal_level = logical, and restart PostgreSQL"
             )
-        with self._errors_told():
+        with self._translated_errors():
             self._publish()
             found = self._slot_row()
             if found is not None and found[1] == "lost":
@@ -184,7 +184,7 @@ class FollowedTable:
 
     def drop_slot(self) -> None:
         """Remove slot and publication: the server keeps no log for this follower any more."""
-        with self._errors_told():
+        with self._translated_errors():
             if self._slot_row() is not None:
                 self._execute("SELECT pg_drop_replication_slot(%s)", self._slot)
             sql = self._psycopg.sql
@@ -294,13 +294,13 @@ class FollowedTable:
                     names = names or [column.name for column in cursor.description or ()]
                     yield dict(zip(names, row, strict=True))
 
-        with self._errors_told():
+        with self._translated_errors():
             yield from to_items(rows(), self.key_column)
 
     def missing(self, ids: Sequence[str]) -> list[str]:
         """Return those of the ids that no row has."""
         possible = [id for id in ids if self._may_be_key(id)]
-        with self._errors_told():
+        with self._translated_errors():
             sql = self._psycopg.sql
             found = self._rows.execute(
                 sql.SQL(
@@ -374,7 +374,7 @@ class FollowedTable:
 
     def log_end(self) -> int:
         """Return the position up to which the server's log is on disk."""
-        with self._errors_told():
+        with self._translated_errors():
             return lsn_number(str(self._one("SELECT pg_current_wal_flush_lsn()")[0]))
 
     def changes(self, upto: int) -> Iterator[Batch]:
@@ -393,7 +393,7 @@ class FollowedTable:
         end: int | None = None
         is_truncated = False
         with (
-            self._errors_told(),
+            self._translated_errors(),
             self._log.transaction(),
             self._log.cursor("facetd_log") as cursor,
         ):
@@ -431,7 +431,7 @@ class FollowedTable:
 
     def advance(self, position: int) -> None:
         """Let the server forget its log up to a position."""
-        with self._errors_told():
+        with self._translated_errors():
             self._execute(
                 "SELECT pg_replication_slot_advance(%s, %s::text::pg_lsn)",
                 *(self._slot, lsn_text(position)),
@@ -440,7 +440,7 @@ class FollowedTable:
     # --- connections
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        with self._errors_told():
+        with self._translated_errors():
             return self._psycopg.connect(
                 self._url, autocommit=True, application_name=f"facetd follow {self._slot}"
             )
@@ -454,14 +454,14 @@ class FollowedTable:
         return row
 
     @contextmanager
-    def _errors_told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Raise our errors instead of the library's."""
         try:
             yield
         except self._psycopg.Error as error:
-            raise self._told(error) from error
+            raise self._translated(error) from error
 
-    def _told(self, error: psycopg.Error) -> SourceError | Disconnected:
+    def _translated(self, error: psycopg.Error) -> SourceError | Disconnected:
         """Return what to raise for an error of the database."""
         text = f"{without_password(self._url)}: {str(error).strip()}"
         state = error.sqlstate

@@ -91,7 +91,7 @@ async def test_time_is_over_once_a_step_has_taken_it_or_an_earlier_one_waits(
     await waiting
 
 
-async def test_an_error_reaches_whoever_asked_and_those_after_it_go_on() -> None:
+async def test_an_error_reaches_its_caller_and_later_steps_run() -> None:
     scheduler = LoopScheduler()
     failing = scheduler.run_later(1, partial(int, "x"))
     after = scheduler.run_later(1, int)
@@ -100,7 +100,7 @@ async def test_an_error_reaches_whoever_asked_and_those_after_it_go_on() -> None
     assert await after == 0
 
 
-async def test_what_nobody_waits_for_is_not_run() -> None:
+async def test_abandoned_steps_are_not_run() -> None:
     scheduler = LoopScheduler()
     run: list[int] = []
     given_up = scheduler.run_later(1, lambda: run.append(1))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.protocol.packed_counts import pack_counts, pack_touched, room_for
+from common.protocol.packed_counts import pack_counts, pack_touched, units_max
 from tests.common.protocol.packed_model import pack, unpack
 
 COUNTS = st.dictionaries(
@@ -24,8 +24,10 @@ def _array(counts: dict[int, int], num_values: int) -> np.ndarray:
 
 
 @given(st.lists(COUNTS, min_size=1, max_size=3), st.integers(41, 200))
-def test_facets_stand_one_behind_the_other(facets: list[dict[int, int]], num_values: int) -> None:
-    packed = np.full(len(facets) * room_for(num_values), 9, np.uint16)
+def test_facets_are_packed_one_after_the_other(
+    facets: list[dict[int, int]], num_values: int
+) -> None:
+    packed = np.full(len(facets) * units_max(num_values), 9, np.uint16)
     at = 0
     for i, counts in enumerate(facets):
         array = _array(counts, num_values)
@@ -56,14 +58,14 @@ def test_the_shortest_form_is_taken(
     num_present: int, greatest: int, num_values: int, form: int
 ) -> None:
     counts = {num_values - 1 - i: greatest for i in range(num_present)}
-    packed = np.empty(room_for(num_values), np.uint16)
+    packed = np.empty(units_max(num_values), np.uint16)
     end, _ = pack_counts(_array(counts, num_values), num_values, packed, 0)
     assert packed[0] == form
     assert unpack(packed[:end].tobytes(), 1) == [counts]
     if form >= 2:
         array = _array(counts, num_values)
         touched = np.flatnonzero(array).astype(np.uint32)
-        noted = np.empty(room_for(num_values), np.uint16)
+        noted = np.empty(units_max(num_values), np.uint16)
         assert pack_touched(array, touched, len(touched), num_values, noted, 0)[0] == end
         assert noted[:end].tolist() == packed[:end].tolist()
 

@@ -66,7 +66,7 @@ class TestFanOut:
         with pytest.raises(InvalidRequest, match="no method"):
             await gather_partial(service.cluster, DANCE, ITEM, soon(), is_partial=True)
 
-    async def test_a_passed_deadline_asks_nobody(self, make_service: MakeService) -> None:
+    async def test_a_passed_deadline_calls_no_shard(self, make_service: MakeService) -> None:
         service = await make_service(2)
         with pytest.raises(DeadlineExceeded):
             await gather(service.cluster, GET, ITEM, Deadline(0.0))
@@ -136,7 +136,7 @@ class TestLife:
         await service.cluster.wait_ready()
         assert shard.catalogs[-1].indexes == ()
 
-    async def test_a_shard_that_refuses_the_catalog_begins_anew(
+    async def test_a_shard_that_refuses_the_catalog_is_connected_again(
         self, make_service: MakeService
     ) -> None:
         service = await make_service(1)

@@ -47,7 +47,7 @@ def test_states_that_readers_use_are_kept(
         assert owner.oldest_in_use(7, 12) == 12
 
 
-def test_horizon_that_moves_while_it_is_announced_is_read_anew(
+def test_horizon_that_moves_while_it_is_announced_is_read_again(
     states: tuple[SharedState, SharedState, SharedState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, reader, _ = states

@@ -129,7 +129,7 @@ def test_lifetime_at_its_edge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         door.ask(door.sign(exp=now + 91))
 
 
-def test_what_nobody_signed_is_refused(door: Door) -> None:
+def test_unsigned_tokens_are_refused(door: Door) -> None:
     claims = {"exp": int(time.time()) + 60}
     header = {"kid": door.id}
     head, body, signature = door.sign().split(".")

@@ -22,10 +22,10 @@ KEYS = [f"{a}{b}" for a in "abcdé" for b in "xyz漢"]
 
 
 def answer(
-    dictionary: list[str], counts: Counter[str], alive: set[str] | None, form: int
+    dictionary: list[str], counts: Counter[str], live: set[str] | None, form: int
 ) -> SearchResponse:
     bits = np.packbits(
-        np.array([key in (alive or ()) for key in dictionary], np.bool_), bitorder="little"
+        np.array([key in (live or ()) for key in dictionary], np.bool_), bitorder="little"
     )
     by_number = {number: counts[key] for number, key in enumerate(dictionary)}
     return SearchResponse(
@@ -40,7 +40,7 @@ def answer(
                 field="f",
                 epoch=7,
                 num_values=len(dictionary),
-                alive=None if alive is None else bits.tobytes(),
+                live=None if live is None else bits.tobytes(),
             ),
         ),
         ranges=(),
@@ -86,7 +86,7 @@ def test_pages_equal_a_sorted_counter(
     values = FacetValues(len(shards))
     answers = []
     total: Counter[str] = Counter()
-    alive: set[str] = set()
+    live: set[str] = set()
     for shard, (permutation, length, hits, form) in enumerate(shards):
         dictionary = permutation[:length]
         counts = Counter(key for key in hits if key in dictionary)
@@ -96,9 +96,9 @@ def test_pages_equal_a_sorted_counter(
         values.extend(shard, 7, length // 2, dictionary[length // 2 :])
         answers.append((shard, answer(dictionary, counts, living, form)))
         total += counts
-        alive |= living
-    chosen = {key for key in selected if key in alive}
-    listed = {key for key in alive if total[key] > 0 or not order.hides_zero} | chosen
+        live |= living
+    chosen = {key for key in selected if key in live}
+    listed = {key for key in live if total[key] > 0 or not order.hides_zero} | chosen
 
     def rank(key: str) -> list[object]:
         columns: list[object] = []
@@ -140,11 +140,11 @@ def test_very_many_ties_are_ordered_by_rank(monkeypatch: pytest.MonkeyPatch) -> 
         assert [b.key for b in buckets] == ["05000", "05001", "05002"]
 
 
-def zeros_of(values: FacetValues, *alive: tuple[list[str], set[str]]) -> list[str]:
-    """Keys of the buckets of a search without hits, given what each shard says is alive."""
+def zeros_of(values: FacetValues, *live: tuple[list[str], set[str]]) -> list[str]:
+    """Keys of the buckets of a search without hits, given what each shard says is live."""
     answers = [
         (shard, answer(dictionary, Counter(), living, 2))
-        for shard, (dictionary, living) in enumerate(alive)
+        for shard, (dictionary, living) in enumerate(live)
     ]
     with CountsReader(answers).next(values) as merged:
         return [b.key for b in page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 3)]
@@ -156,9 +156,9 @@ def test_what_is_alive_is_remembered_as_long_as_all_shards_say_the_same() -> Non
     values.extend(0, 7, 0, first)
     values.extend(1, 7, 0, second)
     assert zeros_of(values, (first, {"d", "c"}), (second, {"a"})) == ["a", "c", "d"]
-    remembered = values.derived["alive"]
+    remembered = values.derived["live"]
     assert zeros_of(values, (first, {"d", "c"}), (second, {"a"})) == ["a", "c", "d"]
-    assert values.derived["alive"] is remembered
+    assert values.derived["live"] is remembered
     assert zeros_of(values, (first, {"d"}), (second, {"a"})) == ["a", "d"]
     assert zeros_of(values, (first, {"d"}), (second, {"c"})) == ["c", "d"]
     longer = [*second, "e"]
@@ -179,7 +179,7 @@ def test_what_is_alive_is_told_apart_by_the_epoch_of_a_dictionary() -> None:
         assert [bucket.key for bucket in buckets] == [dictionary[0]]
 
 
-def test_a_new_epoch_starts_the_map_anew() -> None:
+def test_a_new_epoch_clears_the_map() -> None:
     values = FacetValues(1)
     values.extend(0, 1, 0, ["a", "b"])
     assert values.missing_from(0, 1, 2) is None

@@ -48,7 +48,7 @@ def test_without_some_fields(excluded: list[str], gone: dict[str, object]) -> No
 
 @pytest.mark.parametrize("stored", [b"{}", b"{ }", b'{"a": 1}', b'{"a":"}"} ', b'{"a":{}}\n'])
 def test_added_members_keep_the_stored_bytes(stored: bytes) -> None:
-    dressed = add_members(stored, {"_score": 1.5})
-    assert orjson.loads(dressed) == {**orjson.loads(stored), "_score": 1.5}
-    assert dressed.startswith(stored.rstrip()[:-1])
+    rendered = add_members(stored, {"_score": 1.5})
+    assert orjson.loads(rendered) == {**orjson.loads(stored), "_score": 1.5}
+    assert rendered.startswith(stored.rstrip()[:-1])
     assert add_members(stored, {}) is stored

@@ -129,7 +129,7 @@ class TestConfiguration:
         with pytest.raises(NotFound):
             await service.administration.delete_index("films")
 
-    async def test_it_goes_on_behind_its_request(self, make_service: MakeService) -> None:
+    async def test_it_goes_on_after_its_request(self, make_service: MakeService) -> None:
         service = await make_service(1)
         service.shards[0].catalog_gate.clear()
         with pytest.raises(DeadlineExceeded, match="continues"):

@@ -47,7 +47,7 @@ class TestSingleItems:
         assert (result.created, result.updated, result.seq) == (0, 7, 2)
         assert service.cluster.horizon(index.number) == 2
 
-    async def test_items_without_id_are_stored_anew_each_time(
+    async def test_items_without_id_are_stored_again_each_time(
         self, make_service: MakeService
     ) -> None:
         service = await make_service()
@@ -366,7 +366,7 @@ class TestFaults:
         await service.wait_state(1, ShardState.SERVING)
         assert (await service.ingest.put_items(index, body, soon())).created == 20
 
-    async def test_the_sequence_goes_on_behind_what_shards_have(
+    async def test_the_sequence_continues_after_that_of_the_shards(
         self, make_service: MakeService
     ) -> None:
         service = await make_service(2)

@@ -26,7 +26,7 @@ def _fill(spool: Spool, body: bytes, step: int) -> None:
     num_bytes=st.integers(1, 2000),
     num_items=st.integers(1, 40),
 )
-def test_items_come_back_in_order_in_stretches(
+def test_items_come_back_in_order_in_chunks(
     tmp_path_factory: pytest.TempPathFactory,
     lengths: list[int],
     step: int,
@@ -37,12 +37,12 @@ def test_items_come_back_in_order_in_stretches(
     spool = Spool(tmp_path_factory.getbasetemp() / "spool")
     _fill(spool, b"\n".join(items), step)
     found: list[bytes] = []
-    for stretch in spool.stretches(num_bytes, num_items):
-        spans = zip(stretch.starts.tolist(), stretch.ends.tolist(), strict=True)
-        pieces = [stretch.payload[start:end].tobytes() for start, end in spans]
+    for chunk in spool.chunks(num_bytes, num_items):
+        spans = zip(chunk.starts.tolist(), chunk.ends.tolist(), strict=True)
+        pieces = [chunk.payload[start:end].tobytes() for start, end in spans]
         assert 1 <= len(pieces) <= num_items
-        assert len(pieces) == 1 or len(stretch.payload) <= num_bytes
-        assert stretch.has_id.all()
+        assert len(pieces) == 1 or len(chunk.payload) <= num_bytes
+        assert chunk.has_id.all()
         found += pieces
     spool.close()
     assert found == items

@@ -8,7 +8,7 @@ import threading
 import weakref
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,6 @@ from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import SearchResponse, SortKey
 from shard.caches import background_tasks
 from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
-from shard.partition.indexes import Indexes
 from shard.process import handlers
 from shard.process.handlers import Handlers
 from shard.process.loop_share import LoopShare
@@ -43,7 +42,7 @@ def test_each_task_runs_once_in_order() -> None:
     assert not tasks
 
 
-def test_wishing_again_while_it_is_made_is_one_wish() -> None:
+def test_a_task_scheduled_again_while_it_runs_runs_once() -> None:
     tasks = BackgroundTasks()
     made: list[object] = []
 
@@ -59,7 +58,7 @@ def test_wishing_again_while_it_is_made_is_one_wish() -> None:
     assert made == [OWNER, OWNER]
 
 
-def test_a_wish_keeps_nothing_alive() -> None:
+def test_a_waiting_task_keeps_nothing_alive() -> None:
     tasks = BackgroundTasks()
     made: list[object] = []
     owner = Owner()
@@ -132,16 +131,18 @@ def test_searches_leave_it_to_another_thread(
     monkeypatch.setattr(BackgroundTasks, "run_all", run_all)
 
     class OneIndex:
-        def snapshot(self, *_: object) -> Any:
-            return snapshot
+        def __getitem__(self, _: int) -> Any:
+            return SimpleNamespace(partition=SimpleNamespace(snapshot_at=lambda *_: snapshot))
 
-        def kept_open(self, _: int) -> nullcontext[None]:
+        def kept(self, _: int) -> nullcontext[None]:
             return nullcontext()
 
-        def keep_open_until(self, *_: object) -> None:
+        def keep_until(self, *_: object) -> None:
             """It is never closed."""
 
-    service = Handlers(cast(Indexes, OneIndex()), lambda: 0, LoopScheduler())
+    indexes: Any = SimpleNamespace(open=OneIndex())
+    no_catalog: Any = None
+    service = Handlers(indexes, no_catalog, lambda: 0, LoopScheduler())
 
     async def search() -> bytes:
         answer = service.search(asked)

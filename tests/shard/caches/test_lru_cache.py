@@ -55,7 +55,7 @@ def test_entries_go_with_their_owner() -> None:
     assert cache.get("kept") == 1
 
 
-def test_owner_that_goes_while_the_memo_is_changed_is_noted_only() -> None:
+def test_owner_that_goes_while_the_cache_is_changed_is_noted_only() -> None:
     """What a value refers to may be collected when its entry is pushed out."""
     cache = LruCache(10_000)
     for number in range(100):

@@ -18,26 +18,33 @@ from common.errors import Conflict, InternalError, NotFound, StorageFull, Unavai
 from common.protocol.messages import ApplyRequest, CatalogUpdate, IndexEntry
 from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
+from shard.partition import closing_indexes
 from shard.partition import indexes as module
+from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.closed_index import ClosedIndex
 from shard.partition.created_indexes import CreatedIndexes
 from shard.partition.indexes import Indexes
 from shard.partition.open_index import OpenIndex
 from shard.partition.partition import Partition
 from shard.storage import environment
-from shard.storage.environment import DamagedEnvironment
 from shard.storage.manifest import MANIFEST_FILE
+from shard.storage.refusals import DamagedEnvironment
 
 CATALOG = CatalogUpdate(1, (IndexEntry(1, "things", 1, {}),))
 EMPTY = CatalogUpdate(2, ())
 _SETTINGS = ShardSettings()
 
 
-def _indexes(folder: Path) -> Indexes:
-    def fail(error: BaseException) -> None:
-        raise AssertionError(error)
+def _fail(error: BaseException) -> None:
+    raise AssertionError(error)
 
-    return Indexes(folder, shard=0, num_shards=1, settings=_SETTINGS, on_failure=fail)
+
+class _Shard(Indexes):
+    """The indexes of a shard, and what follows the catalog for them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, shard=0, num_shards=1, settings=_SETTINGS, on_failure=_fail)
+        self.catalog = CatalogFollower(self, _fail)
 
 
 @pytest.mark.parametrize("fails_behind_the_rename", [False, True])
@@ -45,7 +52,7 @@ async def test_the_next_start_finds_what_a_failed_making_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_behind_the_rename: bool
 ) -> None:
     sync_folder = data_directory.sync_folder
-    indexes = _indexes(tmp_path)
+    indexes = _Shard(tmp_path)
     indexes.start()
 
     def refuse(path: Path) -> None:
@@ -61,15 +68,15 @@ async def test_the_next_start_finds_what_a_failed_making_left(
             patch.setattr(data_directory, "sync_folder", refuse)
         else:
             patch.setattr(CreatedIndexes, "write", refuse_file)
-        await indexes.take_catalog(CATALOG)
+        await indexes.catalog.take(CATALOG)
         with pytest.raises(Unavailable, match="cannot be made now: the disk refused"):
             await indexes.opened(1)
     assert (tmp_path / "index-1").exists() == fails_behind_the_rename
     await indexes.close()
 
-    again = _indexes(tmp_path)
+    again = _Shard(tmp_path)
     again.start()
-    await again.take_catalog(EMPTY)
+    await again.catalog.take(EMPTY)
     assert not (tmp_path / "index-1").exists()
     await again.close()
 
@@ -82,9 +89,9 @@ async def test_an_index_that_could_not_be_made_is_made_by_the_next_use_or_droppe
     fails_behind_the_rename: bool,
     is_dropped: bool,
 ) -> None:
-    indexes = _indexes(tmp_path)
+    indexes = _Shard(tmp_path)
     indexes.start()
-    await indexes.take_catalog(EMPTY)
+    await indexes.catalog.take(EMPTY)
     sync_folder = data_directory.sync_folder
 
     def refuse(path: Path) -> None:
@@ -95,19 +102,19 @@ async def test_an_index_that_could_not_be_made_is_made_by_the_next_use_or_droppe
     entry = IndexEntry(1, "things", 3, {})
     with monkeypatch.context() as patch:
         patch.setattr(data_directory, "sync_folder", refuse)
-        await indexes.prepare(entry)  # succeeds: it is made in the background
-        await indexes.take_catalog(CatalogUpdate(3, (entry,), base=2))
+        await indexes.catalog.prepare(entry)  # succeeds: it is made in the background
+        await indexes.catalog.take(CatalogUpdate(3, (entry,), base=2))
         with pytest.raises(StorageFull, match="no room"):
             await indexes.apply(_group(1, seq=4))
     assert [number for number, _ in indexes.all_closed()] == [1]
     if is_dropped:
-        await indexes.take_catalog(CatalogUpdate(5, (), base=3, gone=(1,)))
+        await indexes.catalog.take(CatalogUpdate(5, (), base=3, gone=(1,)))
         assert indexes.all_numbers() == []
     else:
         await indexes.apply(_group(1, seq=4))
     await _stopped(indexes)
 
-    again = _indexes(tmp_path)
+    again = _Shard(tmp_path)
     again.start()
     assert [one.num_docs for _, one in again.all_closed()] == ([] if is_dropped else [1])
     assert (tmp_path / "index-1").exists() != is_dropped
@@ -119,42 +126,42 @@ async def test_a_new_index_needs_nothing_on_disk_until_it_is_used(
 ) -> None:
     """A kill before it was made: the catalog still names it, and so it is made empty."""
     monkeypatch.setattr(module, "MAKING_MAX", 0)
-    indexes = _indexes(tmp_path)
+    indexes = _Shard(tmp_path)
     indexes.start()
-    await indexes.take_catalog(EMPTY)
+    await indexes.catalog.take(EMPTY)
     entries = tuple(IndexEntry(n, f"index{n}", 3, {}) for n in (1, 2))
     for entry in entries:
-        await indexes.prepare(entry)
-    await indexes.take_catalog(CatalogUpdate(3, entries, base=2))
+        await indexes.catalog.prepare(entry)
+    await indexes.catalog.take(CatalogUpdate(3, entries, base=2))
     assert indexes.all_numbers() == [1, 2]
     assert [one.num_docs for _, one in indexes.all_closed()] == [0, 0]
     assert not any(name.startswith("index-") for name in os.listdir(tmp_path))
     await indexes.opened(1)
     # Another configuration reaches it before it was made, and one that was only prepared.
     changed = IndexEntry(2, "index2", 4, {"stop_words": ["the"]})
-    await indexes.take_catalog(CatalogUpdate(4, (changed,), base=3))
+    await indexes.catalog.take(CatalogUpdate(4, (changed,), base=3))
     assert (await indexes.opened(2)).partition.generation.entry == changed
-    await indexes.prepare(IndexEntry(3, "index3", 5, {}))
+    await indexes.catalog.prepare(IndexEntry(3, "index3", 5, {}))
     await _stopped_without_files(indexes, monkeypatch)
 
-    again = _indexes(tmp_path)
+    again = _Shard(tmp_path)
     again.start()
     wanted = (entries[0], changed, IndexEntry(3, "index3", 6, {"stop_words": ["a"]}))
-    await again.take_catalog(CatalogUpdate(6, wanted))
+    await again.catalog.take(CatalogUpdate(6, wanted))
     for entry in wanted:
         assert (await again.opened(entry.number)).partition.generation.entry == entry
     await again.close()
 
 
 async def test_indexes_that_are_made_at_the_same_time_are_all_listed(tmp_path: Path) -> None:
-    indexes = _indexes(tmp_path)
+    indexes = _Shard(tmp_path)
     indexes.start()
-    await indexes.take_catalog(EMPTY)
+    await indexes.catalog.take(EMPTY)
     entries = tuple(IndexEntry(n, f"index{n}", 3, {}) for n in range(1, 13))
-    await indexes.take_catalog(CatalogUpdate(3, entries, base=2))
+    await indexes.catalog.take(CatalogUpdate(3, entries, base=2))
     await asyncio.gather(*(indexes.opened(one.number) for one in entries))
     await _stopped(indexes)
-    again = _indexes(tmp_path)
+    again = _Shard(tmp_path)
     again.start()
     assert again.all_numbers() == [one.number for one in entries]
     await again.close()
@@ -163,20 +170,20 @@ async def test_indexes_that_are_made_at_the_same_time_are_all_listed(tmp_path: P
 async def test_a_thread_that_lists_the_indexes_may_meet_one_that_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    indexes = _indexes(tmp_path)
+    indexes = _Shard(tmp_path)
     indexes.start()
-    await indexes.take_catalog(CATALOG)
+    await indexes.catalog.take(CATALOG)
     index = await indexes.opened(1)
     state = index.partition.state
 
     def opens_another(_: Partition) -> Any:
-        indexes._open[2] = index  # as the event loop may at this moment
+        indexes.open._indexes[2] = index  # as the event loop may at this moment
         return state
 
     with monkeypatch.context() as patch:
         patch.setattr(Partition, "state", property(opens_another))
-        indexes.write_manifest(tmp_path)
-    del indexes._open[2]
+        indexes.folders.write_manifest(tmp_path)
+    del indexes.open._indexes[2]
     await indexes.close()
 
 
@@ -184,44 +191,44 @@ async def test_a_copy_has_indexes_that_were_not_made_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAKING_MAX", 0)
-    indexes = _indexes(tmp_path / "shard")
+    indexes = _Shard(tmp_path / "shard")
     (tmp_path / "shard").mkdir()
     indexes.start()
-    await indexes.take_catalog(CATALOG)
+    await indexes.catalog.take(CATALOG)
     await indexes.copy(1, tmp_path / "copy", 0)
     assert ClosedIndex.of(tmp_path / "copy", _SETTINGS.map_bytes_max).num_docs == 0
     await indexes.close()
 
 
-async def _started(folder: Path, num_indexes: int) -> Indexes:
+async def _started(folder: Path, num_indexes: int) -> _Shard:
     """Return the indexes of a shard that was started, and made if they were not there."""
     entries = tuple(IndexEntry(n, f"index{n}", n, {}) for n in range(1, num_indexes + 1))
-    indexes = _indexes(folder)
+    indexes = _Shard(folder)
     indexes.start()
-    await indexes.take_catalog(CatalogUpdate(num_indexes, entries))
+    await indexes.catalog.take(CatalogUpdate(num_indexes, entries))
     for number, closed in indexes.all_closed():
         if closed.num_bytes == 0:
             await indexes.opened(number)
     return indexes
 
 
-async def _stopped(indexes: Indexes) -> None:
+async def _stopped(indexes: _Shard) -> None:
     """Stop in order."""
-    opened = indexes.all_open()
+    opened = indexes.open.all()
     await indexes.close()
     for index in opened:
         index.partition.close()
 
 
-async def _restarted(folder: Path, num_indexes: int) -> Indexes:
+async def _restarted(folder: Path, num_indexes: int) -> _Shard:
     """Return the indexes of a shard that was stopped in order, all at rest."""
     await _stopped(await _started(folder, num_indexes))
     return await _started(folder, num_indexes)
 
 
-async def _stopped_without_files(indexes: Indexes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _stopped_without_files(indexes: _Shard, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop as a kill does: what is in memory is written to no file."""
-    opened = indexes.all_open()
+    opened = indexes.open.all()
     with monkeypatch.context() as patch:
         patch.setattr(module, "CLOSE_SECONDS", 0.0)
         await indexes.close()
@@ -248,18 +255,18 @@ def _group(index: int, *, seq: int) -> ApplyRequest:
 async def test_differences_of_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FEW_INDEXES", 0)
     indexes = await _restarted(tmp_path, 4)
-    assert (len(indexes.all_open()), len(indexes.all_closed())) == (0, 4)
+    assert (len(indexes.open.all()), len(indexes.all_closed())) == (0, 4)
 
     with pytest.raises(Conflict, match="revision 4 here, not 3"):
-        await indexes.take_catalog(CatalogUpdate(5, (), base=3, gone=(1,)))
+        await indexes.catalog.take(CatalogUpdate(5, (), base=3, gone=(1,)))
     assert indexes.all_numbers() == [1, 2, 3, 4]
 
     # One that was only prepared, as the catalog never named it, goes with the next difference.
-    await indexes.prepare(IndexEntry(9, "nine", 5, {}))
+    await indexes.catalog.prepare(IndexEntry(9, "nine", 5, {}))
     changed = IndexEntry(2, "index2", 5, {"stop_words": ["the"]})
-    await indexes.prepare(changed)
-    await indexes.prepare(IndexEntry(3, "index3", 5, {"stop_words": ["a"]}))
-    await indexes.take_catalog(CatalogUpdate(5, (changed,), base=4, gone=(1,)))
+    await indexes.catalog.prepare(changed)
+    await indexes.catalog.prepare(IndexEntry(3, "index3", 5, {"stop_words": ["a"]}))
+    await indexes.catalog.take(CatalogUpdate(5, (changed,), base=4, gone=(1,)))
 
     assert indexes.all_numbers() == [2, 3, 4]
     names = [name for name in os.listdir(tmp_path) if name.startswith("index-")]
@@ -299,7 +306,7 @@ async def test_data_file_that_was_cut_ends_the_start(
     await (await _restarted(tmp_path, 2)).close()
     (tmp_path / "index-2" / "data.mdb").write_bytes(b"")
     with pytest.raises(DamagedEnvironment, match=r"index-2/data\.mdb is empty or damaged"):
-        _indexes(tmp_path).start()
+        _Shard(tmp_path).start()
 
 
 async def test_those_used_longest_ago_close_and_open_again(
@@ -313,13 +320,13 @@ async def test_those_used_longest_ago_close_and_open_again(
         assert (await indexes.opened(number)).partition.number == number
     async with asyncio.timeout(10):
         await indexes.wait_closed()
-    assert sorted(index.partition.number for index in indexes.all_open()) == [4, 5]
+    assert sorted(index.partition.number for index in indexes.open.all()) == [4, 5]
     assert sorted(number for number, _ in indexes.all_closed()) == [1, 2, 3]
     # One in use stays.
-    with indexes.using(await indexes.opened(4)):
+    with indexes.open.using(await indexes.opened(4)):
         for number in (1, 2, 3):
             await indexes.opened(number)
-        assert indexes.find(4) is not None
+        assert indexes.open.get(4) is not None
     await indexes.close()
 
 
@@ -341,7 +348,7 @@ async def test_an_index_that_is_being_closed_is_listed(
     for number in (1, 2, 3):
         await indexes.opened(number)
     for _ in range(2):  # while they close, and afterwards
-        listed = [index.partition.number for index in indexes.all_open()]
+        listed = [index.partition.number for index in indexes.open.all()]
         closed = dict(indexes.all_closed())
         assert sorted([*listed, *closed]) == [1, 2, 3]
         assert all(one.num_bytes > 0 for one in closed.values())
@@ -362,7 +369,7 @@ async def test_openings_wait_while_many_indexes_are_being_closed(
         close(index)
 
     monkeypatch.setattr(module, "FEW_INDEXES", 0)
-    monkeypatch.setattr(module, "CLOSING_MAX", 2)
+    monkeypatch.setattr(closing_indexes, "CLOSING_MAX", 2)
     monkeypatch.setattr(f"{__name__}._SETTINGS", ShardSettings(open_indexes_max=1))
     indexes = await _restarted(tmp_path, 4)
     monkeypatch.setattr(OpenIndex, "close", close_when_told)
@@ -403,7 +410,7 @@ async def test_a_stop_that_has_no_time_left_loses_nothing(
     monkeypatch.setattr(module, "CLOSE_SECONDS", 0.0)
     indexes = await _restarted(tmp_path, 3)
     assert indexes.all_numbers() == [1, 2, 3]
-    assert len(indexes.all_open()) == 3  # as they are few
+    assert len(indexes.open.all()) == 3  # as they are few
     await indexes.close()
 
 
@@ -418,21 +425,21 @@ async def test_what_a_kill_left_is_opened_once_the_shard_serves(
     await _stopped_without_files(indexes, monkeypatch)
     (tmp_path / "index-5" / "MANIFEST.json").unlink()
 
-    again = _indexes(tmp_path)
+    again = _Shard(tmp_path)
     again.start()
-    assert again.seq_max == 15
+    assert again.folders.seq_max == 15
     closed = dict(again.all_closed())
     assert [one.num_docs for one in closed.values()] == [0, 1, 0, 0, 1, 0]
     assert [number for number, one in closed.items() if not one.is_settled] == [2, 5]
     assert all(one.num_bytes > 0 for one in closed.values())
-    assert again.all_open() == []
+    assert again.open.all() == []
     entries = tuple(IndexEntry(n, f"index{n}", n, {}) for n in range(1, 7))
-    await again.take_catalog(CatalogUpdate(6, entries))
+    await again.catalog.take(CatalogUpdate(6, entries))
     assert again.is_ready
     assert again._settling is not None
     async with asyncio.timeout(30):
         await again._settling
-    assert sorted(index.partition.number for index in again.all_open()) == [2, 5]
+    assert sorted(index.partition.number for index in again.open.all()) == [2, 5]
     assert (await again.opened(5)).partition.newest.num_docs == 1
     await again.close()
 
@@ -445,13 +452,13 @@ async def test_an_older_data_file_ends_the_start(
     path = tmp_path / "index-2" / "data.mdb"
     older = path.read_bytes()
     await indexes.apply(_group(2, seq=7))
-    opened = indexes.all_open()
+    opened = indexes.open.all()
     await indexes.close()
     for index in opened:
         index.partition.close()
     path.write_bytes(older)
     with pytest.raises(DamagedEnvironment, match="older than the index was"):
-        _indexes(tmp_path).start()
+        _Shard(tmp_path).start()
 
 
 # --- what a start knows of indexes that it does not open
@@ -469,11 +476,11 @@ async def resting_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 def _known(folder: Path) -> dict[int, ClosedIndex]:
     """Return what a start knows of the indexes."""
-    indexes = _indexes(folder)
+    indexes = _Shard(folder)
     indexes.start()
     indexes.merger.stop()
     known = dict(indexes.all_closed())
-    assert indexes.seq_max == max(one.seq_max for one in known.values())
+    assert indexes.folders.seq_max == max(one.seq_max for one in known.values())
     assert all(one.num_bytes > 0 for one in known.values())
     return known
 
@@ -486,7 +493,7 @@ async def test_a_start_knows_the_counters_of_indexes_that_it_does_not_open(
     assert known[2].seq_max == 7
     assert all(one.is_settled for one in known.values())
     indexes = await _started(resting_folder, 5)
-    assert indexes.all_open() == []
+    assert indexes.open.all() == []
     assert (await indexes.opened(2)).partition.newest.num_docs == 1
     await _stopped(indexes)
 
@@ -517,4 +524,4 @@ async def test_a_data_file_that_was_lost_ends_the_start(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(DamagedEnvironment, match=r"index-3/data\.mdb is (missing|empty)"):
-        _indexes(resting_folder).start()
+        _Shard(resting_folder).start()

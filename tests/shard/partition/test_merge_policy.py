@@ -65,7 +65,7 @@ def test_trickle_does_not_copy_the_largest() -> None:
     assert copied == 150
 
 
-def test_half_deleted_segment_is_written_anew() -> None:
+def test_half_deleted_segment_is_rewritten() -> None:
     sizes = [SegmentSize(4_000), SegmentSize(4_000, num_droppable=2_000)]
 
     assert choose_merge(sizes, is_idle=False) == range(1, 2)

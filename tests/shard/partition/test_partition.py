@@ -44,7 +44,8 @@ from shard.partition.rebuild import Rebuild
 from shard.partition.writer import Writer
 from shard.segment.snapshot import Snapshot
 from shard.storage.codecs import number_key
-from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase
+from shard.storage.environment import Environment, SubDatabase
+from shard.storage.refusals import DamagedEnvironment
 
 _ADDING = (
     Operation.PUT,
@@ -154,7 +155,7 @@ class Shard:
 
     def close(self) -> None:
         self.writer.close()
-        self.writer.fold()
+        self.writer.compact()
         flush(self.partition)
         self.partition.close()
 
@@ -795,7 +796,7 @@ def test_same_configuration_lets_go_of_dead_facet_values(
         shard.put(*[{"id": key, "color": f"{number} {key}"} for key in range(20)])
     shard.put({"id": 20, "color": "late"})
     shard.partition.advance(shard.seq)
-    shard.writer.fold()  # recently deleted documents stay, hidden: cursors may see them
+    shard.writer.compact()  # recently deleted documents stay, hidden: cursors may see them
     former = shard.partition.newest
     expected = _facet_counts(former, "color")
     rebuild = Rebuild(shard.partition, _entry(2, aggregations={"color": {}}))

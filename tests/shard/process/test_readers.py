@@ -39,7 +39,7 @@ async def test_indexes_take_turns() -> None:
     assert order.index(2) <= READERS_OF_ONE_INDEX
 
 
-async def test_what_nobody_waits_for_is_not_begun_and_fails() -> None:
+async def test_abandoned_reads_fail_without_running() -> None:
     readers = Readers()
     begun = []
     CALL_DEADLINE.set(Deadline.after_ms(0))
@@ -50,7 +50,7 @@ async def test_what_nobody_waits_for_is_not_begun_and_fails() -> None:
     assert not begun
 
 
-async def test_an_error_reaches_whoever_asked() -> None:
+async def test_an_error_reaches_its_caller() -> None:
     def fail() -> None:
         raise KeyError("no")
 

@@ -57,7 +57,7 @@ def rows_of(entries: Entries, fields: Sequence[int]) -> list[tuple[int, int, int
 
 
 @pytest.mark.parametrize("num_words", [5, 200])
-def test_pairs_are_where_two_words_stand_side_by_side(
+def test_pairs_are_where_two_words_are_adjacent(
     monkeypatch: pytest.MonkeyPatch, num_words: int
 ) -> None:
     monkeypatch.setattr(frequent_pairs, "_PART_DOCS", 300)

@@ -21,7 +21,7 @@ from common.query import NUM_MATCH_KINDS, AnyOf, Word
 from shard.query import expansion, text_cost
 from shard.query.languages import languages_of
 from shard.query.statistics import doc_freqs
-from shard.read import corpus_statistics, search_cost, searcher
+from shard.read import corpus_statistics, matching, search_cost, searcher
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView, Snapshot
 from tests.shard.collect.test_top_k import request
@@ -53,7 +53,7 @@ def snapshot() -> Snapshot:
 
 def scores(snapshot: Snapshot, asked: SearchRequest) -> list[tuple[list[int], list[float]]]:
     """Return documents and scores by segment."""
-    found = searcher._match(snapshot, asked)
+    found = matching.match(snapshot, asked)
     assert [one.docs.tolist() for one in found.hits] == [one.docs.tolist() for one in found.ranked]
     return [
         (one.docs.tolist(), [] if one.scores is None else one.scores.tolist())

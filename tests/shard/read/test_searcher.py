@@ -42,7 +42,7 @@ from shard.collect.distinct import MatchValues
 from shard.query import filter_matches, filters, matches
 from shard.query.near_terms import near_terms
 from shard.query.prepared import PreparedQuery
-from shard.read import corpus_statistics, fetch, search_cost, searcher
+from shard.read import corpus_statistics, fetch, matching, search_cost, searcher
 from shard.segment import distinct_values, facet_rows, sort_columns, text_columns
 from shard.segment.facet_columns import SETS_DOCS_MIN
 from shard.segment.field_registry import FieldRegistry
@@ -77,7 +77,7 @@ def surviving(world: World, asked: SearchRequest, without: str | None) -> list[I
 
 
 def decode(world: World, found: SearchResponse) -> list[tuple[dict[str, int], set[str] | None]]:
-    """Return by facet the counts by key, and the keys that are alive if that was sent."""
+    """Return by facet the counts by key, and the keys that are live if that was sent."""
     facets = []
     unpacked = unpack(found.facet_counts, len(found.facets))
     for facet, counts in zip(found.facets, unpacked, strict=True):
@@ -85,11 +85,11 @@ def decode(world: World, found: SearchResponse) -> list[tuple[dict[str, int], se
         assert facet.epoch == dictionary.epoch
         assert facet.num_values == len(dictionary)
         names = dictionary.values()
-        alive = None
-        if facet.alive is not None:
-            bits = np.unpackbits(np.frombuffer(facet.alive, np.uint8), bitorder="little")
-            alive = {names[number] for number in np.flatnonzero(bits).tolist()}
-        facets.append(({names[number]: count for number, count in counts.items()}, alive))
+        live = None
+        if facet.live is not None:
+            bits = np.unpackbits(np.frombuffer(facet.live, np.uint8), bitorder="little")
+            live = {names[number] for number in np.flatnonzero(bits).tolist()}
+        facets.append(({names[number]: count for number, count in counts.items()}, live))
     return facets
 
 
@@ -132,13 +132,13 @@ def test_hits_totals_and_facets_are_those_of_a_naive_search(
         for one, row in zip(found.documents, hits, strict=False)
     ]
     decoded = decode(world, found)
-    for path, leaves_out_own, (counts, alive) in zip(FACETS, leaves_out, decoded, strict=True):
+    for path, leaves_out_own, (counts, live) in zip(FACETS, leaves_out, decoded, strict=True):
         counted = surviving(world, asked, path if leaves_out_own else None)
         expected = Counter(key for item in counted for key in keys_of(item, path))
         assert counts == dict(expected)
-        assert (alive is not None) == (len(expected) < wanted)
-        if alive is not None:
-            assert alive == {key for _, _, item in world.live for key in keys_of(item, path)}
+        assert (live is not None) == (len(expected) < wanted)
+        if live is not None:
+            assert live == {key for _, _, item in world.live for key in keys_of(item, path)}
 
 
 def _fits_orjson(item: Any) -> bool:
@@ -428,9 +428,9 @@ def test_everything_is_answered_from_stored_totals() -> None:
     found = searcher.search(world.snapshot, asked)
     assert found.total == len(world.live)
     expected = Counter(key for _, _, item in world.live for key in keys_of(item, "tags"))
-    ((counts, alive),) = decode(world, found)
+    ((counts, live),) = decode(world, found)
     assert counts == dict(expected)
-    assert alive == set(expected)
+    assert live == set(expected)
 
 
 def test_distinct_keeps_the_best_hits_of_each_value() -> None:
@@ -499,7 +499,7 @@ def test_a_sorted_search_gives_the_same_hits_whether_it_scores_few_or_all(
             BACKGROUND_TASKS.run_all()  # permutations
             late = searcher.search(world.snapshot, asked)
             with monkeypatch.context() as patch:
-                patch.setattr(searcher, "_scores_late", lambda _: False)
+                patch.setattr(matching, "_scores_late", lambda _: False)
                 early = searcher.search(world.snapshot, asked)
             uncounted = searcher.search(world.snapshot, structs.replace(asked, wants_total=False))
             assert (uncounted.places, uncounted.scores) == (late.places, late.scores)
@@ -540,7 +540,7 @@ def test_a_search_sorted_by_prices_scores_few_of_its_hits(monkeypatch: pytest.Mo
     clause = ScoredClause(Word("sea"), ((1.0,) * NUM_MATCH_KINDS,))
     query = TextQuery((clause,), 1, False, (), (FieldWeight("text", 1.0, 3.0),), 0.9, 0.6, 0.0)
     scored: list[int] = []
-    score = searcher._score
+    score = matching._score
 
     def count(
         view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
@@ -548,7 +548,7 @@ def test_a_search_sorted_by_prices_scores_few_of_its_hits(monkeypatch: pytest.Mo
         scored.append(len(docs))
         return score(view, prepared, docs)
 
-    monkeypatch.setattr(searcher, "_score", count)
+    monkeypatch.setattr(matching, "_score", count)
     found = searcher.search(world.snapshot, request((SortKey("price"),), query=query))
     assert found.total > 2_000
     assert 10 <= sum(scored) < 60

@@ -138,7 +138,7 @@ def test_a_list_of_a_prefix_has_one_if_half_of_the_documents_have_the_prefix(eve
     assert is_dense == [True, every == 2]
 
 
-def test_a_merge_makes_them_anew() -> None:
+def test_a_merge_rebuilds_them() -> None:
     items = make_items(5, 900, 0.4, 3)
     registry = FieldRegistry()
     parts = [make_segment(part, registry, EVERY_LIST) for part in (items[:333], items[333:])]

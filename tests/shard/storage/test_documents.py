@@ -55,7 +55,7 @@ def test_items_come_back_in_the_order_asked_for(environment: Environment) -> Non
     assert store.read([7, 3, 3, 19]) == [items[7], items[3], items[3], items[19]]
 
 
-def test_items_read_lately_are_at_hand(
+def test_recently_read_items_are_cached(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of one store, and not those of a large read."""
@@ -95,7 +95,7 @@ def test_items_of_before_and_after_training_come_back(environment: Environment) 
     assert len(packed) < len(raw) / 1.5
 
 
-def test_words_are_learnt_anew_from_a_much_larger_group(environment: Environment) -> None:
+def test_words_are_learnt_again_from_a_much_larger_group(environment: Environment) -> None:
     store = DocumentStore(environment)
     items = _items(5_000)
     store.train(items[:1_000])
@@ -150,7 +150,10 @@ def test_items_that_are_too_large_together_are_not_decompressed(
         store.read(records, size - 1)
 
 
-def test_the_bound_of_a_page_counts_items_of_all_dictionaries(environment: Environment) -> None:
+def test_the_bound_of_a_page_counts_items_of_all_dictionaries(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "RECENT_ITEMS", RecentItems(0))  # other tests have begun it
     store = DocumentStore(environment)
     items = _items(3_000)
     for first in (0, 1_500):

@@ -21,14 +21,12 @@ from shard.storage.environment import (
     MAP_GROWTH,
     ROOM_BYTES,
     ROOM_BYTES_MIN,
-    DamagedEnvironment,
     Environment,
-    StorageFailure,
     SubDatabase,
     Transaction,
-    explaining_refusal,
-    read_meta_page,
 )
+from shard.storage.meta_page import read_meta_page
+from shard.storage.refusals import DamagedEnvironment, StorageFailure, explaining_refusal
 from shard.storage.residency import find_mappings
 from tests.waiting import wait_until
 
@@ -129,7 +127,7 @@ def test_exception_in_a_write_changes_nothing(tmp_path: Path) -> None:
     environment.close()
 
 
-def test_appending_behind_a_greater_key_fails(tmp_path: Path) -> None:
+def test_appending_after_a_greater_key_fails(tmp_path: Path) -> None:
     environment = Environment.create(tmp_path, _MAP)
 
     def append_backwards() -> None:
@@ -314,7 +312,7 @@ def test_map_waits_for_readers_before_it_grows(tmp_path: Path) -> None:
     environment.close()
 
 
-def test_map_grows_again_and_again_while_many_read(
+def test_map_grows_repeatedly_while_many_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

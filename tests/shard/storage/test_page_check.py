@@ -12,8 +12,10 @@ import pytest
 from common.errors import InternalError
 from shard.storage.codecs import as_bytes_array, number_key
 from shard.storage.documents import DocumentStore
-from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase, read_meta_page
+from shard.storage.environment import Environment, SubDatabase
+from shard.storage.meta_page import read_meta_page
 from shard.storage.page_check import END, DamagedPage, Pages
+from shard.storage.refusals import DamagedEnvironment
 
 NUM_ITEMS = 4_000
 LARGE = 1_234

@@ -161,9 +161,7 @@ def test_stored_items_make_room_for_columns(data: Mapped, columns: Mapped) -> No
     assert budget.num_all_released == 0
 
 
-def test_columns_that_nobody_reads_make_room_for_stored_items(
-    data: Mapped, columns: Mapped
-) -> None:
+def test_unread_columns_are_released_for_stored_items(data: Mapped, columns: Mapped) -> None:
     budget = Budget(data, columns, 8 * MIB)
     columns.read(0, 3 * MIB)
     for turn in range(16):

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.kernels.room import rows_with_room, with_room
+from common.kernels.growth import grown, grown_rows
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64, np.int64])
-@given(values=st.lists(st.integers(0, 255), max_size=40), room=st.integers(0, 40))
-def test_a_copy_with_room_begins_with_all_values(
-    kind: type[np.uint8], values: list[int], room: int
+@given(values=st.lists(st.integers(0, 255), max_size=40), num_more=st.integers(0, 40))
+def test_a_grown_copy_begins_with_all_values(
+    kind: type[np.uint8], values: list[int], num_more: int
 ) -> None:
     array = np.array(values, kind)
-    copied = with_room(array, len(values) + room)
-    assert (copied.dtype, len(copied)) == (np.dtype(kind), len(values) + room)
+    copied = grown(array, len(values) + num_more)
+    assert (copied.dtype, len(copied)) == (np.dtype(kind), len(values) + num_more)
     assert copied[: len(values)].tolist() == values
     copied[:] = 7
     assert array.tolist() == values
@@ -23,12 +23,12 @@ def test_a_copy_with_room_begins_with_all_values(
 
 @given(
     rows=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3), max_size=9),
-    room=st.integers(0, 9),
+    num_more=st.integers(0, 9),
 )
-def test_a_copy_of_rows_with_room_begins_with_all_rows(rows: list[list[int]], room: int) -> None:
+def test_a_grown_copy_of_rows_begins_with_all_rows(rows: list[list[int]], num_more: int) -> None:
     array = np.array(rows, np.int64).reshape(len(rows), 3)
-    copied = rows_with_room(array, len(rows) + room)
-    assert copied.shape == (len(rows) + room, 3)
+    copied = grown_rows(array, len(rows) + num_more)
+    assert copied.shape == (len(rows) + num_more, 3)
     assert copied[: len(rows)].tolist() == rows
     copied[:] = 7
     assert array.tolist() == rows

@@ -1,4 +1,4 @@
-"""Larger copies of full arrays, for kernels that find more than they allocated room for.
+"""Larger copies of full arrays, for kernels that find more than they allocated for.
 
 They copy value by value. An assignment of slices would do the same, but numba compiles its error
 message for arrays of different lengths, with numbers put into text, into every kernel that has one:
@@ -18,8 +18,8 @@ Numbers = TypeVar("Numbers", U8Array, U16Array, U32Array, U64Array, I64Array)
 
 
 @kernel
-def with_room(array: Numbers, size: int) -> Numbers:
-    """Return a copy of an array with room for `size` values, which are at least its own."""
+def grown(array: Numbers, size: int) -> Numbers:
+    """Return a copy of an array with `size` values: its own, then undefined ones."""
     copied = np.empty(size, array.dtype)
     for i in range(len(array)):
         copied[i] = array[i]
@@ -27,8 +27,8 @@ def with_room(array: Numbers, size: int) -> Numbers:
 
 
 @kernel
-def rows_with_room(array: Rows[np.int64], size: int) -> Rows[np.int64]:
-    """Return a copy of an array of rows with room for `size` of them, at least its own."""
+def grown_rows(array: Rows[np.int64], size: int) -> Rows[np.int64]:
+    """Return a copy of an array of rows with `size` rows: its own, then undefined ones."""
     width = array.shape[1]
     copied = np.empty((size, width), np.int64)
     for i in range(len(array)):

@@ -1,0 +1,121 @@
+"""The indexes of a shard that are being closed: until then, they cannot be opened again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from common.process.logs import Log
+from common.process.priority import run_after_searches
+from shard.partition.closed_index import ClosedIndex
+from shard.partition.merger import Merger
+from shard.partition.open_index import OpenIndex
+
+_log = Log("shard")
+
+CLOSING_MAX = 32
+"""So many indexes may be closing while another opens: each holds threads and mappings."""
+RELEASE_SECONDS = 0.001
+"""Between two looks for an environment that is being released."""
+GARBAGE_ATTEMPTS = 20
+"""After so many looks, it may be part of a cycle, which only the garbage collector finds."""
+
+
+class ClosingIndexes:
+    """Closes indexes on a thread of its own; used on the event loop.
+
+    Args:
+        merger: leaves those alone that are being closed.
+    """
+
+    def __init__(self, merger: Merger) -> None:
+        self._merger = merger
+        self._tasks: dict[int, asyncio.Future[None]] = {}
+        self._released: dict[int, threading.Event] = {}
+        self._thread = ThreadPoolExecutor(1, "closer", run_after_searches)
+
+    def begin(self, index: OpenIndex, on_closed: Callable[[ClosedIndex], None]) -> None:
+        """Close an index that is not in use; segments in memory become files.
+
+        The caller must drop its reference, or the environment would not close.
+        """
+        number = index.partition.number
+        self._released[number] = index.partition.environment.closed
+        self._tasks[number] = asyncio.ensure_future(self._close(number, index, on_closed))
+
+    async def _close(
+        self, number: int, index: OpenIndex, on_closed: Callable[[ClosedIndex], None]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        closing = loop.run_in_executor(self._thread, partial(self._put_away, number, index))
+        del index  # or its environment would not close
+        try:
+            on_closed(await closing)
+        except Exception as error:  # the next open finds what is on disk
+            _log.error("closing failed", index=number, cause=error)
+        finally:
+            del self._tasks[number]
+
+    def _put_away(self, number: int, index: OpenIndex) -> ClosedIndex:
+        self._merger.remove(number)
+        index.close()
+        return ClosedIndex.after(index.partition)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._tasks
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of those that are being closed or copied."""
+        return list(self._tasks)
+
+    async def copying(self, number: int, copy: asyncio.Future[None]) -> None:
+        """Copy the file of a closed index; requests that need it open wait, as while it closes."""
+        self._tasks[number] = asyncio.ensure_future(_ended(copy))
+        try:
+            await asyncio.shield(copy)
+        finally:
+            await asyncio.wait([copy])
+            del self._tasks[number]
+
+    async def wait_for(self, number: int) -> None:
+        """Wait until an index is not being closed."""
+        while number in self._tasks:
+            await asyncio.wait([self._tasks[number]])
+
+    async def wait_for_all(self) -> None:
+        """Wait until no index is being closed."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    async def wait_while_many(self) -> None:
+        """Wait while many are being closed: writes to many new indexes would outpace it."""
+        while len(self._tasks) >= CLOSING_MAX:
+            await asyncio.wait(list(self._tasks.values()), return_when=asyncio.FIRST_COMPLETED)
+
+    async def wait_released(self, number: int) -> None:
+        """Wait until the environment of an index has closed: a process may open it only once."""
+        for attempt in itertools.count():
+            released = self._released.get(number)
+            if released is None or released.is_set():
+                return
+            if attempt == GARBAGE_ATTEMPTS:
+                gc.collect()
+            await asyncio.sleep(RELEASE_SECONDS)
+
+    def forget(self, number: int) -> None:
+        """Forget an index that was removed."""
+        self._released.pop(number, None)
+
+    def stop(self) -> None:
+        """End the thread, once all are closed."""
+        self._thread.shutdown()
+
+
+async def _ended(task: asyncio.Future[None]) -> None:
+    """Return when a task has ended, in whatever way."""
+    await asyncio.wait([task])

@@ -1,0 +1,211 @@
+"""Plans a write group: which documents it stores and which it removes, before anything is written.
+
+Large groups of plain items are planned as arrays (`_at_once`), all others operation by operation
+(`_singly`, by the rules of `write_plan`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from common.errors import InternalError
+from common.placement import hash_id
+from common.protocol.operations import Operation, Outcome
+from shard.partition.write_plan import Change, Stored, plan_writes
+from shard.segment.external_ids import find_live, hash_ids, is_item_of
+from shard.storage.codecs import as_bytes_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.protocol.messages import ApplyRequest
+    from shard.partition.partition import Partition
+    from shard.segment.extraction import Extraction
+    from shard.segment.snapshot import Snapshot
+
+PLAN_SINGLY_MAX = 64
+"""Operations of a group that are planned one by one; larger groups of plain items are arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """Documents that a group adds, in the order of their records."""
+
+    payload: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    places: NDArray[np.uint64]
+
+    @property
+    def count(self) -> int:
+        """Number of documents."""
+        return len(self.starts)
+
+    def after(self, other: Additions) -> Additions:
+        """Return the documents of the other, then these."""
+        shift = len(other.payload)
+        return Additions(
+            np.concatenate((other.payload, self.payload)),
+            np.concatenate((other.starts, self.starts + shift)),
+            np.concatenate((other.ends, self.ends + shift)),
+            np.concatenate((other.places, self.places)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Documents that a group stores and removes."""
+
+    outcomes: bytes
+    additions: Additions
+    deleted: NDArray[np.uint64]
+    extraction: Extraction | None = None
+    """Extraction of the additions, if planning has made it."""
+    text_ids: tuple[int, ...] = ()
+    """See `ApplyResponse`."""
+
+
+class GroupPlanner:
+    """Plans the groups of one partition.
+
+    Args:
+        partition: the index.
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._documents = partition.documents
+
+    def plan(self, request: ApplyRequest, base: Snapshot) -> Planned:
+        """Return what a group stores and removes.
+
+        Args:
+            request: the group.
+            base: the state before it.
+        """
+        sizes = np.frombuffer(request.lengths, np.uint32).astype(np.int64)
+        ends = np.cumsum(sizes)
+        additions = Additions(
+            as_bytes_array(request.payload),
+            ends - sizes,
+            ends,
+            np.frombuffer(request.places, np.uint64),
+        )
+        is_plain = not request.versions and request.operations.count(Operation.PUT) == len(sizes)
+        if is_plain and len(sizes) > PLAN_SINGLY_MAX:
+            planned = self._at_once(additions, base)
+            if planned is not None:
+                return planned
+        return self._singly(request, additions, base)
+
+    def _at_once(self, additions: Additions, base: Snapshot) -> Planned | None:
+        """Plan items of different ids as arrays; None if an id comes twice."""
+        extraction = self._partition.generation.builder.extract(
+            additions.payload, additions.starts, additions.ends
+        )
+        has_id = np.flatnonzero(extraction.id_end > extraction.id_start)
+        hashes = hash_ids(extraction, has_id)
+        ordered = np.sort(hashes)
+        if (ordered[1:] == ordered[:-1]).any():
+            return None
+        outcomes = np.full(additions.count, Outcome.CREATED, np.uint8)
+        places = additions.places.copy()
+        deleted = [np.zeros(0, np.uint64)]
+        for view in base.views:
+            queries, docs = find_live(view.segment, view.live_mask, hashes)
+            if not len(docs):
+                continue
+            items = has_id[queries]
+            records = view.segment["docs.record"][docs]
+            is_same = self._have_ids(records, items, extraction)
+            items, docs = items[is_same], docs[is_same]
+            outcomes[items] = Outcome.UPDATED
+            places[items] = view.segment["docs.place"][docs]
+            deleted.append(records[is_same])
+        return Planned(
+            outcomes.tobytes(),
+            replace(additions, places=places),
+            np.concatenate(deleted),
+            extraction,
+        )
+
+    def _have_ids(
+        self, records: NDArray[np.uint64], items: NDArray[np.int64], extraction: Extraction
+    ) -> NDArray[np.bool_]:
+        """Return whether stored records have the ids of the items with the same hash."""
+        starts = extraction.id_start[items].tolist()
+        ends = extraction.id_end[items].tolist()
+        ids = [extraction.text[a:b].tobytes() for a, b in zip(starts, ends, strict=True)]
+        try:
+            documents = self._documents.read(records.tolist())
+        except InternalError:  # one is damaged: look at each alone
+            found = [self._has_id(*pair) for pair in zip(records.tolist(), ids, strict=True)]
+        else:
+            found = [is_item_of(*pair) for pair in zip(documents, ids, strict=True)]
+        return np.array(found, np.bool_)
+
+    def _has_id(self, record: int, id: bytes) -> bool:
+        """Whether the stored item has an id, given that the hash is the same.
+
+        A damaged item counts as the same: writing it again is the way to repair it.
+        """
+        try:
+            (document,) = self._documents.read([record])
+        except InternalError:
+            return True
+        return is_item_of(document, id)
+
+    def _singly(self, request: ApplyRequest, additions: Additions, base: Snapshot) -> Planned:
+        """Plan operations one after the other."""
+        spans = zip(additions.starts.tolist(), additions.ends.tolist(), strict=True)
+        changes = [
+            Change(Operation(operation), bytes(request.payload[start:end]), place, version, record)
+            for operation, (start, end), place, version, record in zip(
+                request.operations,
+                spans,
+                additions.places.tolist(),
+                map(request.versions.get, range(len(request.operations))),
+                map(request.records.get, range(len(request.operations))),
+                strict=True,
+            )
+        ]
+        ids = [change.id for change in changes]
+        stored = self.locate(base, {id for id in ids if id is not None})
+        plan = plan_writes(
+            changes,
+            ids,
+            stored,
+            lambda record: base.read_documents([record])[0],
+            self._partition.settings.limits,
+            base.has_record,
+        )
+        sizes = np.array([len(one.content) for one in plan.documents], np.int64)
+        ends = np.cumsum(sizes)
+        return Planned(
+            bytes(plan.outcomes),
+            Additions(
+                as_bytes_array(b"".join(one.content for one in plan.documents)),
+                ends - sizes,
+                ends,
+                np.array([one.place for one in plan.documents], np.uint64),
+            ),
+            np.array(plan.deleted, np.uint64),
+            text_ids=tuple(plan.text_ids),
+        )
+
+    def locate(self, base: Snapshot, ids: set[bytes]) -> dict[bytes, Stored]:
+        """Return the live documents of those ids that exist."""
+        ordered = sorted(ids)
+        hashes = np.array([hash_id(id) for id in ordered], np.uint64)
+        found = {}
+        for view in base.views:
+            queries, docs = find_live(view.segment, view.live_mask, hashes)
+            records = view.segment["docs.record"][docs].tolist()
+            places = view.segment["docs.place"][docs].tolist()
+            for query, record, place in zip(queries.tolist(), records, places, strict=True):
+                if self._has_id(record, ordered[query]):
+                    found[ordered[query]] = Stored(record, place)
+        return found

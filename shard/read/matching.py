@@ -1,0 +1,305 @@
+"""The matches of a search in every segment of a snapshot: plan, filters, query, pins.
+
+Disjunctive facets. A clause that is marked with a facet does not narrow that facet's own counts:
+
+    common clauses            tags = drama            narrow everything
+    group "country"           country ∈ {US, UK}      narrows hits and all facets but `country`
+    group "year"              year ∈ {1994}           narrows hits and all facets but `year`
+
+If the search does not count a group's facet, the group's clauses are common ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from common.deadline import check_call
+from common.protocol.messages import FacetRequest, RangeRequest, SearchRequest, elements_of
+from common.query import Filter
+from shard.collect.counted_matches import CountedMatches
+from shard.collect.range_counts import all_ranges, group_of
+from shard.collect.segment_order import first_docs_by
+from shard.query.bm25f import SCRATCH
+from shard.query.boosting import boosted
+from shard.query.filter_matches import match_filters, narrow, resolve_groups
+from shard.query.languages import languages_of
+from shard.query.matches import Matches, both, leave_out_each
+from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
+from shard.query.pinning import without as without_docs
+from shard.query.prepared import PreparedQuery
+from shard.query.text_search import match_among, match_text, num_hits_expected
+from shard.segment.doc_sets import pick_docs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.snapshot import SegmentView, Snapshot
+
+_INSPECTED_MORE: Final = 3
+"""Documents to look at for hits, times those expected to suffice."""
+_INSPECTED_COST: Final = 20
+"""Inspecting one costs as much as this many posting list entries, times the value above."""
+
+
+class _Plan(NamedTuple):
+    """A search's clauses, grouped by the counts that they narrow."""
+
+    common: tuple[Filter, ...]
+    groups: Mapping[str, tuple[Filter, ...]]
+    """By the facet whose own counts leave them out."""
+
+
+NO_CLAUSES: Final = _Plan((), {})
+
+
+class SearchMatches(NamedTuple):
+    """The matches of a search, by segment of the snapshot."""
+
+    hits: list[Matches]
+    ranked: list[Matches]
+    """Those that the best hits are selected from; with scores, if there is a query."""
+    counted: CountedMatches
+    """The hits, and by facet the documents that pass everything but the facet's own clauses."""
+    pinned: list[PinnedHits]
+    """The pinned hits, if the request wants them separately."""
+    num_pinned: int
+    """How many there are, separate or not."""
+
+
+class PinnedHits(NamedTuple):
+    """The pinned hits of one segment."""
+
+    view: int
+    pins: PinnedDocs
+    scores: NDArray[np.float64] | None
+
+
+NO_PINNED: Final = PinnedDocs(np.zeros(0, np.int64), np.zeros(0, np.uint32))
+
+
+def match(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
+    """Find the documents that match; a search abandoned midway leaves no dirty scratch data."""
+    try:
+        return _match_views(snapshot, request)
+    except BaseException:
+        SCRATCH.counts = np.zeros(0, np.uint16)  # forces new scratch arrays: these may be dirty
+        raise
+
+
+def _group_of(request: FacetRequest | RangeRequest) -> str:
+    """Return the facet whose clauses these counts leave out."""
+    return group_of(request) if isinstance(request, RangeRequest) else request.field
+
+
+def _plan(request: SearchRequest) -> _Plan:
+    """Group the clauses of a search by the counts that they narrow."""
+    if not request.filters:
+        return NO_CLAUSES
+    facets = [*request.facets, *[one.facet for one in request.value_statistics]]
+    if request.cube is not None:
+        facets += [one.facet for one in request.cube.facets]
+    counted: Sequence[FacetRequest | RangeRequest] = (*facets, *all_ranges(request))
+    wanted = {_group_of(one) for one in counted if one.leaves_out_own}
+    wanted |= {elements_of(one.within.field) for one in counted if one.within is not None}
+    common: list[Filter] = []
+    groups: dict[str, list[Filter]] = {}
+    for clause in request.filters:
+        if clause.facet is not None and clause.facet in wanted:
+            groups.setdefault(clause.facet, []).append(clause.filter)
+        else:
+            common.append(clause.filter)
+    return _Plan(tuple(common), {facet: tuple(parts) for facet, parts in groups.items()})
+
+
+def _match_views(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
+    """Find the matching documents of every segment."""
+    plan = _plan(request)
+    prepared = None
+    if request.query is not None:
+        prepared = PreparedQuery(request.query, snapshot.registry, languages_of(snapshot))
+    hits: list[Matches] = []
+    ranked: list[Matches] = []
+    without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
+    pinned: list[PinnedHits] = []
+    num_pinned = 0
+    for ordinal, view in enumerate(snapshot.views):
+        check_call()
+        pins = NO_PINNED if not request.pins else find_pinned(snapshot, view, request.pins)
+        if prepared is None:
+            matches, best, others, pins = _match_no_query(snapshot, view, request, plan, pins)
+        else:
+            matches, best, others, pins = _match_query(
+                snapshot, view, request, prepared, plan, pins
+            )
+        num_pinned += len(pins.docs)
+        if len(pins.docs) and request.has_pins_apart:
+            pinned.append(PinnedHits(ordinal, pins, scores_of(best, pins.docs)))
+            best = without_docs(best, pins.docs)
+        hits.append(matches)
+        ranked.append(best)
+        for facet, part in others.items():
+            without[facet].append(part)
+    return SearchMatches(hits, ranked, CountedMatches.of(hits, without), pinned, num_pinned)
+
+
+_MatchedView: TypeAlias = tuple[Matches, Matches, dict[str, Matches], PinnedDocs]
+"""All matches; those that can be among the best, with scores if any; by facet, the matches without
+its own clauses; the pinned documents that pass all filters."""
+
+
+def _match_no_query(
+    snapshot: Snapshot, view: SegmentView, request: SearchRequest, plan: _Plan, pins: PinnedDocs
+) -> _MatchedView:
+    """Match what passes the filters, and reaches the score threshold if boosts give scores."""
+    matches, others = match_filters(snapshot, view, plan.common, plan.groups)
+    all_pins = pins
+    if len(pins.docs):
+        pins = pins.among(matches.words)
+    if not request.is_boosted or not (request.num_hits or request.min_score is not None):
+        return matches, matches, others, pins
+    best = boosted(snapshot, matches, request)
+    if request.min_score is None:
+        return matches, best, others, pins
+    reaching = {}
+    for facet, part in others.items():
+        kept = _at_least(boosted(snapshot, part, request), request.min_score)
+        reaching[facet] = united(kept, all_pins.among(part.words).docs)
+    matches = united(_at_least(best, request.min_score), pins.docs)
+    return matches, matches, reaching, pins
+
+
+def _match_query(
+    snapshot: Snapshot,
+    view: SegmentView,
+    request: SearchRequest,
+    prepared: PreparedQuery,
+    plan: _Plan,
+    pins: PinnedDocs,
+) -> _MatchedView:
+    """Match the query among the documents that pass the filters.
+
+    Facets that leave out their own clauses need the query's matches among more documents. Those are
+    matched a second time without exact scores, which are the expensive part.
+    """
+    base = narrow(snapshot, view, view.live_mask, plan.common)
+    groups = resolve_groups(snapshot, view, plan.groups)
+    needs_all_scores = (
+        request.sort
+        or request.after
+        or request.distinct
+        or request.wants_explanation
+        or request.is_boosted
+        or (request.pins and request.num_hits)
+        or request.min_score is not None
+    )
+    allowed = base
+    for words in groups.values():
+        allowed = both(allowed, words)
+    if _scores_late(request) or not request.needs_scores:
+        first = None
+        if not groups and _needs_few(request):
+            first = _first_by_key(snapshot, view, request, prepared, allowed)
+        if first is not None:
+            return first, first, {}, pins
+        found = ranked = match_text(view, prepared, allowed, 0).found
+        if request.has_scores:
+            ranked.scorer = partial(_score, view, prepared)
+    else:
+        num_ranked = None if needs_all_scores else request.num_hits
+        found, ranked = match_text(view, prepared, allowed, num_ranked)
+    if request.is_boosted:
+        ranked = boosted(snapshot, ranked, request)
+    if request.min_score is not None:
+        found = ranked = _at_least(ranked, request.min_score)
+    # Pins join the matches, if they pass the filters.
+    if request.pins:
+        wider_pins, pins = pins.among(base), pins.among(allowed)
+        found, ranked = united(found, pins.docs), united(ranked, pins.docs)
+    if not groups:
+        return found, ranked, {}, pins
+    # The second, wider match, for facets that leave out their own clauses.
+    if request.min_score is None:
+        wider = match_text(view, prepared, base, 0).found
+    else:
+        scored = match_text(view, prepared, base, None).ranked
+        wider = _at_least(boosted(snapshot, scored, request), request.min_score)
+    if request.pins:
+        wider = united(wider, wider_pins.docs)
+    return found, ranked, leave_out_each(view, wider.docs, groups), pins
+
+
+def _scores_late(request: SearchRequest) -> bool:
+    """Return whether scores only break ties of the first sort key: then few hits need one."""
+    if not request.sort or request.after or request.wants_explanation or request.is_boosted:
+        return False
+    first = request.sort[0]
+    is_of_values = first.field is not None and first.point is None and first.within is None
+    return (
+        is_of_values and request.groups is None and request.min_score is None and not request.pins
+    )
+
+
+def _needs_few(request: SearchRequest) -> bool:
+    """Return whether the best hits of a search suffice: nothing counts or groups all hits."""
+    counts = request.facets or request.ranges or request.value_statistics or request.cube
+    return not (request.wants_total or counts or request.distinct is not None)
+
+
+def _first_by_key(
+    snapshot: Snapshot,
+    view: SegmentView,
+    request: SearchRequest,
+    prepared: PreparedQuery,
+    allowed: NDArray[np.uint64] | None,
+) -> Matches | None:
+    """Return the matches among the first documents by the first key, more than requested.
+
+    A frequent word has hits among the first few documents. All its hits need not be found.
+
+    Returns:
+        None if too few can be expected there, or too few are there.
+    """
+    num_wanted = request.num_hits
+    num_expected = num_hits_expected(view, prepared)
+    num_docs = view.segment.num_docs
+    if num_expected * num_expected < _INSPECTED_COST * num_wanted * num_docs:
+        return None
+    num_inspected = _INSPECTED_MORE * num_wanted * num_docs // max(num_expected, 1)
+    docs = first_docs_by(snapshot, view, request.sort[0], num_inspected)
+    if docs is None:
+        return None
+    if allowed is not None:
+        picked = np.empty(len(docs), np.uint32)
+        docs = picked[: pick_docs(docs, allowed, picked)]
+    try:
+        docs, scores = match_among(view, prepared, docs)
+    except BaseException:
+        SCRATCH.counts = np.zeros(0, np.uint16)  # as in `match`
+        raise
+    if len(docs) <= num_wanted:
+        return None
+    return Matches(view, docs=docs, scores=scores)
+
+
+def _score(
+    view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return the scores of some matches of a segment, ascending."""
+    try:
+        found, scores = match_among(view, prepared, docs)
+    except BaseException:
+        SCRATCH.counts = np.zeros(0, np.uint16)  # as in `match`
+        raise
+    assert len(found) == len(docs), "all of them match"
+    return scores
+
+
+def _at_least(matches: Matches, min_score: float) -> Matches:
+    """Return the matches whose score reaches a threshold."""
+    assert matches.scores is not None, "a threshold without scores"
+    is_kept = matches.scores >= min_score
+    return Matches(matches.view, docs=matches.docs[is_kept], scores=matches.scores[is_kept])

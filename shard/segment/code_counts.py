@@ -1,0 +1,121 @@
+"""Counts the codes of documents: how often each comes in their rows of a column.
+
+The inner loops of facets, trees, ranges and histograms (`facet_columns` draws the columns).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from common.kernels.byte_words import copy_32
+from common.kernels.decorator import kernel
+from common.kernels.types import U8Array, U16Array, U32Array, int64, uint32
+
+Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
+
+_GATHERED_CODES: Final = 4_096
+"""Codes gathered before they are counted, few enough for the first-level cache."""
+
+
+@kernel(inline=True)
+def _gather_codes(
+    docs: U32Array, first: int, codes: Codes, starts: U32Array, gathered: Codes
+) -> tuple[int, int]:
+    """Copy the codes of the documents from `first` on to `gathered` until it is full.
+
+    Rows are short and of any length, so a loop over each would end unpredictably, and the
+    misprediction costs more than counting the row. So 32 bytes of every row are copied, and the
+    next row overwrites what was too much.
+
+    Returns:
+        The first document that did not fit, and the number of codes written.
+    """
+    copied = 32 // codes.itemsize
+    last = len(codes) - copied
+    num_codes = 0
+    i = first
+    while i < len(docs) and num_codes + copied <= len(gathered):
+        begin = int64(starts[docs[i]])
+        length: Any = int64(starts[docs[i] + uint32(1)]) - begin
+        if length <= copied and begin <= last:
+            copy_32(codes, begin, gathered, num_codes)
+        elif num_codes + length <= len(gathered):
+            for j in range(length):
+                gathered[num_codes + j] = codes[begin + j]
+        else:
+            break
+        num_codes += length
+        i += 1
+    return i, num_codes
+
+
+@kernel
+def count_codes(
+    docs: U32Array,
+    codes: Codes,
+    starts: U32Array,
+    counts: U32Array,
+) -> None:
+    """Add 1 to counts[code] for every code of every document.
+
+    Cost: 0.5 ns a document with one code; 1.2 ns a document and 0.4 ns a code of several.
+    """
+    if len(starts) == 0:
+        for doc in docs:
+            counts[codes[doc]] += uint32(1)
+        return
+    gathered = np.empty(_GATHERED_CODES, codes.dtype)
+    i = 0
+    while i < len(docs):
+        i, num_codes = _gather_codes(docs, i, codes, starts, gathered)
+        for j in range(num_codes):
+            counts[gathered[j]] += uint32(1)
+        if num_codes == 0 and i < len(docs):  # a row that is longer than that
+            for position in range(starts[docs[i]], starts[docs[i] + uint32(1)]):
+                counts[codes[position]] += uint32(1)
+            i += 1
+
+
+@kernel
+def count_codes_noting(
+    docs: U32Array,
+    codes: Codes,
+    starts: U32Array,
+    counts: U32Array,
+    touched: U32Array,
+    num_touched: int,
+) -> int:
+    """Count like `count_codes`, and write every code whose count was 0 to `touched`.
+
+    For dictionaries much longer than the matches have codes: it saves a walk over all counts.
+    `touched` needs one element more than there are codes with a count.
+
+    Returns:
+        Number of codes noted so far.
+    """
+    if len(starts) == 0:
+        for doc in docs:
+            code = codes[doc]
+            touched[num_touched] = code
+            num_touched += 1 if counts[code] == 0 else 0
+            counts[code] += uint32(1)
+        return num_touched
+    gathered = np.empty(_GATHERED_CODES, codes.dtype)
+    i = 0
+    while i < len(docs):
+        i, num_codes = _gather_codes(docs, i, codes, starts, gathered)
+        for j in range(num_codes):
+            code = gathered[j]
+            touched[num_touched] = code
+            num_touched += 1 if counts[code] == 0 else 0
+            counts[code] += uint32(1)
+        if num_codes == 0 and i < len(docs):  # a row that is longer than that
+            for position in range(starts[docs[i]], starts[docs[i] + uint32(1)]):
+                code = codes[position]
+                touched[num_touched] = code
+                num_touched += 1 if counts[code] == 0 else 0
+                counts[code] += uint32(1)
+            i += 1
+    return num_touched

@@ -1,0 +1,80 @@
+"""The meta pages of data.mdb, read without LMDB, which trusts them.
+
+    page 0, 1:  | header 16 | magic u32 | version u32 | address u64 | map size u64
+                | free tree 48 (first u32: page size) | main tree 48 | last page u64 | txn id u64
+
+The page with the greater transaction number counts. The file must reach to its last page.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from shard.storage.refusals import DamagedEnvironment
+
+_META = struct.Struct("<II Q Q 48s 48s Q Q")
+_META_MAGIC = 0xBEEFC0DE
+_PAGE_HEADER_BYTES = 16
+_META_BYTES = _PAGE_HEADER_BYTES + _META.size
+_META_PAGES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MetaPage:
+    """The header of data.mdb."""
+
+    page_size: int
+    last_page: int
+    txn_id: int
+    main_root: int
+    """Root page of the tree that names the sub-databases."""
+
+
+def read_meta_page(path: Path | str) -> MetaPage:
+    """Read the newer meta page of a data.mdb, without LMDB.
+
+    Raises:
+        DamagedEnvironment: the file is missing, cut, empty, or not LMDB's.
+        OSError: it cannot be read; that says nothing about what is in it.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise DamagedEnvironment(f"{path} is missing: restore it from a backup") from error
+    try:  # (This runs for every index at a start: a file object would cost twice as much.)
+        size = os.fstat(file).st_size
+        first = _parse_meta(os.pread(file, _META_BYTES, 0))
+        if first is None:
+            raise DamagedEnvironment(
+                f"{path} is empty or damaged ({size} bytes): restore it from a backup, "
+                "or remove the index"
+            )
+        second = _parse_meta(os.pread(file, _META_BYTES, first.page_size))
+    finally:
+        os.close(file)
+    newest = first if second is None or first.txn_id > second.txn_id else second
+    expected = (max(newest.last_page, _META_PAGES - 1) + 1) * newest.page_size
+    if size < expected:
+        raise DamagedEnvironment(
+            f"{path} was cut: {size} bytes instead of {expected}: restore it from a backup"
+        )
+    return newest
+
+
+def _parse_meta(page: bytes) -> MetaPage | None:
+    if len(page) < _META_BYTES:
+        return None
+    content = _META.unpack_from(page, _PAGE_HEADER_BYTES)
+    magic, _, _, _, free_tree, main_tree, last_page, txn_id = content
+    page_size = int.from_bytes(free_tree[:4], "little")
+    if magic != _META_MAGIC or not 512 <= page_size <= 65536:
+        return None
+    return MetaPage(
+        page_size=page_size,
+        last_page=last_page,
+        txn_id=txn_id,
+        main_root=int.from_bytes(main_tree[-8:], "little"),
+    )

@@ -1,0 +1,82 @@
+"""What the disk refuses, and what is damaged: the errors of storage, and their causes in words."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from common.errors import InternalError, StorageFull
+
+CAUSES: Final = {
+    errno.EMFILE: "the process has no file descriptors left (ulimit -n)",
+    errno.ENFILE: "the system has no file descriptors left",
+    errno.ENOMEM: "memory or address space ran out (ulimit -v)",
+    errno.EACCES: "the service may not use the files in its data directory (their permissions)",
+    errno.EPERM: "the service may not use the files in its data directory (their permissions)",
+    errno.EROFS: "the disk is read-only",
+    errno.EBUSY: "it is being closed",
+}
+"""Of errors of the system that say nothing about what is on the disk."""
+
+
+class DamagedEnvironment(Exception):
+    """data.mdb cannot be what was last acknowledged; the message names the file and the remedy."""
+
+
+class StorageFailure(Exception):
+    """The device refused a write or a sync: nothing may be written again before a reopen.
+
+    After a failed sync the kernel has dropped the dirty pages and reports success next time, so the
+    only safe answer is to end the process and read back what the disk has.
+
+    Attributes:
+        is_full: whether the reason is that the disk has no room.
+    """
+
+    def __init__(self, message: str, *, is_full: bool = False) -> None:
+        super().__init__(message)
+        self.is_full = is_full
+
+
+def is_disk_full(error: OSError | StorageFailure) -> bool:
+    """Whether a write was refused because the disk has no room."""
+    if isinstance(error, StorageFailure):
+        return error.is_full
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def cause_of(error: OSError | StorageFailure) -> str:
+    """Return why the system refused something, without paths."""
+    if isinstance(error, StorageFailure) or error.errno is None:
+        return "the disk refused it"
+    return CAUSES.get(error.errno, f"the disk refused it ({os.strerror(error.errno)})")
+
+
+@contextmanager
+def explaining_refusal(what: str) -> Iterator[None]:
+    """Report to a client what the system refused, and why; the log has the paths.
+
+    Args:
+        what: what could not be done: "to make the index".
+
+    Raises:
+        StorageFull, InternalError: instead of OSError and StorageFailure.
+    """
+    try:
+        yield
+    except (OSError, StorageFailure) as error:
+        if is_disk_full(error):
+            raise StorageFull(f"there is no room on the disk {what}") from error
+        raise InternalError(f"it was not possible {what}: {cause_of(error)}") from error
+
+
+def has_no_block(folder: Path) -> bool:
+    """Whether the disk of a folder has not one block left."""
+    try:
+        return os.statvfs(folder).f_bavail == 0
+    except OSError:
+        return False
