@@ -4,9 +4,9 @@ What it says, the service must say: which items match, totals, facet counts, buc
 order, and the order of hits by fields and by insertion. It does not score: of a text query it says
 which items match, not which comes first.
 
-It is written from API.md sections 1-6 alone and shares with the service only the text of a facet
-key (`common.values.facet_key`). Words of scripts without spaces are modelled for Han, Hiragana and
-Katakana. Stemming and stop words are not modelled.
+It is written from the descriptions of the interface (`docs/`) alone. It shares with the service
+only the text of a facet key (`common.values.facet_key`). Words of scripts without spaces are
+modelled for Han, Hiragana and Katakana. Stemming and stop words are not modelled.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +19,12 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "shard").rglob("*.md")),
 ]
+TESTS = sorted(
+    path
+    for name in ("tests", "benchmarks")
+    for path in (ROOT / name).rglob("*.py")
+    if path != Path(__file__).resolve()
+)
 DIALECT = {
     r"\bbehind\b": "after, past, following; in the background",
     r"\bwish(es|ed)?\b": "background task; to schedule",
@@ -41,7 +49,8 @@ DIALECT = {
 """Private words, and what to say for them."""
 _STANDARD = re.compile(
     r"\b(lag|left|leaves?|fall) behind|\bbehind (a|the|its|one|nginx|Caddy) ?(\w+ )?"
-    r"(prox|HTTP|balancer)|\bbehind that proxy|\bBehind a proxy|leaves behind"
+    r"(prox|HTTP|balancer)|\bbehind (that proxy|a firewall|the real nginx)|\bBehind a proxy"
+    r"|leaves behind"
     r"|(?-i:\b(ANY|NO)BODY\b)",
     re.IGNORECASE,
 )
@@ -52,13 +61,39 @@ CLASS_NAMES = ("Exchange", "Answer", "Memo", "Wish", "Tail", "Manager", "Helper"
 
 @pytest.mark.parametrize("path", [*SOURCES, *DOCUMENTS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_private_dialect(path: Path) -> None:
-    text = _STANDARD.sub("", path.read_text())
-    found = [
+    assert private_words(path.read_text()) == []
+
+
+def private_words(text: str) -> list[str]:
+    """Return the private words of a text, each with what to say for it."""
+    text = _STANDARD.sub("", text)
+    return [
         f"{match[0]!r}: say {better}"
         for word, better in DIALECT.items()
         for match in re.finditer(word, text, re.IGNORECASE)
     ]
-    assert found == []
+
+
+def prose_of(path: Path) -> str:
+    """Return the comments, docstrings and function names of a file: what a test's author wrote.
+
+    The other texts of a test are data of users, who may call an item what they like.
+    """
+    content = path.read_text()
+    tree = ast.parse(content)
+    tokens = tokenize.generate_tokens(io.StringIO(content).readline)
+    prose = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            prose.append(ast.get_docstring(node) or "")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            prose.append(node.name.replace("_", " "))
+    return "\n".join(prose)
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_private_dialect_in_tests(path: Path) -> None:
+    assert private_words(prose_of(path)) == []
 
 
 def test_classes_are_named_in_the_words_of_the_field() -> None:

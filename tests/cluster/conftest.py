@@ -26,6 +26,23 @@ SHARD_COUNTS = (1, 2, 3)
 _numbers = itertools.count()
 
 
+FILMS = [
+    {"id": 1, "name": "The Green Mile", "tags": ["drama", "crime"], "year": 1999, "rating": 8.6},
+    {"id": 2, "name": "Pulp Fiction", "tags": ["crime"], "year": 1994, "rating": 8.9},
+    {"id": 3, "name": "Forrest Gump", "tags": ["drama", "romance"], "year": 1994, "rating": 8.8},
+    {"id": 4, "name": "Fight Club", "tags": ["drama"], "year": 1999, "rating": 8},
+    {"id": 5, "name": "Amélie Poulain", "tags": ["romance"], "year": 2001, "rating": 8.3},
+    {"id": 6, "name": "Se7en", "tags": [], "year": 1995, "seen": True},
+]
+CONFIGURATION = {
+    "aggregations": {
+        "tags": {"title": "Tags", "size": 10},
+        "year": {"conjunction": False},
+        "seen": {},
+    }
+}
+
+
 class Index:
     """One index of a service, over HTTP."""
 
@@ -131,3 +148,11 @@ def client(request: pytest.FixtureRequest, services: Services) -> Iterator[Clien
 def index(client: Client) -> Index:
     """An index that does not exist yet, under a name that no other test has."""
     return Index(client, f"index-{next(_numbers)}")
+
+
+@pytest.fixture
+def films(index: Index) -> Index:
+    """An index with six films."""
+    assert index.configure(CONFIGURATION).status == 200
+    assert index.put(FILMS).status == 200
+    return index

@@ -139,7 +139,7 @@ def test_configuration_of_one_that_rests(service: Service, client: Client) -> No
     check_found(client, 84)
 
 
-def test_index_that_rests_is_dropped_and_made_anew(service: Service, client: Client) -> None:
+def test_closed_index_is_dropped_and_created_again(service: Service, client: Client) -> None:
     wait_for_room(service)
     assert client.delete("/tenant64").status == 200
     assert client.post("/tenant64/search", {}).status == 404

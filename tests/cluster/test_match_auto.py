@@ -87,7 +87,7 @@ def test_only_searches_are_generous(shop: Index) -> None:
     assert exported.body == b""
 
 
-def test_queries_of_too_many_words_are_cut_where_that_harms_nobody(shop: Index) -> None:
+def test_queries_of_too_many_words_are_cut_where_that_is_harmless(shop: Index) -> None:
     query = "red lamp " + "lamp " * 300
     answer = shop.search(query=query, match="all")
     assert [item["id"] for item in answer["data"]["items"]] == [1]

@@ -261,7 +261,7 @@ def test_symbols_make_words_of_their_own(index: Index, query: str, found: list[s
     assert sorted(hits) == sorted(found)
 
 
-def test_text_behind_the_last_word_closes_it(packages: Index) -> None:
+def test_text_after_the_last_word_completes_it(packages: Index) -> None:
     assert 3 in packages.ids(query="git")
     assert 3 in packages.ids(query="git ")
     assert 3 in packages.ids(query="git-")

@@ -209,7 +209,7 @@ def test_who_is_told_to_come_much_later_is_told_so(use: Use) -> None:
     assert caught.value.retry_after == 60
 
 
-def test_nobody_there_is_an_error_that_says_that_nothing_was_sent(use: Use) -> None:
+def test_an_unreachable_service_is_an_error_that_says_that_nothing_was_sent(use: Use) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"

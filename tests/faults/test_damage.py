@@ -243,7 +243,7 @@ def test_a_page_of_zeros_is_reported_with_the_remedy(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_manifest_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+def test_an_unreadable_manifest_is_rebuilt(tmp_path: Path) -> None:
     service = Service(tmp_path / "data", 2)
     with service:
         make(service)

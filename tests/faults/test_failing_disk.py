@@ -144,9 +144,9 @@ class Shard:
         try:
             await self.call(CATALOG, catalog)
         except ServiceError:
-            await self.begin_anew()
+            await self.begin_again()
 
-    async def begin_anew(self) -> None:
+    async def begin_again(self) -> None:
         """Connect once more, to another process if this one is about to end."""
         if self._client is not None:
             self._client.close("it did not take the catalog")

@@ -35,7 +35,7 @@ NUM_ITEMS = 1_200
 NUM_GROUPS = 5
 INDEXES_MAX = 6
 VERSIONED = "versioned"
-"""Id of the item that is written again and again."""
+"""Id of the item that is written repeatedly."""
 
 
 @dataclass(frozen=True)

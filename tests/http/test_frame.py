@@ -87,7 +87,7 @@ async def test_head_has_the_length_but_no_body(web: Web) -> None:
     await connection.close()
 
 
-async def test_half_sent_body_times_out_and_holds_nobody_up(make_web: MakeWeb) -> None:
+async def test_half_sent_body_times_out_and_delays_no_other(make_web: MakeWeb) -> None:
     web = await make_web(limits={"body_timeout_ms": 200})
     slow = await web.connect()
     await slow.send(request("POST", "/films/search", b'{"que', "Content-Length: 50"))
@@ -225,7 +225,7 @@ async def test_client_that_never_reads_is_let_go(make_web: MakeWeb) -> None:
     await connection.close()
 
 
-async def test_slow_sender_makes_room_where_nobody_is_idle(make_web: MakeWeb) -> None:
+async def test_slow_sender_is_disconnected_where_no_connection_is_idle(make_web: MakeWeb) -> None:
     web = await make_web(limits={"connections_max": 2})
     slow = [await web.connect() for _ in range(2)]
     for connection in slow:
@@ -329,7 +329,7 @@ class _SwitchedFor:
         return await self._search(index, parameters)
 
 
-async def test_search_that_meets_a_switch_is_begun_anew(web: Web) -> None:
+async def test_search_that_meets_a_switch_begins_again(web: Web) -> None:
     fake = _SwitchedFor(web, 1)
     asking = asyncio.ensure_future(web.post("/films/search", {"facet_fields": ["country"]}))
     await fake.is_asked.wait()

@@ -337,7 +337,7 @@ HELD_ELSEWHERE = {
     "keys_max": "http/test_limits.py::test_number_of_keys",
     "snapshots_max": "http/test_limits.py::test_number_of_snapshots",
     "request_timeout_ms": "http/test_limits.py::test_deadline_of_a_request",
-    "body_timeout_ms": "http/test_frame.py::test_half_sent_body_times_out_and_holds_nobody_up",
+    "body_timeout_ms": "http/test_frame.py::test_half_sent_body_times_out_and_delays_no_other",
     "send_timeout_ms": "http/test_frame.py::test_client_that_never_reads_is_let_go",
     "keepalive_timeout_ms": "http/test_limits.py::test_idle_connection_is_closed",
     "connections_max": "http/test_frame.py::test_idle_connection_makes_room_at_the_bound",

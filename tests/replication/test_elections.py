@@ -26,11 +26,11 @@ def voter(id: str, **what: Any) -> Voter:
     return Voter(id=id, quorum=2, peers=peers, **given)
 
 
-def test_nobody_is_asked_while_somebody_leads() -> None:
+def test_no_server_is_asked_while_there_is_a_leader() -> None:
     assert not is_without_leader([voter("b"), voter("c", state="LEADER")])
 
 
-def test_nobody_is_asked_without_a_majority() -> None:
+def test_no_server_is_asked_without_a_majority() -> None:
     assert not is_without_leader([])
     assert not is_without_leader([voter("b")])
 
@@ -42,7 +42,7 @@ def test_a_leader_that_does_not_answer_is_lost() -> None:
     assert candidate_of(found) == "a"
 
 
-def test_whoever_was_asked_already_gets_time() -> None:
+def test_a_server_that_was_asked_gets_time() -> None:
     assert can_elect([voter("b", vote=""), voter("c", vote="")])
     stands = voter("c", state="CANDIDATE", leader="", term=8, vote="c")
     assert can_elect([voter("b"), stands])
@@ -73,7 +73,7 @@ def test_a_leader_that_was_started_again_does_not_lead() -> None:
     assert candidate_of(found) == "a"
 
 
-def test_somebody_asks_also_if_no_leader_is_known() -> None:
+def test_a_host_asks_also_if_no_leader_is_known() -> None:
     found = [voter("b", leader="", state="CANDIDATE"), voter("c", leader="")]
     assert candidate_of(found) == "a"
 

@@ -69,7 +69,7 @@ def search(client: Client, **headers: str) -> Any:
     )
 
 
-def test_a_host_that_nobody_reaches_is_read_elsewhere(hosts: Hosts, proxies: Proxies) -> None:
+def test_a_host_that_is_cut_off_is_read_elsewhere(hosts: Hosts, proxies: Proxies) -> None:
     wait_until(lambda: num_serving(hosts.services[0]) == [2, 2, 2])
     first, cut, third = hosts.services
     proxies.cut([one for one in proxies.all if one.target == "host 1"])

@@ -237,7 +237,7 @@ def test_a_shard_moves_to_another_host_and_back(hosts: Hosts) -> None:
         third.environment["FACETD_SHARDS_HERE"] = shards
         third.start()
 
-    place("0-1")  # shard 1 is taken from another host, shard 2 stays behind
+    place("0-1")  # shard 1 is taken from another host, shard 2 stays
     wait_until(lambda: num_serving(third) == [2, 3, 1])
     assert exported(third) == before
     client = third.client()

@@ -77,7 +77,7 @@ def test_an_order_to_one_of_two_namesakes_is_refused() -> None:
     assert table.with_move(2, "", "host-a").hosts["a:1"].target == {0, 1, 2}
 
 
-def test_two_orders_do_not_leave_a_shard_to_nobody() -> None:
+def test_two_orders_do_not_leave_a_shard_without_a_host() -> None:
     once = TABLE.with_move(1, "a", "")
 
     with pytest.raises(InvalidRequest, match="no host would hold shard 1"):
