@@ -109,7 +109,7 @@ def content(reply: Reply) -> Any:
 
 
 class Bench:
-    """A data directory that is damaged again and again.
+    """A data directory that is damaged repeatedly.
 
     Args:
         folder: for everything.

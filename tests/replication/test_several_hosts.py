@@ -169,7 +169,7 @@ def test_an_empty_host_that_finds_no_log_serves_once_it_has_heard_from_it(
         assert client.get("/_ready").status == 503
         for number in range(3):
             log.start(number)
-        second.wait_ready()  # although nobody writes anything
+        second.wait_ready()  # although no client writes anything
         client.close()
     finally:
         for service in hosts.services:
