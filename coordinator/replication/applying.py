@@ -30,6 +30,8 @@ DYING_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 0.1
 """Pause before a retry."""
 _CATALOG_PAUSE_SECONDS: Final = 0.5
+_CATALOG: Final = -1
+"""Instead of a shard's ordinal: a change of the catalog."""
 
 _log = Log("replica")
 
@@ -44,15 +46,17 @@ class Applier:
     Args:
         cluster: the shards of this host.
         settings: timeouts.
-
-    Attributes:
-        blocked: what keeps this host from applying now; None if nothing does.
     """
 
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
         self._settings = settings
-        self.blocked: StorageFull | None = None
+        self._full: dict[int, StorageFull] = {}
+
+    @property
+    def blocked(self) -> StorageFull | None:
+        """What keeps this host from applying now; None if nothing does."""
+        return next(iter(self._full.values()), None)
 
     async def apply(
         self, seq: int, group: WriteGroup, parts: Parts, settled: int
@@ -116,7 +120,7 @@ class Applier:
             try:
                 answer = await self._call(client, request, part)
             except StorageFull as error:
-                self.blocked = error
+                self._full[shard] = error
                 reason = error.message
             except InternalError as error:
                 # A shard whose disk refused a write is about to exit; its successor may succeed.
@@ -129,7 +133,7 @@ class Applier:
             except ServiceError as error:
                 reason = error.message
             else:
-                self.blocked = None
+                self._full.pop(shard, None)
                 return answer
             if reason != last_reason:
                 last_reason = reason
@@ -193,12 +197,12 @@ class Applier:
             try:
                 await work()
             except StorageFull as error:
-                self.blocked = error
+                self._full[_CATALOG] = error
                 reason = error.message
             except (ServiceError, OSError) as error:
                 reason = str(error)
             else:
-                self.blocked = None
+                self._full.pop(_CATALOG, None)
                 return
             if reason != last_reason:
                 last_reason = reason

@@ -1,0 +1,49 @@
+"""A host that cannot apply what is written says so until it can."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from common.errors import StorageFull
+from common.protocol.messages import ApplyResponse
+from common.protocol.operations import Operation
+from coordinator.replication.applying import Applier
+from coordinator.replication.entries import WriteGroup, operations_of
+from coordinator.settings import Settings
+from coordinator.write.write_batch import WriteBatch
+
+
+class _Shard:
+    epoch = 1
+
+    def __init__(self) -> None:
+        self.is_full = False
+
+    async def call(self, *arguments: Any, **options: Any) -> ApplyResponse:
+        if self.is_full:
+            raise StorageFull("the disk is full")
+        return ApplyResponse(b"\0")
+
+
+def _group() -> WriteGroup:
+    operations = [(Operation.PUT, str(id).encode(), b'{"id": %d}' % id) for id in range(20)]
+    batch = WriteBatch(20, 200, items=operations_of(operations))
+    return WriteGroup.of(1, [batch])
+
+
+async def test_a_full_shard_blocks_whatever_another_one_applies() -> None:
+    shards = {0: _Shard(), 1: _Shard()}
+    cluster: Any = SimpleNamespace(here=shards, placed=None, oldest_horizon=lambda index: 0)
+    applier = Applier(cluster, Settings())
+    group = _group()
+    parts = group.divide(2, 7)
+    assert parts.keys() == {0, 1}
+    shards[0].is_full = True
+    applying = asyncio.create_task(applier.apply(7, group, parts, 6))
+    await asyncio.sleep(0.01)
+    assert applier.blocked is not None  # though shard 1 has its part
+    shards[0].is_full = False
+    await applying
+    assert applier.blocked is None
