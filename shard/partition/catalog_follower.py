@@ -7,11 +7,10 @@ background as soon as it is prepared.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 from common.data_directory import DataDirectoryError, replica_path
-from common.errors import Conflict, ServiceError, StorageFull
+from common.errors import Conflict, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.partition.closed_index import digest_of
@@ -101,25 +100,27 @@ class CatalogFollower:
         what was dropped.)
 
         Raises:
-            DataDirectoryError: it is; dropping it would lose what was acknowledged.
+            Unavailable: it is; dropping it would lose what was acknowledged, so the process ends.
         """
         if replica_path(self._folders.folder.parent).exists():
             return
         indexes = self._indexes
-        with contextlib.suppress(ServiceError, StorageFailure):  # else there is nothing to save
+        try:
             with indexes.open.using(await indexes.serving(number)) as index:
                 partition = index.partition
                 entry, seq = partition.generation.entry, partition.state.seq_max
                 is_written = seq > read_restored(partition.environment)
-            if is_written and entry.revision > revision:
-                error = DataDirectoryError(
-                    f"the catalog (revision {revision}) is older than index {entry.name!r} in "
-                    f"{self._folders.path(number)}, and does not name it: restore catalog.json, or "
-                    "all of the data, from a backup; to do without the index, remove that folder "
-                    f"and its number from {self._folders.folder / SHARD_FILE}"
-                )
-                self._on_failure(error)
-                raise error
+        except (ServiceError, StorageFailure):
+            return  # there is nothing to save
+        if is_written and entry.revision > revision:
+            error = DataDirectoryError(
+                f"the catalog (revision {revision}) is older than index {entry.name!r} in "
+                f"{self._folders.path(number)}, and does not name it: restore catalog.json, or "
+                "all of the data, from a backup; to do without the index, remove that folder "
+                f"and its number from {self._folders.folder / SHARD_FILE}"
+            )
+            self._on_failure(error)  # which says so
+            raise Unavailable("the catalog is older than an index of this shard") from error
 
     async def prepare(self, entry: IndexEntry, horizon: int = 0) -> None:
         """Note a new index, or build a revision in the background; the catalog puts it in force.

@@ -87,6 +87,10 @@ class SubDatabase(Enum):
 _WALKED_AT_OPEN = (SubDatabase.META, SubDatabase.GROUPS, SubDatabase.TOMBSTONES)
 
 
+_DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)
+"""Found in a page. The transaction is aborted, and others go on."""
+
+
 def _unreadable(error: lmdb.Error) -> ServiceError:
     """Return the error for a read that LMDB refuses."""
     if isinstance(error, lmdb.PanicError):  # after a failed commit, until the process has ended
@@ -470,6 +474,7 @@ class Environment:
 
         Raises:
             StorageFull: the map is full; nothing was changed.
+            InternalError: a page is damaged; nothing was changed.
             StorageFailure: the commit failed; what the disk has is unknown until a reopen.
         """
         with self._writing:
@@ -482,6 +487,9 @@ class Environment:
             except lmdb.MapFullError as error:
                 self._abort(txn)
                 raise self._full() from error
+            except _DAMAGE as error:
+                self._abort(txn)
+                raise _unreadable(error) from error
             except lmdb.Error as error:
                 self._abort(txn)
                 raise self._failure(error) from error
@@ -493,6 +501,8 @@ class Environment:
                 txn.commit()
             except lmdb.MapFullError as error:
                 raise self._full() from error
+            except _DAMAGE as error:
+                raise _unreadable(error) from error
             except lmdb.Error as error:
                 raise self._failure(error) from error
             # (A transaction that changed nothing gets no number of its own.)
