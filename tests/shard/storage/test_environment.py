@@ -127,6 +127,32 @@ def test_exception_in_a_write_changes_nothing(tmp_path: Path) -> None:
     environment.close()
 
 
+def test_a_write_that_meets_a_damaged_page_changes_nothing_and_others_go_on(tmp_path: Path) -> None:
+    path = _filled(tmp_path)
+    environment = Environment.open(tmp_path, _MAP)
+    size = read_meta_page(path).page_size
+    content = path.read_bytes()
+    page = content.index(b"150" + bytes(1_000)) // size
+    with path.open("r+b") as file:  # which is mapped
+        file.seek(page * size)
+        file.write(bytes(size))
+
+    def change_two(txn: Transaction) -> None:
+        txn.put(SubDatabase.META, b"0", b"other")
+        txn.put(SubDatabase.META, b"150", b"other")
+
+    with pytest.raises(InternalError, match="damaged") as caught:
+        environment.change(change_two)
+
+    assert caught.value.code == "item_corrupt"
+    with environment.write() as txn:
+        txn.put(SubDatabase.META, b"99", b"other")
+    with environment.read() as txn:
+        assert txn.get(SubDatabase.META, b"0") == bytes(1_000)
+        assert txn.get(SubDatabase.META, b"99") == b"other"
+    environment.close()
+
+
 def test_appending_after_a_greater_key_fails(tmp_path: Path) -> None:
     environment = Environment.create(tmp_path, _MAP)
 
