@@ -88,18 +88,22 @@ def _collation(draft: _Draft, path: str, value: object) -> str:
 
 
 def _read_field_collations(draft: _Draft, value: object) -> None:
-    value = draft.checked.object_of(
-        "field_collations", value, "collations by field", "searchable_fields_max", "fields"
-    )
-    if value is None:
-        return
-    draft.values["field_collations"] = MappingProxyType(
-        {
-            name: _collation(draft, f"field_collations.{name}", collation)
-            for name, collation in value.items()
-            if draft.checked.is_field_name(f"field_collations.{name}", name)
-        }
-    )
+    _read_by_field(draft, "field_collations", value, "collations by field", _collation)
+
+
+def _read_by_field(
+    draft: _Draft, key: str, value: object, what: str, read: Callable[[_Draft, str, object], Any]
+) -> None:
+    """Fill a value from an object by field name; `read` takes the path and the value of each."""
+    members = draft.checked.object_of(key, value, what, "searchable_fields_max", "fields")
+    if members is not None:
+        draft.values[key] = MappingProxyType(
+            {
+                name: read(draft, f"{key}.{name}", member)
+                for name, member in members.items()
+                if draft.checked.is_field_name(f"{key}.{name}", name)
+            }
+        )
 
 
 def _read_aggregations(draft: _Draft, value: object) -> None:
@@ -266,18 +270,7 @@ def _language(draft: _Draft, path: str, value: object) -> str | None:
 
 
 def _read_field_languages(draft: _Draft, value: object) -> None:
-    value = draft.checked.object_of(
-        "field_languages", value, "languages by field", "searchable_fields_max", "fields"
-    )
-    if value is None:
-        return
-    draft.values["field_languages"] = MappingProxyType(
-        {
-            name: _language(draft, f"field_languages.{name}", language)
-            for name, language in value.items()
-            if draft.checked.is_field_name(f"field_languages.{name}", name)
-        }
-    )
+    _read_by_field(draft, "field_languages", value, "languages by field", _language)
 
 
 def _read_stop_words(draft: _Draft, value: object) -> None:

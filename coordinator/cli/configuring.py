@@ -40,13 +40,17 @@ def with_configuring(file_help: str) -> Callable[[Callable[..., Any]], Callable[
         "configuring",
         ConfiguringOptions,
         click.option("--config", "configuration", type=click.File("rb"), help=file_help),
-        click.option(
-            "--configure",
-            "proposing",
-            type=click.Choice(["ask", "auto", "none"]),
-            default="ask",
-            show_default=True,
-            help="Apply the configuration that is proposed for a new index: after a question (on a "
-            "terminal), at once, or not.",
-        ),
+        configure_option("the configuration that is proposed for a new index"),
+    )
+
+
+def configure_option(proposal: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option `--configure`, as the argument `proposing`; the help names the proposal."""
+    return click.option(
+        "--configure",
+        "proposing",
+        type=click.Choice(["ask", "auto", "none"]),
+        default="ask",
+        show_default=True,
+        help=f"Apply {proposal}: after a question (on a terminal), at once, or not.",
     )

@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from coordinator.cli.completing import complete_file
+from coordinator.cli.configuring import configure_option
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
 from coordinator.cli.importers.imported import SAMPLE_ITEMS, ImportedIndex
 from coordinator.cli.indexes import exists
@@ -60,15 +61,7 @@ ENGINES: Final[dict[str, Read]] = {
     help="Send this key to the other engine, for Elasticsearch also USER:PASSWORD.  "
     "[FACETD_SOURCE_KEY]",
 )
-@click.option(
-    "--configure",
-    "proposing",
-    type=click.Choice(["ask", "auto", "none"]),
-    default="ask",
-    show_default=True,
-    help="Apply the facets that are proposed where the source does not say which there are: after "
-    "a question (on a terminal), at once, or not.",
-)
+@configure_option("the facets that are proposed where the source does not say which there are")
 @click.option("--skip-bad", is_flag=True, help="Store the good items although there are bad ones.")
 @click.option(
     "--dry-run", is_flag=True, help="Show what would be made, read the first items, and stop."

@@ -54,22 +54,16 @@ def search_parameters(draft: SearchDraft) -> SearchParameters:
     """Return the parameters of a search, of which none was wrong; the draft is used up."""
     values = draft.values
     configuration = draft.configuration
-    if "match" not in values:
-        values["match"] = configuration.match
-    if "prefix" not in values:
-        values["prefix"] = configuration.prefix
-    if "typo" not in values:
-        values["typo"] = configuration.typo
-    if "infix" not in values:
-        values["infix"] = 2 if configuration.is_infix else int(bool(configuration.infix_fields))
-    if "typo_lengths" not in values:
-        values["typo_lengths"] = configuration.typo_lengths
-    if "boosts" not in values:
-        values["boosts"] = configuration.boosts
-    if "search_fields" not in values:
-        values["search_fields"] = configuration.searchable_fields
-    if "timeout_ms" not in values:
-        values["timeout_ms"] = draft.limits.request_timeout_ms
+    values.setdefault("match", configuration.match)
+    values.setdefault("prefix", configuration.prefix)
+    values.setdefault("typo", configuration.typo)
+    values.setdefault(
+        "infix", 2 if configuration.is_infix else int(bool(configuration.infix_fields))
+    )
+    values.setdefault("typo_lengths", configuration.typo_lengths)
+    values.setdefault("boosts", configuration.boosts)
+    values.setdefault("search_fields", configuration.searchable_fields)
+    values.setdefault("timeout_ms", draft.limits.request_timeout_ms)
     if draft.sort_field is not None and "sort" not in values:
         collation = configuration.collation_of(draft.sort_field)
         values["sort"] = (SortKey(draft.sort_field, collation=collation),)

@@ -484,29 +484,24 @@ class Environment:
                 raise self._failure(error) from error
             try:
                 yield Transaction(txn, self._databases)
-            except lmdb.MapFullError as error:
+            except BaseException as error:
                 self._abort(txn)
-                raise self._full() from error
-            except _DAMAGE as error:
-                self._abort(txn)
-                raise _unreadable(error) from error
-            except lmdb.Error as error:
-                self._abort(txn)
-                raise self._failure(error) from error
-            except BaseException:
-                self._abort(txn)
+                if isinstance(error, lmdb.Error):
+                    raise self._refused(error) from error
                 raise
             txn_id = txn.id()
             try:
                 txn.commit()
-            except lmdb.MapFullError as error:
-                raise self._full() from error
-            except _DAMAGE as error:
-                raise _unreadable(error) from error
             except lmdb.Error as error:
-                raise self._failure(error) from error
+                raise self._refused(error) from error
             # (A transaction that changed nothing gets no number of its own.)
             self._last_txn_id = min(txn_id, int(self._env.info()["last_txnid"]))
+
+    def _refused(self, error: lmdb.Error) -> Exception:
+        """Return the error for a write that LMDB refuses."""
+        if isinstance(error, lmdb.MapFullError):
+            return self._full()
+        return _unreadable(error) if isinstance(error, _DAMAGE) else self._failure(error)
 
     def _failure(self, error: lmdb.Error) -> StorageFailure:
         """Return the error for what the device refused.

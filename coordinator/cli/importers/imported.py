@@ -146,10 +146,7 @@ def read_object(name: str) -> dict[str, Any]:
     """Read a file or URL that holds one JSON object."""
     with _unbroken(name), OpenedSource(name).open_once() as stream:
         content = stream.read()
-    try:
-        document = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise SourceError(f"{name} is no JSON: {error}") from error
+    document = _decode(content, f"{name} is no JSON")
     if not isinstance(document, dict):
         raise SourceError(f"{name} must hold a JSON object")
     return document
@@ -160,10 +157,7 @@ def read_items(name: str) -> Iterator[dict[str, Any]]:
     with _unbroken(name), OpenedSource(name).open_once() as stream:
         start = stream.peek(64)[:64] if hasattr(stream, "peek") else b""
         if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-            try:
-                found = orjson.loads(stream.read().removeprefix(b"\xef\xbb\xbf"))
-            except orjson.JSONDecodeError as error:
-                raise SourceError(f"{name} is no JSON: {error}") from error
+            found = _decode(stream.read().removeprefix(b"\xef\xbb\xbf"), f"{name} is no JSON")
             for position, item in enumerate(found):
                 if not isinstance(item, dict):
                     raise SourceError(f"{name}, item {position}: it is no object")
@@ -174,7 +168,8 @@ def read_items(name: str) -> Iterator[dict[str, Any]]:
                 continue
             text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if number == 1 and text.strip() == b"{":
-                yield _whole(name, b"{" + stream.read())
+                problem = f"{name} is neither one JSON object nor one on each line"
+                yield _decode(b"{" + stream.read(), problem)
                 return
             yield object_of(text, f"{name}, line {number}")
 
@@ -194,10 +189,7 @@ def object_of(line: bytes, place: str) -> dict[str, Any]:
     Raises:
         SourceError: it is none.
     """
-    try:
-        item = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise SourceError(f"{place}: {error}") from error
+    item = _decode(line, place)
     if not isinstance(item, dict):
         raise SourceError(f"{place}: it is no object")
     return item
@@ -212,15 +204,16 @@ def sampled(
     return sample, chain(sample, rest)
 
 
-def _whole(name: str, content: bytes) -> dict[str, Any]:
-    """Decode one object on many lines."""
+def _decode(content: bytes, problem: str) -> Any:
+    """Decode JSON.
+
+    Raises:
+        SourceError: it is none; the message is the problem and where it is.
+    """
     try:
-        document = orjson.loads(content)
+        return orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise SourceError(
-            f"{name} is neither one JSON object nor one on each line: {error}"
-        ) from error
-    return dict(document)
+        raise SourceError(f"{problem}: {error}") from error
 
 
 def fetch(
