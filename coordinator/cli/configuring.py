@@ -10,6 +10,7 @@ import click
 
 from coordinator.cli.indexes import read_object
 from coordinator.cli.options import with_options
+from coordinator.clients.http_client import Client, index_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +55,13 @@ def configure_option(proposal: str) -> Callable[[Callable[..., Any]], Callable[.
         show_default=True,
         help=f"Apply {proposal}: after a question (on a terminal), at once, or not.",
     )
+
+
+def show_warnings(client: Client, index: str) -> None:
+    """Say what in the configuration of a loaded index has no effect.
+
+    Which fields its items have is known only now.
+    """
+    answer = client.request("PATCH", f"{index_path(index)}/configuration?preview=true", b"{}")
+    for warning in answer["warnings"]:
+        click.echo(f"facetd: configuration: {warning}", err=True)

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import click
 
 from common.placement import ID_BYTES_MAX
-from coordinator.cli.configuring import ConfiguringOptions, with_configuring
+from coordinator.cli.configuring import ConfiguringOptions, show_warnings, with_configuring
 from coordinator.cli.indexes import exists
 from coordinator.cli.loading import index_name, offer_configuration, remove_if_empty
 from coordinator.cli.options import with_options
@@ -270,6 +270,7 @@ class _Follower:
             self._stopping.wait(0.1)
 
     def _offer(self, proposing: str) -> None:
+        show_warnings(self.client, self.index)
         offer_configuration(self.client, self.index, proposing)
 
     # --- the first copy

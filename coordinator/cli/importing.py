@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from coordinator.cli.completing import complete_file
-from coordinator.cli.configuring import configure_option
+from coordinator.cli.configuring import configure_option, show_warnings
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
 from coordinator.cli.importers.imported import SAMPLE_ITEMS, ImportedIndex
 from coordinator.cli.indexes import exists
@@ -171,4 +171,5 @@ def _import(client: Client, one: ImportedIndex, skips_bad: bool) -> None:
         raise
     for remark in one.remarks():
         click.echo(f"facetd: {remark}", err=True)
+    show_warnings(client, one.name)
     click.echo(json.dumps({"index": one.name, **result}, ensure_ascii=False))

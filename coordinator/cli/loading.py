@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from coordinator.cli.completing import complete_file, complete_index
-from coordinator.cli.configuring import ConfiguringOptions, with_configuring
+from coordinator.cli.configuring import ConfiguringOptions, show_warnings, with_configuring
 from coordinator.cli.indexes import exists
 from coordinator.cli.options import with_options
 from coordinator.cli.service import ServiceOptions, with_service
@@ -174,6 +174,8 @@ def load(
         raise ClientError(str(error)) from error
     _show_result(name, source, result)
     _mention_inner_array(source, result)
+    if document is not None:
+        show_warnings(client, name)
     offer_configuration(client, name, proposing)
 
 

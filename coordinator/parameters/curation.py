@@ -5,8 +5,9 @@
 
 Rules apply in order: the first rule that pins an item decides, and any rule can hide an item.
 
-A request's rules must name fields that items have, as its filters must. Configured ones need not: a
-field that no item has yet must not fail the searches of a shop.
+A request's rules must name fields that items have, as its filters must. Configured ones are checked
+when they are configured (`coordinator.write.field_references`): a field that no item has any more
+must not fail the searches of a shop.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from typing import Final, NamedTuple
 import msgspec
 
 from common.analysis.analyzer import Analyzer
+from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest
 from common.limits import Limits
 from common.protocol.messages import FilterClause, FilterFactor, Pin
 from common.query import AllOf, And, AnyOf, Filter, Ids, Not
 from common.rules import Rule
-from coordinator.parameters.filter_objects import scalar_fields_of
+from coordinator.parameters.filter_objects import check_objects, scalar_fields_of
 from coordinator.parameters.filter_parser import parse_filter
+from coordinator.parameters.kinds import Mistake
+from coordinator.parameters.sort_keys import geo_field_of
 from coordinator.parameters.typed import SearchParameters
 
 ACCEPTED: Final = Limits(
@@ -58,14 +62,19 @@ class CompiledRule(NamedTuple):
 
 
 def compile_rules(
-    rules: Sequence[Rule], analyzer: Analyzer, limits: Limits, code: str = "invalid_rules"
+    rules: Sequence[Rule],
+    configuration: IndexConfiguration,
+    analyzer: Analyzer,
+    limits: Limits,
+    code: str = "invalid_rules",
 ) -> tuple[CompiledRule, ...]:
     """Parse the filters of rules and fold their words.
 
     Args:
-        rules: of a configuration or a request.
+        rules: of the configuration or of a request.
+        configuration: of the index.
         analyzer: folds the words.
-        limits: on the filters.
+        limits: on the filters; `ACCEPTED` for rules that were accepted before.
         code: of the error.
 
     Raises:
@@ -74,7 +83,7 @@ def compile_rules(
     compiled = []
     for i, rule in enumerate(rules):
         try:
-            one = _compile(rule, analyzer, limits)
+            one = _compile(rule, configuration, analyzer, limits)
         except InvalidRequest as error:
             raise InvalidRequest(
                 f"rules[{i}] has a filter that is wrong: {error.message}",
@@ -92,19 +101,36 @@ def compile_rules(
     return tuple(compiled)
 
 
-def _compile(rule: Rule, analyzer: Analyzer, limits: Limits) -> CompiledRule:
+def _compile(
+    rule: Rule, configuration: IndexConfiguration, analyzer: Analyzer, limits: Limits
+) -> CompiledRule:
     words = None
     if rule.query is not None:
         words = tuple(token.text for token in analyzer.tokenize(rule.query))
     return CompiledRule(
         rule,
         words,
-        None if rule.filter is None else parse_filter(rule.filter, limits),
+        None if rule.filter is None else _condition(rule.filter, configuration, limits),
         tuple(
-            FilterFactor(parse_filter(one.filter, limits), one.factor, rule.name)
+            FilterFactor(_condition(one.filter, configuration, limits), one.factor, rule.name)
             for one in rule.factors
         ),
     )
+
+
+def _condition(text: str, configuration: IndexConfiguration, limits: Limits) -> Filter:
+    """Parse a filter of a rule.
+
+    Raises:
+        InvalidRequest: it is wrong, or asks for points or elements that the index does not have.
+    """
+    condition = parse_filter(text, limits, geo_field_of(configuration))
+    if limits is not ACCEPTED:
+        try:
+            check_objects(condition, configuration)
+        except Mistake as mistake:
+            raise InvalidRequest(f"it {mistake.message}", code="invalid_filter") from None
+    return condition
 
 
 def curated(

@@ -103,7 +103,9 @@ class IndexMemories:
                 index.configuration,
                 index.revision,
                 QueryDictionary(index.configuration, self._analyzer),
-                compile_rules(index.configuration.rules, self._analyzer, ACCEPTED),
+                compile_rules(
+                    index.configuration.rules, index.configuration, self._analyzer, ACCEPTED
+                ),
                 StatisticsMemory(self._cluster, self._budget),
                 FacetMemory(self._cluster, self._budget),
                 SuggestionMemory(self._budget),

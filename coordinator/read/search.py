@@ -442,7 +442,9 @@ class Search:
         if parameters.rules is None:
             rules: Sequence[CompiledRule] = self._memories.of(index).rules
         else:
-            rules = compile_rules(parameters.rules, self._analyzer, self._limits)
+            rules = compile_rules(
+                parameters.rules, index.configuration, self._analyzer, self._limits
+            )
         return curated(parameters, rules, self._analyzer, timestamp)
 
     def _cursor(self, index: Index, parameters: SearchParameters, text: str) -> Cursor:

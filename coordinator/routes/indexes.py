@@ -118,7 +118,7 @@ async def _change_configuration(
     """Configure an index, or preview the changes."""
     name = request.arguments[0]
     if flag_parameter(request, "preview", code="invalid_preview"):
-        plan = services.administration.preview(name, document, is_patch=is_patch)
+        plan = await services.administration.preview(name, document, is_patch=is_patch)
         status = "preview"
     else:
         # Rebuilding a large index takes long: the deadline is the setting configure_timeout_ms, not

@@ -15,18 +15,27 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from common.analysis.analyzer import Analyzer
+from common.checked_values import Problems
 from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
 from common.errors import Conflict, InvalidRequest, ServiceError, Unavailable
 from common.limits import Limits
 from common.process.faults import fault
 from common.process.logs import Log
+from common.protocol.messages import IndexStatisticsRequest
+from common.protocol.methods import INDEX_STATISTICS
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState, RestoredIndex, StoredIndex
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.curation import compile_rules
+from coordinator.cluster.fan_out import gather
+from coordinator.parameters.curation import ACCEPTED, compile_rules
 from coordinator.write.configuration_change import changes, merged, removals
 from coordinator.write.detached_tasks import DetachedTasks
+from coordinator.write.field_references import (
+    FieldReference,
+    check_references,
+    field_references,
+)
 from coordinator.write.log import DocumentOf, WriteLog, no_index, without
 
 T = TypeVar("T")
@@ -42,6 +51,15 @@ class ConfigurationPlan(NamedTuple):
     warnings: list[str]
     changes: list[dict[str, Any]]
     """Differences by path; see `coordinator.write.configuration_change`."""
+
+
+class _CheckedDocument(NamedTuple):
+    """A complete new configuration without mistakes in itself."""
+
+    document: dict[str, Any]
+    warnings: list[str]
+    references: list[FieldReference]
+    """Where it names fields; whether items have them only the shards know."""
 
 
 class IndexAdministration:
@@ -87,7 +105,7 @@ class IndexAdministration:
             InvalidRequest: `invalid_configuration`; names each wrong path.
             Unavailable: a shard is down; nothing was changed.
         """
-        self.preview(name, document, is_patch=is_patch)  # invalid documents fail without queueing
+        self._plan(name, document, is_patch)  # invalid documents fail without queueing
         configured: tuple[Index, ConfigurationPlan] = await self._tasks.wait_for(
             self._configure(name, document, is_patch), deadline
         )
@@ -114,8 +132,12 @@ class IndexAdministration:
                     raise no_index(name)
 
                 def document_of(before: dict[str, Any]) -> dict[str, Any]:
-                    return self._checked_document(before, change(before), is_patch=False)[0]
+                    return self._checked_document(before, change(before), is_patch=False).document
 
+                before = self._catalog.index(name).document
+                await self._check_fields(
+                    name, self._checked_document(before, change(before), is_patch=False)
+                )
                 await self._log.put_index(name, document_of)
                 index = self._catalog.index(name)
                 _log.info("configured", index=name, number=index.number, revision=index.revision)
@@ -124,10 +146,18 @@ class IndexAdministration:
         index: Index = await self._tasks.wait_for(run(), deadline)
         return index
 
-    def preview(
+    async def preview(
         self, name: str, document: dict[str, Any], *, is_patch: bool = False
     ) -> ConfigurationPlan:
         """Return what `configure` would do now; raises the errors that it would."""
+        plan, checked = self._plan(name, document, is_patch)
+        warnings = await self._check_fields(name, checked)
+        return plan._replace(warnings=[*plan.warnings, *warnings])
+
+    def _plan(
+        self, name: str, document: dict[str, Any], is_patch: bool
+    ) -> tuple[ConfigurationPlan, _CheckedDocument]:
+        """Return what `configure` would do, except for what depends on the items."""
         if name in self._catalog.aliases:
             raise InvalidRequest(
                 f"{name!r} is an alias of {self._catalog.aliases[name]!r}; configure that index",
@@ -135,19 +165,57 @@ class IndexAdministration:
             )
         current = self._catalog.indexes.get(name)
         before = {} if current is None else current.document
-        after, warnings = self._checked_document(before, document, is_patch)
+        checked = self._checked_document(before, document, is_patch)
+        after, warnings = checked.document, checked.warnings
         if not is_patch:
             warnings = [*warnings, *removals(before, after)]
-        return ConfigurationPlan(after, warnings, changes(before, after))
+        return ConfigurationPlan(after, warnings, changes(before, after)), checked
 
     def _checked_document(
         self, before: dict[str, Any], document: dict[str, Any], is_patch: bool
-    ) -> tuple[dict[str, Any], list[str]]:
+    ) -> _CheckedDocument:
         """Return the complete new configuration, and warnings; raise if it is invalid."""
         after = merged(before, document) if is_patch and isinstance(document, dict) else document
         configuration, warnings = parse_configuration(after, self._limits)
-        compile_rules(configuration.rules, Analyzer(), self._limits, "invalid_configuration")
-        return after, warnings
+        rules = compile_rules(
+            configuration.rules, configuration, Analyzer(), self._limits, "invalid_configuration"
+        )
+        references = field_references(configuration, after, rules)
+        return _CheckedDocument(after, warnings, references)
+
+    async def _check_fields(self, name: str, checked: _CheckedDocument) -> list[str]:
+        """Check that a new configuration of an index names fields that its items have.
+
+        Returns:
+            Warnings about fields that are named although no item has them.
+
+        Raises:
+            InvalidRequest: `invalid_configuration`.
+        """
+        index = self._catalog.indexes.get(name)
+        if index is None or not checked.references:
+            return []
+        try:
+            parts = await gather(
+                self._cluster,
+                INDEX_STATISTICS,
+                IndexStatisticsRequest(index.number),
+                Deadline.after_ms(self._limits.request_timeout_ms),
+            )
+        except Unavailable as error:
+            return [f"it was not checked that items have the fields: {error.message}"]
+        if not any(part.num_docs for part in parts):
+            return []
+        fields: dict[str, set[str]] = {}
+        for part in parts:
+            for field in part.fields:
+                fields.setdefault(field["path"], set()).update(field["kinds"])
+        problems = Problems()
+        rules = compile_rules(index.configuration.rules, index.configuration, Analyzer(), ACCEPTED)
+        accepted = field_references(index.configuration, index.document, rules)
+        check_references(checked.references, accepted, fields, problems)
+        problems.raise_if_any(self._limits.errors_reported_max)
+        return problems.warnings
 
     async def delete_index(self, name: str, deadline: Deadline | None = None) -> None:
         """Delete an index and its data.
@@ -162,12 +230,12 @@ class IndexAdministration:
     ) -> tuple[Index, ConfigurationPlan]:
         """Check the document once no other change is in progress, then put it in force."""
         async with self._configuring:
-            plan = self.preview(name, document, is_patch=is_patch)
+            plan = await self.preview(name, document, is_patch=is_patch)
             current = self._catalog.indexes.get(name)
             if current is None:
                 self._check_number(1)
             await self._log.put_index(
-                name, lambda before: self._checked_document(before, document, is_patch)[0]
+                name, lambda before: self._checked_document(before, document, is_patch).document
             )
             index = self._catalog.index(name)
             _log.info("configured", index=name, number=index.number, revision=index.revision)

@@ -26,6 +26,8 @@ from common.protocol.messages import (
     FieldNamesResponse,
     GetRequest,
     GetResponse,
+    IndexStatisticsRequest,
+    IndexStatisticsResponse,
     OpeningStatistics,
     OutcomesRequest,
     OutcomesResponse,
@@ -37,6 +39,7 @@ from common.protocol.methods import (
     CATALOG,
     FIELD_NAMES,
     GET,
+    INDEX_STATISTICS,
     OPENING,
     OUTCOMES,
     PING,
@@ -97,6 +100,7 @@ class ModelShard:
                 Handler(APPLY, self._apply, ApplyRequest.with_payload),
                 Handler(FIELD_NAMES, self._field_names),
                 Handler(GET, self._get),
+                Handler(INDEX_STATISTICS, self._statistics),
                 Handler(OUTCOMES, self._outcomes),
             ),
             Authenticator(
@@ -155,6 +159,12 @@ class ModelShard:
             raise self.bug
         document = self.documents.get(request.index, {}).get(request.id)
         return GetResponse(None if document is None else document[0])
+
+    def _statistics(self, request: IndexStatisticsRequest) -> IndexStatisticsResponse:
+        documents = self.documents.get(request.index, {}).values()
+        names = {name for one, _ in documents for name in json.loads(one)}
+        fields = tuple([{"path": name, "num_docs": 1, "kinds": ["string"]} for name in names])
+        return IndexStatisticsResponse(len(documents), len(documents), 0, (), fields, False, 0, 0)
 
     async def _apply(self, request: ApplyRequest) -> ApplyResponse:
         if self.refusal is not None:

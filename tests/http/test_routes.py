@@ -430,7 +430,7 @@ async def test_patch_changes_what_it_names_and_null_removes(web: Web) -> None:
     answer = await _send(
         web, "PATCH", {"aggregations": {"year": None, "tags": {"size": 7}}, "stop_words": ["the"]}
     )
-    assert answer["warnings"] == []
+    assert answer["warnings"] == ["aggregations.tags names 'tags', which no item has"]
     assert answer["changes"] == [
         {"path": "aggregations.tags.size", "before": 5, "after": 7},
         {"path": "aggregations.year", "before": {}, "after": None},

@@ -42,6 +42,23 @@ class TestLoad:
         assert b"2 hits" in shown.stdout
         assert b"Title" in shown.stdout
 
+    def test_fields_of_the_configuration_that_no_item_has_are_named(
+        self, service: Service, tmp_path: Path
+    ) -> None:
+        configuration = tmp_path / "configuration.json"
+        configuration.write_text('{"boost": {"slod": {"log": 1}}, "colour": 1}')
+        options = ("--index", "sold", "--config", str(configuration), "--port", str(service.port))
+        loaded = run_command("load", "-", *options, text=b'{"id":1,"sold":7}')
+        assert (loaded.returncode, json.loads(loaded.stdout)["created"]) == (0, 1)
+        assert (
+            b"facetd: configuration: boost.slod names 'slod', which no item has; did you mean sold?"
+        ) in loaded.stderr
+        assert b"facetd: configuration: colour is unknown and has no effect" in loaded.stderr
+        configuration.write_text('{"boost": {"sodl": {"log": 1}}}')
+        refused = run_command("load", "-", *options, text=b'{"id":1,"sold":7}')
+        assert refused.returncode == 1
+        assert b"boost.sodl names 'sodl', which no item has; did you mean sold?" in refused.stderr
+
     def test_compressed_files_and_stdin(self, service: Service, tmp_path: Path) -> None:
         file = tmp_path / "books.ndjson.gz"
         file.write_bytes(gzip.compress(b'[{"id":1},{"id":2},{"id":3}]'))
