@@ -8,11 +8,13 @@ entry              its number, name and configuration
 generation         what one configuration makes of its items
 history            the states that searches can name
 changed_views      the next state, after a write or a merge
+logged_groups      the write groups in the log: final, or still named by some search
+purge_queue        dead records that no segment has any more
 
 writer             a group of operations: durable, visible, acknowledged
 group_planner      which documents it stores and removes; rule by rule: write_plan
 merger             merges segments and purges records in the background
-merge_policy       which segments to merge
+merge_policy       which segments to merge; which documents this drops: droppable
 rebuild            another configuration over the same items; revisions: configuring
 backup             a copy of one state while writes go on
 fingerprint        a number that tells whether two hosts have the same items

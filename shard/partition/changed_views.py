@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
+from shard.storage.group_log import Group
 
 
 def with_merged(
@@ -52,6 +53,20 @@ def with_merged(
         hidden = np.flatnonzero(is_hidden)
         views.insert(position, whole.without(hidden.tolist()) if len(hidden) else whole)
     return state.with_views(tuple(views), newest.dictionary_lengths)
+
+
+def without_groups(views: Sequence[SegmentView], groups: Sequence[Group]) -> list[SegmentView]:
+    """Return the views as they were before some write groups.
+
+    What these added is hidden again, what they removed is shown again.
+    """
+    added = [np.zeros(0, np.uint64)]
+    removed = [np.zeros(0, np.uint64)]
+    for group in groups:
+        end = group.first_record + group.num_records
+        added.append(np.arange(group.first_record, end, dtype=np.uint64))
+        removed.append(group.deleted)
+    return delete_records(revive_records(views, np.concatenate(removed)), np.concatenate(added))
 
 
 def revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:

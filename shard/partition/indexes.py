@@ -50,6 +50,8 @@ from shard.partition.open_indexes import OpenIndexes
 from shard.partition.opening import Opening
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
+from shard.storage.group_extent import read_extent
+from shard.storage.group_log import read_state
 from shard.storage.read_ahead import ReadAhead
 from shard.storage.refusals import StorageFailure, cause_of, explaining_refusal, is_disk_full
 
@@ -393,7 +395,7 @@ class Indexes:
         for number in sorted({*closed, *open_ones, *self._opening, *self._closing.numbers()}):
             with self.open.using(await self.opened(number)) as index:
                 if index.partition.state.seq_max > after:
-                    found.append(index.partition.newest_group())
+                    found.append(_newest_group(index.partition))
         return found
 
     async def copy(self, number: int, target: Path, horizon: int | None) -> None:
@@ -412,6 +414,15 @@ class Indexes:
         path = self.folders.path(number)
         copying = asyncio.ensure_future(asyncio.to_thread(copy_file, path, target))
         await self._closing.copying(number, copying)
+
+
+def _newest_group(partition: Partition) -> GroupExtent:
+    """Return the newest group of an index, with its extent as far as that is known."""
+    with partition.environment.read() as txn:
+        seq, extent = read_state(txn).seq_max, read_extent(txn)
+    if extent is None or extent.seq != seq:
+        return GroupExtent(partition.number, seq, 0, ())
+    return GroupExtent(partition.number, *extent)
 
 
 def _told(number: int, error: Exception) -> ServiceError:

@@ -37,6 +37,7 @@ from shard.caches.lru_cache import (
     FILTER_CACHE,
     PAIRS_CACHE,
 )
+from shard.partition.droppable import count_droppable, droppable_docs
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room
@@ -219,7 +220,7 @@ class Merger:
                 job.seconds += time.monotonic() - started
             if not has_worked and is_idle:
                 has_worked = self._tidy(job)
-            elif sum(map(len, job.partition.purgeable)) > PURGEABLE_MAX:
+            elif len(job.partition.purge_queue) > PURGEABLE_MAX:
                 has_worked = bool(job.submit(job.writer.purge).result()) or has_worked
         except OSError as error:
             _log.warning("merging put off", index=job.partition.number, reason=str(error))
@@ -245,7 +246,7 @@ class Merger:
         if job.partition.has_open_segment and len(job.partition.newest.views) > 1:
             job.submit(job.writer.retire_open_segment).result()
             return True
-        if job.partition.purgeable:
+        if job.partition.purge_queue:
             return bool(job.submit(job.writer.purge).result())
         job.partition.forget_revisions()
         for cache in (BOUNDS_CACHE, COLUMN_CACHE, FACET_ROWS_CACHE, FILTER_CACHE, PAIRS_CACHE):
@@ -261,10 +262,11 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
         OSError: no space left, or the device failed; nothing has changed.
     """
     views, open_segment_uid = partition.segments_to_merge()
+    recent = partition.groups.recent(partition.horizon)
     sizes = [
         SegmentSize(
             view.segment.num_docs,
-            partition.count_droppable(view),
+            count_droppable(view, recent),
             is_fixed=view.segment.uid == open_segment_uid,
         )
         for view in views
@@ -337,7 +339,8 @@ def _merge(
     """Merge segments (or copy one) and replace them by the result."""
     generation = partition.generation
     segments = [view.segment for view in parts]
-    dropped = [partition.droppable(view) for view in parts]
+    recent = partition.groups.recent(partition.horizon)
+    dropped = [droppable_docs(view, recent) for view in parts]
     fault("merge.begin")
     num_docs = sum(segment.num_docs for segment in segments)
     num_docs -= sum(0 if gone is None else len(gone) for gone in dropped)
@@ -366,7 +369,7 @@ def _merge(
         if gone is not None and len(gone)
     ]
     if gone_records:
-        partition.add_purgeable(np.concatenate(gone_records), generation)
+        partition.enqueue_purge(np.concatenate(gone_records), generation)
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], num_docs: int) -> bool:

@@ -2,10 +2,12 @@
 
     Partition ─┬─ environment, documents       the truth: LMDB               (storage/)
                ├─ derived                      its files                     (derived_files.py)
+               ├─ groups                       the log of recent writes      (logged_groups.py)
                ├─ generation                   what one configuration makes of it  (generation.py)
                │    ├─ registry, dictionaries  numbers of fields and facet values
                │    └─ builder                 items → segment
-               └─ history ── Snapshot          what a search sees            (snapshot.py)
+               ├─ history ── Snapshot          what a search sees            (history.py)
+               └─ purge queue                  what no search sees any more  (purge_queue.py)
 
 Threads. Searches read the history and never wait. The writer thread (one per index) is the only one
 that changes the truth and adds segments; the merger thread replaces segments by their merger. Both
@@ -18,7 +20,6 @@ Opening trusts nothing derived, see `shard/partition/recovery.py`.
 
 from __future__ import annotations
 
-import bisect
 import threading
 from collections.abc import Sequence, Set
 from pathlib import Path
@@ -29,26 +30,24 @@ from numpy.typing import NDArray
 
 from common.data_directory import sync_folder
 from common.errors import InternalError, InvalidRequest, ServiceError
-from common.protocol.messages import GroupExtent, IndexEntry
+from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
-from shard.partition.changed_views import delete_records, revive_records, with_merged
+from shard.partition.changed_views import delete_records, with_merged, without_groups
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.generation import Generation
 from shard.partition.history import SnapshotHistory
+from shard.partition.logged_groups import LoggedGroups
 from shard.partition.opening import Opening
+from shard.partition.purge_queue import PurgeQueue
 from shard.partition.recovery import Recovered, Recovery, Stores, check_truth
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment
-from shard.storage.group_extent import read_extent
-from shard.storage.group_log import Group, State, read_state
+from shard.storage.group_log import State, read_state
 from shard.storage.refusals import DamagedEnvironment
-
-RECENT_COUNTED_MAX = 1_000
-"""Groups that are scanned to count what a merge could drop: the merger asks often."""
 
 
 class Partition:
@@ -64,6 +63,8 @@ class Partition:
         environment: LMDB.
         documents: stored items.
         derived: files of segments and dictionaries.
+        groups: the write groups in the log; the writer notes its commits there.
+        purge_queue: dead records that no segment has any more.
     """
 
     def __init__(
@@ -82,17 +83,14 @@ class Partition:
         self.derived: Final = stores.derived
         self._lock = threading.Lock()
         self._generation = recovered.generation
-        self._state = recovered.state
-        self._uncompacted = recovered.uncompacted
         self._damaged = recovered.damaged
         self._open_segment_uid = 0
-        self._purgeable: list[NDArray[np.uint64]] = []
-        self._find_purgeable(recovered.views, recovered.compacted)
-        self._num_rebuilds = 0
-        seq = self._state.seq_max
-        known = [self._state.seq_compacted, *(group.seq for group in self._uncompacted)]
+        self.groups: Final = LoggedGroups(recovered.state, recovered.uncompacted)
+        self.purge_queue: Final = PurgeQueue(recovered.views, recovered.compacted)
+        seq = recovered.state.seq_max
+        known = [recovered.state.seq_compacted, *self.groups.seqs()]
         self._history = SnapshotHistory(
-            self.make_snapshot(seq, tuple(recovered.views)),
+            self._snapshot(seq, tuple(recovered.views)),
             known=tuple(one for one in known if one < seq),
         )
 
@@ -172,17 +170,6 @@ class Partition:
             raise
         return partition
 
-    def _find_purgeable(self, views: Sequence[SegmentView], compacted: NDArray[np.uint64]) -> None:
-        """Note the dead records that segments do not have, but LMDB does.
-
-        Records that a segment still has are not purgeable, even if noted before.
-        """
-        kept = [view.segment["docs.record"] for view in views if view.deleted is not None]
-        gone = np.unique(np.concatenate([compacted, *self._purgeable]))
-        if kept:
-            gone = np.setdiff1d(gone, np.concatenate(kept))
-        self._purgeable = [gone] if len(gone) else []
-
     def close(self) -> None:
         """Close the environment; the threads of writer and merger must have ended."""
         self.environment.close()
@@ -219,12 +206,7 @@ class Partition:
     @property
     def state(self) -> State:
         """Counters as of the last commit."""
-        return self._state
-
-    @property
-    def uncompacted(self) -> Sequence[Group]:
-        """Groups that are still in the log, not compacted, oldest first."""
-        return self._uncompacted
+        return self.groups.state
 
     @property
     def has_open_segment(self) -> bool:
@@ -237,17 +219,15 @@ class Partition:
         return self._damaged
 
     @property
-    def purgeable(self) -> tuple[NDArray[np.uint64], ...]:
-        """Dead records that are no longer in any segment."""
-        return tuple(self._purgeable)
+    def horizon(self) -> int:
+        """The oldest horizon in use: no search can name a state before it, nor ever will."""
+        return self._history.horizon
 
     # --- states
 
-    def make_snapshot(
-        self, seq: int, views: tuple[SegmentView, ...], generation: Generation | None = None
-    ) -> Snapshot:
-        """Return a state of the index."""
-        generation = generation or self._generation
+    def _snapshot(self, seq: int, views: tuple[SegmentView, ...]) -> Snapshot:
+        """Return a state of the index under the configuration in force."""
+        generation = self._generation
         return Snapshot(
             seq=seq,
             revision=generation.entry.revision,
@@ -285,16 +265,8 @@ class Partition:
                 param="cursor",
             )
         newer = self._history.after(seq, self._generation.entry.revision)
-        later = [group for group in self._uncompacted if seq < group.seq <= newer.seq]
-        hidden = [np.zeros(0, np.uint64)]
-        revived = [np.zeros(0, np.uint64)]
-        for group in later:
-            end = group.first_record + group.num_records
-            hidden.append(np.arange(group.first_record, end, dtype=np.uint64))
-            revived.append(group.deleted)
-        views = revive_records(newer.views, np.concatenate(revived))
-        views = delete_records(views, np.concatenate(hidden))
-        snapshot = self.make_snapshot(seq, tuple(views))
+        later = self.groups.between(seq, newer.seq)
+        snapshot = self._snapshot(seq, tuple(without_groups(newer.views, later)))
         self._history.add_asked(snapshot)
         return snapshot
 
@@ -328,7 +300,7 @@ class Partition:
                     assert views[-1].segment.uid == replaced_uid
                     gone = views.pop().deleted
                 views.append(SegmentView(added, gone))
-            self._history.add(self.make_snapshot(seq, tuple(views)))
+            self._history.add(self._snapshot(seq, tuple(views)))
 
     def advance(self, horizon: int) -> None:
         """Release the states that searches can no longer name."""
@@ -385,97 +357,14 @@ class Partition:
                     self._history.add(with_merged(state, parts, doc_maps, merged, newest))
         return True
 
-    @property
-    def safe_seq(self) -> int:
-        """Seq up to which deletions are final: no search can name a state before it."""
-        return self._history.horizon
+    def enqueue_purge(self, records: NDArray[np.uint64], generation: Generation) -> None:
+        """Let dead records be purged that a merge has dropped from the segments of a generation.
 
-    def final_groups(self) -> list[Group]:
-        """Return the groups of the log that no search can name a state before."""
-        groups = self._uncompacted
-        return groups[: bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq)]
-
-    def note_commit(self, state: State, group: Group | None = None) -> None:
-        """Adopt the counters of a commit, forget groups that it compacted, and add its group."""
-        with self._lock:
-            self._forget_compacted(state)
-            if group is not None:
-                self._uncompacted.append(group)
-
-    def _forget_compacted(self, state: State) -> None:
-        if state.seq_compacted != self._state.seq_compacted:
-            self._uncompacted = [
-                group for group in self._uncompacted if group.seq > state.seq_compacted
-            ]
-        self._state = state
-
-    def recent_groups(self) -> list[Group]:
-        """Return the groups whose deletions are not final yet."""
-        groups = self._uncompacted
-        return groups[bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq) :]
-
-    def newest_group(self) -> GroupExtent:
-        """Return the newest group, with its extent as far as that is known."""
-        with self.environment.read() as txn:
-            seq, extent = read_state(txn).seq_max, read_extent(txn)
-        if extent is None or extent.seq != seq:
-            return GroupExtent(self.number, seq, 0, ())
-        return GroupExtent(self.number, *extent)
-
-    def count_droppable(self, view: SegmentView) -> int:
-        """Return a lower bound of how many documents `droppable` returns; cheap."""
-        if view.deleted is None:
-            return 0
-        recent = self.recent_groups()
-        if len(recent) > RECENT_COUNTED_MAX:
-            return 0
-        return max(0, len(view.deleted) - sum(len(group.deleted) for group in recent))
-
-    def droppable(self, view: SegmentView) -> NDArray[np.uint32] | None:
-        """Return the ordinals of a view's documents that no search can reach any more."""
-        if view.deleted is None:
-            return None
-        ordinals = np.array(view.deleted.to_array(), np.uint32)
-        recent = [group.deleted for group in self.recent_groups()]
-        if recent:
-            records = view.segment["docs.record"][ordinals]
-            ordinals = ordinals[~np.isin(records, np.concatenate(recent))]
-        return ordinals
-
-    # --- purging
-
-    def add_purgeable(self, records: NDArray[np.uint64], generation: Generation) -> None:
-        """Note dead records that a merge has dropped from the segments of a generation.
-
-        A configuration that was switched to meanwhile has segments and a list of its own.
+        A configuration that was switched to meanwhile has segments of its own, with these records.
         """
         with self._lock:
             if self._generation is generation:
-                self._purgeable.append(records)
-
-    def take_purgeable(self, count_max: int) -> NDArray[np.uint64] | None:
-        """Remove some records from `purgeable` and return them, None if there are none to purge."""
-        with self._lock:
-            if not self._purgeable or self._num_rebuilds:
-                return None
-            records = self._purgeable.pop()
-            if len(records) > count_max:
-                self._purgeable.append(records[count_max:])
-                records = records[:count_max]
-            return records
-
-    def begin_rebuild(self) -> None:
-        """Purge nothing from now on: the segments of another configuration are being built.
-
-        They need the tombstones to know which of their records are dead.
-        """
-        with self._lock:
-            self._num_rebuilds += 1
-
-    def end_rebuild(self) -> None:
-        """Purge again, unless another configuration is being built."""
-        with self._lock:
-            self._num_rebuilds -= 1
+                self.purge_queue.add(records)
 
     # --- files
 
@@ -485,7 +374,7 @@ class Partition:
             with self._lock:
                 generation = self._generation
                 segments = [view.segment for view in self._history.newest.views]
-                next_record = self._state.next_record
+                next_record = self.groups.state.next_record
                 damaged = set(self._damaged)
             self.derived.commit(
                 entry=generation.entry,
@@ -513,7 +402,7 @@ class Partition:
         views = self._history.newest.views
         return (
             len(views) <= 1
-            and not self._purgeable
+            and not self.purge_queue
             and all(view.segment.path is not None for view in views)
         )
 
@@ -548,8 +437,8 @@ class Partition:
             if damaged is not None:
                 self._damaged = damaged
             seq = self._history.newest.seq
-            self._history.add(self.make_snapshot(seq, tuple(views)))
+            self._history.add(self._snapshot(seq, tuple(views)))
             if compacted is not None:
-                self._find_purgeable(views, compacted)
+                self.purge_queue.refill(views, compacted)
         self.commit_derived()
         write_entry(self.environment, generation.entry)

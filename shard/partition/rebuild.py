@@ -72,7 +72,7 @@ class Rebuild:
         self._damaged: set[int] = set()
         self._next_record = 0
         self._is_over = False
-        partition.begin_rebuild()
+        partition.purge_queue.hold()
 
     def run(self) -> None:
         """Build what the revision needs from the present documents; any thread.
@@ -139,7 +139,7 @@ class Rebuild:
     def _end(self) -> None:
         if not self._is_over:
             self._is_over = True
-            self._partition.end_rebuild()
+            self._partition.purge_queue.release()
 
 
 def _has_many_dead_values(snapshot: Snapshot) -> bool:

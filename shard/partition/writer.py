@@ -159,9 +159,9 @@ class Writer:
         return commit.result(), built
 
     def _answer_again(self, seq: int, *, is_repeat: bool) -> ApplyResponse:
-        for group in self._partition.uncompacted:
-            if group.seq == seq:
-                return ApplyResponse(outcomes=group.outcomes)
+        group = self._partition.groups.find(seq)
+        if group is not None:
+            return ApplyResponse(outcomes=group.outcomes)
         if is_repeat:
             return ApplyResponse(outcomes=b"")
         raise InternalError(f"write group {seq} is older than what this shard has settled")
@@ -174,9 +174,9 @@ class Writer:
         """
         if self._has_failed:
             raise Unavailable("the shard is restarting after a disk error; try again")
-        for group in self._partition.uncompacted:
-            if group.seq == seq:
-                return OutcomesResponse(True, group.outcomes)
+        group = self._partition.groups.find(seq)
+        if group is not None:
+            return OutcomesResponse(True, group.outcomes)
         return OutcomesResponse(seq > self._partition.state.seq_compacted, b"")
 
     def _check_room(self, request: ApplyRequest) -> None:
@@ -255,11 +255,10 @@ class Writer:
     def _compactable(self, *, is_final: bool = False) -> list[Group]:
         """Return the groups to compact now: all that may be, once it is worth it."""
         partition = self._partition
-        groups = partition.final_groups()
+        groups = partition.groups.final(partition.horizon)
         num_deleted = sum(len(group.deleted) for group in groups)
         is_worth_it = (
-            len(partition.uncompacted) > GROUPS_UNCOMPACTED_MAX
-            or num_deleted > DELETED_UNCOMPACTED_MAX
+            len(partition.groups) > GROUPS_UNCOMPACTED_MAX or num_deleted > DELETED_UNCOMPACTED_MAX
         )
         return groups if is_worth_it or is_final else []
 
@@ -289,7 +288,7 @@ class Writer:
             write_state(txn, state)
 
         partition.environment.change(store)
-        self._note(state, empty)
+        partition.groups.note_commit(state, empty)
 
     # --- make it visible
 
@@ -354,7 +353,7 @@ class Writer:
         if segment is not None and self._open_segment is not None:
             is_joined = int(segment["docs.record"][0]) == int(self._open_segment.records[0])
             replaced_uid = self._open_segment.uid if is_joined else 0
-        self._note(state, group)
+        partition.groups.note_commit(state, group)
         self._open_segment = open_segment
         partition.publish(
             group.seq,
@@ -363,10 +362,6 @@ class Writer:
             deleted=group.deleted,
             open_segment_uid=0 if open_segment is None else open_segment.uid,
         )
-
-    def _note(self, state: State, group: Group) -> None:
-        """Take over counters and log of a commit."""
-        self._partition.note_commit(state, group)
 
     # --- between groups
 
@@ -381,11 +376,12 @@ class Writer:
         Raises:
             StorageFull: the map is full; tried again later.
         """
-        records = self._partition.take_purgeable(PURGE_RECORDS_MAX)
+        queue = self._partition.purge_queue
+        records = queue.take(PURGE_RECORDS_MAX)
         if records is None:
             return False
         self.compact(records)
-        return bool(self._partition.purgeable)
+        return bool(queue)
 
     def settle(self, horizon: int) -> None:
         """Compact the log up to a horizon, unless that changes nothing.
@@ -393,8 +389,9 @@ class Writer:
         Raises:
             StorageFull: the map is full; nothing was changed.
         """
-        self._partition.advance(horizon)
-        if self._partition.final_groups():
+        partition = self._partition
+        partition.advance(horizon)
+        if partition.groups.final(partition.horizon):
             self.compact()
 
     def compact(self, purged: NDArray[np.uint64] | None = None) -> None:
@@ -417,7 +414,7 @@ class Writer:
         except StorageFailure as error:
             self._fail(error)
             return
-        partition.note_commit(state)
+        partition.groups.note_commit(state)
 
 
 def _is_small(additions: Additions) -> bool:

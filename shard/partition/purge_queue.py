@@ -1,0 +1,74 @@
+"""Dead records that LMDB still stores, although no segment has them any more.
+
+    a merge drops documents ─▶ add ─▶ queue ─▶ take ─▶ the writer removes items and tombstones
+
+A tombstone may go only when no file can bring its record back: a segment that still has the record
+as a hidden document would show it again after a restart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shard.segment.snapshot import SegmentView
+
+
+class PurgeQueue:
+    """The records of one index that can be purged; any thread may use it.
+
+    Args:
+        views: the segments of the newest state.
+        dead: records that are dead in all states.
+    """
+
+    def __init__(self, views: Sequence[SegmentView], dead: NDArray[np.uint64]) -> None:
+        self._lock = threading.Lock()
+        self._batches: list[NDArray[np.uint64]] = []
+        self._num_holds = 0
+        self.refill(views, dead)
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return sum(map(len, self._batches))
+
+    def refill(self, views: Sequence[SegmentView], dead: NDArray[np.uint64]) -> None:
+        """Add dead records, and remove those that the segments of a new state have."""
+        kept = [view.segment["docs.record"] for view in views if view.deleted is not None]
+        with self._lock:
+            gone = np.unique(np.concatenate([dead, *self._batches]))
+            if kept:
+                gone = np.setdiff1d(gone, np.concatenate(kept))
+            self._batches = [gone] if len(gone) else []
+
+    def add(self, records: NDArray[np.uint64]) -> None:
+        """Add dead records that a merge has dropped, once the manifest names its result."""
+        with self._lock:
+            self._batches.append(records)
+
+    def take(self, count_max: int) -> NDArray[np.uint64] | None:
+        """Remove some records and return them; None if there are none, or they are held."""
+        with self._lock:
+            if not self._batches or self._num_holds:
+                return None
+            records = self._batches.pop()
+            if len(records) > count_max:
+                self._batches.append(records[count_max:])
+                records = records[:count_max]
+            return records
+
+    def hold(self) -> None:
+        """Hand out nothing until `release`: segments of another configuration are being built.
+
+        They need the tombstones to know which of their records are dead.
+        """
+        with self._lock:
+            self._num_holds += 1
+
+    def release(self) -> None:
+        """End one `hold`."""
+        with self._lock:
+            self._num_holds -= 1
