@@ -29,7 +29,7 @@ class StoredIndex(Struct, frozen=True):
     configuration: dict[str, Any]
     source: SnapshotSource | None = None
     """Snapshot from which a shard that lacks the index rebuilds it; kept until all shards have it
-    (`IndexAdministration.restore`)."""
+    (`IndexRestorer.restore`)."""
 
     @property
     def entry(self) -> IndexEntry:

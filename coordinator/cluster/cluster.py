@@ -12,31 +12,24 @@ Horizon. A search carries the horizon of its index: the newest state that search
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 
 from common import data_directory
-from common.errors import ServiceError, Unavailable
-from common.process.logs import Log
+from common.errors import Unavailable
 from common.protocol.messages import Welcome
-from common.protocol.methods import CATALOG, Method
 from coordinator.addresses import parse_address
 from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_state import CatalogState
+from coordinator.cluster.catalog_delivery import CatalogDelivery
 from coordinator.cluster.horizons import Horizons, Reading
+from coordinator.cluster.own_host import OwnHost
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
 from coordinator.cluster.shared_state import SharedState
 from coordinator.cluster.starting import Starting
 from coordinator.settings import Settings
-
-P = TypeVar("P")
-R = TypeVar("R")
-
-_log = Log("cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,55 +50,6 @@ class ShardTimeouts:
 DEFAULT_TIMEOUTS: Final = ShardTimeouts()
 
 
-class _OwnHost:
-    """This host in the role of a `ShardHost`.
-
-    Attributes:
-        is_stopped: whether its data differ from the other hosts', so that it must not be read.
-        leaving: shards that no new request may read here.
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.name = "this host"
-        self.applied = -1
-        self.prepared = -1
-        self.moved_at = time.monotonic()
-        self.is_stopped = False
-        self.leaving: set[int] = set()
-        self._cluster = cluster
-
-    def kept_from(self, shard: int) -> int | None:
-        """Return the oldest state that a shard is sure to have; None if it does not serve here."""
-        return None if shard in self.leaving else self.readable_from(shard)
-
-    def readable_from(self, shard: int) -> int | None:
-        """Return the same, also for a shard that is about to leave, for reads already begun."""
-        cluster = self._cluster
-        client = cluster.here.get(shard)
-        if self.is_stopped or client is None or client.state is not ShardState.SERVING:
-            return None
-        return max(cluster.released, cluster.begun_at[shard])
-
-    def epoch(self, shard: int) -> int:
-        """Return the number of the connection: a shard that was away may lack older states."""
-        client = self._cluster.here.get(shard)
-        return 0 if client is None else client.epoch
-
-    def call(
-        self, shard: int, method: Method[P, R], params: P, timeout_ms: int
-    ) -> asyncio.Future[R]:
-        """Call a method; see `ShardClient.call`."""
-        client = self._cluster.here.get(shard)
-        if client is None:
-            raise Unavailable(f"shard {shard} has been moved to another host")
-        return client.call(method, params, timeout_ms)
-
-    def num_in_flight(self, shard: int) -> int:
-        """Calls of a shard that await a response."""
-        client = self._cluster.here.get(shard)
-        return 0 if client is None else client.num_in_flight
-
-
 class Cluster:
     """All shards of the service.
 
@@ -123,12 +67,10 @@ class Cluster:
         here: the shards of this host, by ordinal; all of them unless they are placed over hosts.
         arriving: shards that this host is about to hold, by ordinal; not read yet.
         placed: which host has which shard; None where each host has all.
+        own_host: this host among those.
         num_shards: number of shards.
         seq: the newest write sequence number assigned.
         starting: progress of the start.
-        begun_at: by shard of this host: newest group that it had when it came last; older states
-            may be gone.
-        released: states before it may be gone; only where shards are placed over hosts.
     """
 
     def __init__(
@@ -141,7 +83,7 @@ class Cluster:
         ordinals: tuple[int, ...] | None = None,
         num_shards: int = 0,
     ) -> None:
-        self.catalog = catalog
+        self._catalog_delivery = CatalogDelivery(catalog, timeouts.configure_ms)
         self.shard_timeout_ms = timeouts.read_ms
         self.num_shards = num_shards or len(locators)
         self._secret = secret
@@ -154,7 +96,7 @@ class Cluster:
         }
         self.arriving: dict[int, ShardClient] = {}
         self.horizons = Horizons()
-        self.own_host = _OwnHost(self)
+        self.own_host = OwnHost(self.here)
         self.placed = (
             None
             if ordinals is None
@@ -163,8 +105,6 @@ class Cluster:
         self.shards: tuple[ShardClient | PlacedShard, ...] = (
             tuple(self.here.values()) if self.placed is None else self.placed.shards
         )
-        self.begun_at = dict.fromkeys(self.here, 0)
-        self.released = 0
         self.starting = Starting(tuple(self.here.values()))
         self._watching: asyncio.Task[None] | None = None
         self.seq = 0
@@ -172,9 +112,6 @@ class Cluster:
         self._shared: SharedState | None = None
         self._has_started = False
         self._ready = asyncio.Event()
-        self._push_lock = asyncio.Lock()
-        self._taken: dict[int, CatalogState] = {}
-        """By shard: the catalog that it has."""
         self._listeners: list[Callable[[ShardClient], None]] = []
 
     def _client_of(self, shard: int, locate: Locate) -> ShardClient:
@@ -259,7 +196,7 @@ class Cluster:
             shard: one of `arriving`, which serves.
             seq: it has everything up to there; older states may be gone.
         """
-        self.begun_at[shard] = max(self.begun_at[shard], seq)
+        self.own_host.begun_at[shard] = max(self.own_host.begun_at[shard], seq)
         self.here[shard] = self.arriving.pop(shard)
 
     def dismiss(self, shard: int) -> ShardClient:
@@ -330,20 +267,16 @@ class Cluster:
         Raises:
             Unavailable: `starting`; some shard has not reported what it has.
         """
-        self._check_started()
+        self.check_serving()
         self.seq += 1
         return self.seq
 
     def check_serving(self) -> None:
-        """Raise while requests for data are refused.
+        """Raise until all shards have reported what they have on disk, and while data is withheld.
 
         Raises:
-            Unavailable: `starting`, or why they are withheld.
+            Unavailable: `starting`, or why requests for data are refused.
         """
-        self._check_started()
-
-    def _check_started(self) -> None:
-        """Raise until all shards have reported what they have on disk, and while withheld."""
         if self._withheld is not None:
             raise Unavailable(self._withheld.message, code=self._withheld.code)
         if not self._has_started:
@@ -359,7 +292,7 @@ class Cluster:
         Raises:
             Unavailable: `starting`.
         """
-        self._check_started()
+        self.check_serving()
         return self.horizons.newest(index)
 
     def take_up(self, index: int, seq: int) -> None:
@@ -382,7 +315,7 @@ class Cluster:
             Unavailable: `starting`.
         """
         if not self._has_started or self._withheld is not None:
-            self._check_started()
+            self.check_serving()
         return self.horizons.reading(index)
 
     def oldest_horizon(self, index: int) -> int:
@@ -394,7 +327,7 @@ class Cluster:
         held = self.placed.oldest_held
         oldest = min(states.readers, default=floor)
         oldest = min(oldest, self.placed.oldest_needed, floor if held is None else held)
-        self.released = max(self.released, oldest)
+        self.own_host.released = max(self.own_host.released, oldest)
         return oldest
 
     def reading_here(self, index: int) -> Reading:
@@ -409,7 +342,7 @@ class Cluster:
         if self.placed is None:
             return self.reading(index)
         if not self._has_started or self.own_host.is_stopped:
-            self._check_started()
+            self.check_serving()
         return Reading(self.horizons.states(index), self.own_host.applied)
 
     def reading_at(self, index: int, seq: int) -> Reading:
@@ -419,47 +352,21 @@ class Cluster:
             Unavailable: `starting`, or this host has stopped.
         """
         if not self._has_started or self.own_host.is_stopped:
-            self._check_started()
+            self.check_serving()
         return Reading(self.horizons.states(index), seq)
 
     # --- catalog
 
     async def push_catalog(self) -> None:
-        """Send the current catalog to all shards.
-
-        Returns once every serving shard has applied it. A shard that is down, or goes down
-        meanwhile, gets it with its next handshake, before any other call.
-        """
-        async with self._push_lock:
-            for shard in self.arriving.values():
-                shard.disconnect("it takes the catalog with its next handshake")
-            serving = [one for one in self.here.values() if one.state is ShardState.SERVING]
-            await asyncio.gather(*(self._push_to(shard) for shard in serving))
-
-    async def _push_to(self, shard: ShardClient) -> None:
-        """Send one shard the changes; if it refuses, start again with the handshake."""
-        message = self.catalog.message(self._taken.pop(shard.shard, None))
-        state = self.catalog.state
-        try:
-            await shard.call(CATALOG, message, self._timeouts.configure_ms)
-            self._taken[shard.shard] = state
-        except ServiceError as error:
-            _log.warning("catalog not taken", shard=shard.shard, reason=error.message)
-            shard.disconnect("it did not take the catalog")
+        """Send the shards the current catalog; return once every serving one has applied it."""
+        await self._catalog_delivery.push(self.here, self.arriving)
 
     async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
-        """Send the catalog to a newly connected shard."""
+        """Note what a newly connected shard has, and send it the catalog."""
         self.seq = max(self.seq, welcome.seq_max)
-        self.begun_at[shard.shard] = welcome.seq_max
+        self.own_host.begun_at[shard.shard] = welcome.seq_max
         self.horizons.resolve_doubts(shard.shard, welcome.seq_max)
-        while True:
-            state = self.catalog.state
-            await shard.call_opening(CATALOG, self.catalog.message(), self._timeouts.configure_ms)
-            if self.catalog.state.revision == state.revision:
-                self._taken[shard.shard] = state
-                # From here on `push_catalog` reaches the shard: no await may come in between.
-                shard.begin_serving()
-                return
+        await self._catalog_delivery.begin_serving(shard)
 
     def _note_state(self, shard: ShardClient) -> None:
         """Update readiness when a shard changes state."""

@@ -9,7 +9,7 @@ A snapshot is made under `<name>.partial`, which cannot be a snapshot's name, an
 of it is on disk (`snapshot_maker`). Over HTTP a client gives a name, never a path. A snapshot is a
 data directory without what can be rebuilt: `facetd restore` checks every byte and puts it in place,
 and `POST /_snapshots/{name}/restore` creates new indexes from it while the service runs
-(`restore_plan`, `IndexAdministration.restore`).
+(`restore_plan`, `IndexRestorer.restore`).
 """
 
 from __future__ import annotations

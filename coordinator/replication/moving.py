@@ -246,7 +246,7 @@ class Mover:
                 await asyncio.sleep(PAUSE_SECONDS / 5)
             if self._reached < position or client.state is not ShardState.SERVING:
                 return
-            if self._cluster.begun_at[shard] > position:
+            if self._cluster.own_host.begun_at[shard] > position:
                 return  # it was copied from a host that is ahead of this one
             arriving = {one: seq for one, seq in self._progress.arriving.items() if one != shard}
             left = {one: seq for one, seq in self._progress.left.items() if one != shard}

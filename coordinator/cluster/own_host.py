@@ -1,0 +1,70 @@
+"""This host among those that hold shards: what its copies have, and calls to them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TypeVar
+
+from common.errors import Unavailable
+from common.protocol.methods import Method
+from coordinator.cluster.shard_client import ShardClient, ShardState
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class OwnHost:
+    """This host in the role of a `ShardHost`.
+
+    Args:
+        clients: the shards of this host, by ordinal; they come and go.
+
+    Attributes:
+        begun_at: by shard: newest group that it had when it came last; older states may be gone.
+        released: states before it may be gone on all shards.
+        is_stopped: whether its data differ from the other hosts', so that it must not be read.
+        leaving: shards that no new request may read here.
+    """
+
+    def __init__(self, clients: Mapping[int, ShardClient]) -> None:
+        self.name = "this host"
+        self.applied = -1
+        self.prepared = -1
+        self.moved_at = time.monotonic()
+        self.is_stopped = False
+        self.leaving: set[int] = set()
+        self.begun_at = dict.fromkeys(clients, 0)
+        self.released = 0
+        self._clients = clients
+
+    def kept_from(self, shard: int) -> int | None:
+        """Return the oldest state that a shard is sure to have; None if it does not serve here."""
+        return None if shard in self.leaving else self.readable_from(shard)
+
+    def readable_from(self, shard: int) -> int | None:
+        """Return the same, also for a shard that is about to leave, for reads already begun."""
+        client = self._clients.get(shard)
+        if self.is_stopped or client is None or client.state is not ShardState.SERVING:
+            return None
+        return max(self.released, self.begun_at[shard])
+
+    def epoch(self, shard: int) -> int:
+        """Return the number of the connection: a shard that was away may lack older states."""
+        client = self._clients.get(shard)
+        return 0 if client is None else client.epoch
+
+    def call(
+        self, shard: int, method: Method[P, R], params: P, timeout_ms: int
+    ) -> asyncio.Future[R]:
+        """Call a method; see `ShardClient.call`."""
+        client = self._clients.get(shard)
+        if client is None:
+            raise Unavailable(f"shard {shard} has been moved to another host")
+        return client.call(method, params, timeout_ms)
+
+    def num_in_flight(self, shard: int) -> int:
+        """Calls of a shard that await a response."""
+        client = self._clients.get(shard)
+        return 0 if client is None else client.num_in_flight
