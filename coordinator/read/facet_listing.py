@@ -16,20 +16,23 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import msgspec
+
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.process.request_ids import carried
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.parse import SearchParameters
+from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.parameters.typed import KeyTypos
+from coordinator.read.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
 from coordinator.read.facet_keys import accept_keys
 from coordinator.read.facet_summaries import is_summed_up
 from coordinator.read.facet_values import FacetValues
 from coordinator.read.facets import facet_results, known_results, num_values_to_list
 from coordinator.read.field_facets import field_results
 from coordinator.read.groups import count_groups
-from coordinator.read.merged_counts import Accumulator, GroupCounts
+from coordinator.read.merged_counts import Accumulator, CountsReader, GroupCounts
 from coordinator.read.results import FacetResult
 from coordinator.read.scatter import SearchOutcome
 
@@ -84,7 +87,7 @@ class FacetListing:
             if not spec.key_query:
                 continue
             name = spec.configuration.field
-            mask = await self.accepted(
+            mask = await self._accepted(
                 outcome, facets.values(name), None, spec.key_query, typos=spec.key_typos
             )
             if mask is not None:
@@ -97,7 +100,7 @@ class FacetListing:
             )
             keys = [part.keys for _, one in outcome.answers for part in one.ranges[first:]]
             if sum(map(len, keys)) > LONG_RESPONSE_KEYS:
-                found = await self.on_a_thread(lambda _: run_to_completion(steps))
+                found = await self._on_a_thread(lambda _: run_to_completion(steps))
             else:
                 found = await self._scheduler.run(state.index.number, steps)
 
@@ -115,12 +118,46 @@ class FacetListing:
         sums_up = any(is_summed_up(spec) for spec in parameters.facets)
         num_values = num_counted(outcome) + num_values_to_list(parameters, outcome.plan, facets)
         if num_values > (LONG_RESPONSE_KEYS if sums_up else LONG_RESPONSE_VALUES):
-            return await self.on_a_thread(lambda sums: list(results(sums)))
+            return await self._on_a_thread(lambda sums: list(results(sums)))
         if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
             return list(results(None))
         return await self._scheduler.run(state.index.number, _listing(results(None)))
 
-    async def accepted(
+    async def page(
+        self, requested: FacetParameters, search: SearchParameters, outcome: SearchOutcome
+    ) -> tuple[int, list[Bucket]]:
+        """Return one page of the buckets of a search's only facet, and how many it has.
+
+        Args:
+            requested: the facet, and which of its buckets.
+            search: with the rules that match it applied.
+            outcome: the shards' counts, of every value.
+        """
+        field = requested.facet.field
+        values = outcome.memory.facets.values(field)
+        selected = search.selected.get(field, NONE_SELECTED)
+        (spec,) = search.facets
+        order = spec.order
+        if not order.hides_chosen_zero:  # the request decides, unless the key's filter has
+            order = msgspec.structs.replace(order, hides_zero=requested.facet.hide_zero)
+        accepts = await self._accepted(outcome, values, requested.key_pattern, requested.key_query)
+
+        def listed(reader: CountsReader) -> tuple[int, list[Bucket]]:
+            with reader.next(values) as counts:
+                return (
+                    num_buckets(values, counts, selected, order, accepts),
+                    page_of_buckets(
+                        *(values, counts, selected, order),
+                        *(requested.offset, requested.per_page, accepts),
+                    ),
+                )
+
+        answers = outcome.answers
+        if num_counted(outcome) > LONG_RESPONSE_VALUES:
+            return await self._on_a_thread(lambda sums: listed(CountsReader(answers, sums)))
+        return listed(CountsReader(answers))
+
+    async def _accepted(
         self,
         outcome: SearchOutcome,
         values: FacetValues,
@@ -136,15 +173,10 @@ class FacetListing:
         state = outcome.state
         return await self._scheduler.run(state.index.number, _until(state.deadline, steps))
 
-    async def on_a_thread(self, list_facets: Callable[[Accumulator], T]) -> T:
+    async def _on_a_thread(self, list_facets: Callable[[Accumulator], T]) -> T:
         """List facets on the thread for long responses, with separate sums."""
         listing = carried(lambda: list_facets(Accumulator()))
         return await asyncio.get_running_loop().run_in_executor(self._lister, listing)
-
-
-def is_long(outcome: SearchOutcome) -> bool:
-    """Return whether merging the counts takes more than a few milliseconds."""
-    return num_counted(outcome) > LONG_RESPONSE_VALUES
 
 
 def num_counted(outcome: SearchOutcome) -> int:

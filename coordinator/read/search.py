@@ -41,14 +41,13 @@ from coordinator.parameters.curation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.read.beginnings import BestItems
 from coordinator.read.best_items import best_items
-from coordinator.read.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
 from coordinator.read.cursor import Cursor, search_hash
-from coordinator.read.facet_listing import BUCKETS_FAST_MAX, FacetListing, is_long
+from coordinator.read.facet_listing import BUCKETS_FAST_MAX, FacetListing
 from coordinator.read.fair_share import FairShare
 from coordinator.read.follow_ups import joint_counts, with_group_hits, with_value_statistics
 from coordinator.read.index_memory import IndexMemories
 from coordinator.read.merge import Hit
-from coordinator.read.merged_counts import Answers, CountsReader
+from coordinator.read.merged_counts import Answers
 from coordinator.read.near_terms import NearTerms, Scope
 from coordinator.read.paging import Paging, next_cursor
 from coordinator.read.query_parser import QueryDictionary
@@ -375,33 +374,7 @@ class Search:
                 outcome = await self._scatter.search(search, state, every_bucket)
                 if outcome.has_others:
                     break
-        values = outcome.memory.facets.values(facet.field)
-        selected = search.selected.get(facet.field, NONE_SELECTED)
-        (spec,) = search.facets
-        order = spec.order
-        if not order.hides_chosen_zero:  # the request decides, unless the key's filter has
-            order = msgspec.structs.replace(order, hides_zero=facet.hide_zero)
-        accepts = await self._facet_listing.accepted(
-            outcome, values, parameters.key_pattern, parameters.key_query
-        )
-
-        def listed(reader: CountsReader) -> tuple[int, list[Bucket]]:
-            with reader.next(values) as counts:
-                return (
-                    num_buckets(values, counts, selected, order, accepts),
-                    page_of_buckets(
-                        *(values, counts, selected, order),
-                        *(parameters.offset, parameters.per_page, accepts),
-                    ),
-                )
-
-        answers = outcome.answers
-        if is_long(outcome):
-            total, buckets = await self._facet_listing.on_a_thread(
-                lambda sums: listed(CountsReader(answers, sums))
-            )
-        else:
-            total, buckets = listed(CountsReader(answers))
+        total, buckets = await self._facet_listing.page(parameters, search, outcome)
         return FacetPage(
             page=parameters.page,
             per_page=parameters.per_page,

@@ -12,20 +12,17 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
 from common.analysis.analyzer import Analyzer
 from common.checked_values import Problems
 from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
-from common.errors import Conflict, InvalidRequest, ServiceError, Unavailable
+from common.errors import InvalidRequest, Unavailable
 from common.limits import Limits
-from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import IndexStatisticsRequest
 from common.protocol.methods import INDEX_STATISTICS
 from coordinator.cluster.catalog import Catalog, Index
-from coordinator.cluster.catalog_state import CatalogState, RestoredIndex, StoredIndex
+from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather
 from coordinator.parameters.curation import ACCEPTED, compile_rules
@@ -36,7 +33,9 @@ from coordinator.write.field_references import (
     check_references,
     field_references,
 )
+from coordinator.write.index_restorer import IndexRestorer
 from coordinator.write.log import DocumentOf, WriteLog, no_index, without
+from coordinator.write.new_indexes import check_free, check_number
 
 T = TypeVar("T")
 
@@ -79,6 +78,7 @@ class IndexAdministration:
         self._log = log
         self._configuring = asyncio.Lock()
         self._tasks = DetachedTasks()
+        self._restorer = IndexRestorer(cluster, catalog, limits, log)
         cluster.on_state(lambda shard: self._look_for_sources())
 
     async def configure(
@@ -233,7 +233,7 @@ class IndexAdministration:
             plan = await self.preview(name, document, is_patch=is_patch)
             current = self._catalog.indexes.get(name)
             if current is None:
-                self._check_number(1)
+                check_number(self._catalog, self._limits, 1)
             await self._log.put_index(
                 name, lambda before: self._checked_document(before, document, is_patch).document
             )
@@ -276,7 +276,7 @@ class IndexAdministration:
         """Rename an index while nothing else changes indexes."""
 
         def change(state: CatalogState) -> CatalogState:
-            self._check_free(new_name)
+            check_free(self._catalog, new_name)
             return state.renamed(index.name, new_name, keeps_alias=keeps_alias)
 
         await self._catalog.change(change, is_active=False)
@@ -316,13 +316,13 @@ class IndexAdministration:
                     raise no_index(name)
                 former = self._catalog.indexes.get(new_name) if replaces else None
                 if former is None:
-                    self._check_free(new_name)
-                    self._check_number(1)
+                    check_free(self._catalog, new_name)
+                    check_number(self._catalog, self._limits, 1)
                 async with make_source(index) as source:
                     if former is None:
-                        await self._restore_now([source])
+                        await self._restorer.restore([source])
                     else:
-                        await self._restore_over(former, source)
+                        await self._restorer.restore_over(former, source)
 
         await self._tasks.wait_for(run(), deadline)
 
@@ -359,26 +359,8 @@ class IndexAdministration:
         await self._log.drop_index(former, lambda state: without(state, former, index))
         _log.info("moved", index=new_name, former=name, number=index.number)
 
-    def _check_free(self, name: str) -> None:
-        """Check that no index or alias has a name.
-
-        Raises:
-            Conflict: `index_exists`.
-        """
-        if name in self._catalog.indexes or name in self._catalog.state.aliases:
-            raise Conflict(
-                f"there is an index or alias {name!r} already; choose another name, or remove it "
-                "first",
-                code="index_exists",
-            )
-
     async def restore(self, wanted: Sequence[RestoredIndex], deadline: Deadline) -> None:
         """Create indexes from a snapshot: all of them on all shards, or none.
-
-        The catalog adds them together, once every shard has built them, and keeps their source
-        until every shard is known to still have them. A shard that is killed in between discards
-        indexes that the catalog did not name yet; it then rebuilds them from the source instead of
-        starting them empty.
 
         Args:
             wanted: with valid names.
@@ -395,104 +377,17 @@ class IndexAdministration:
         await self._tasks.wait_for(self._restore(wanted), deadline)
 
     async def _restore(self, wanted: Sequence[RestoredIndex]) -> None:
-        """Prepare, commit, activate, release the source."""
         async with self._configuring:
-            await self._restore_now(wanted)
-
-    async def _restore_now(self, wanted: Sequence[RestoredIndex]) -> None:
-        """Restore while nothing else changes indexes."""
-        catalog = self._catalog
-        for one in wanted:
-            self._check_free(one.name)
-        self._check_number(len(wanted))
-        stored: list[StoredIndex] = []
-        state = catalog.state
-        for one in wanted:
-            index = state.new_entry(one.name, one.configuration)
-            stored.append(msgspec.structs.replace(index, source=one.source))
-            state = state.with_index(stored[-1])
-        for index in stored:
-            await self._log.prepare(index.entry)
-        fault("restore.prepared")
-
-        def with_all(state: CatalogState) -> CatalogState:
-            for index in stored:
-                state = state.with_index(index)
-            return state
-
-        try:
-            await catalog.change(with_all, is_active=False)
-        except ServiceError:
-            await self._cluster.push_catalog()  # does not name them, so shards discard them
-            raise
-        fault("restore.named")
-        for index, one in zip(stored, wanted, strict=True):
-            self._cluster.take_up(index.number, one.source.seq)
-        await self._cluster.push_catalog()
-        catalog.activate()
-        for index in stored:
-            _log.info("restored", index=index.name, number=index.number)
-        await self._let_sources_go()
-
-    async def _restore_over(self, former: Index, wanted: RestoredIndex) -> None:
-        """Restore an index in the place of another one, which is deleted at the same moment.
-
-        A crash leaves one of the two under the name, and nothing of the other.
-
-        Raises:
-            As `restore`.
-        """
-        new = self._catalog.state.new_entry("", wanted.configuration)
-        stored = msgspec.structs.replace(new, name=former.name, source=wanted.source)
-
-        def with_new(state: CatalogState) -> CatalogState:
-            changed = without(state, former).with_index(stored)
-            return msgspec.structs.replace(changed, aliases=state.aliases)
-
-        shards = self._cluster.here.values()
-        epochs = [shard.epoch for shard in shards]
-        await self._log.prepare(stored.entry)
-        fault("restore.prepared")
-        self._cluster.take_up(stored.number, wanted.source.seq)
-        try:
-            if [shard.epoch for shard in shards] != epochs:
-                raise Unavailable(
-                    "a shard was away meanwhile and has to begin again; nothing was changed",
-                    code="shard_unavailable",
-                )
-            await self._log.drop_index(former, with_new)
-        except ServiceError:
-            self._cluster.horizons.forget(stored.number)
-            await self._cluster.push_catalog()  # does not name it, so shards discard it
-            raise
-        fault("restore.named")
-        _log.info("copied over", index=former.name, number=stored.number)
-        await self._let_sources_go()
-
-    async def _let_sources_go(self) -> None:
-        """Drop the sources of restored indexes, once all shards have the indexes.
-
-        All shards serve and no index is being changed, so each has applied the current catalog.
-        """
-        if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
-            await self._catalog.change(CatalogState.without_sources, is_active=False)
+            await self._restorer.restore(wanted)
 
     def _look_for_sources(self) -> None:
-        """Drop remaining sources once the last shard is back."""
-        if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
-            self._tasks.start(self._let_sources_go_later())
+        """Release remaining sources once the last shard is back."""
+        if self._restorer.can_release_sources():
+            self._tasks.start(self._release_sources())
 
-    async def _let_sources_go_later(self) -> None:
+    async def _release_sources(self) -> None:
         async with self._configuring:
-            await self._let_sources_go()
-
-    def _check_number(self, num_new: int) -> None:
-        """Reject new indexes past the limit."""
-        if len(self._catalog.indexes) + num_new > self._limits.indexes_max:
-            raise InvalidRequest(
-                f"there may be {self._limits.shown('indexes_max')} indexes; delete one first",
-                code="too_many_indexes",
-            )
+            await self._restorer.release_sources()
 
     async def while_unchanged(
         self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline

@@ -1,0 +1,33 @@
+"""What a new index needs of the catalog: a free name, and room for one more."""
+
+from __future__ import annotations
+
+from common.errors import Conflict, InvalidRequest
+from common.limits import Limits
+from coordinator.cluster.catalog import Catalog
+
+
+def check_free(catalog: Catalog, name: str) -> None:
+    """Check that no index or alias has a name.
+
+    Raises:
+        Conflict: `index_exists`.
+    """
+    if name in catalog.indexes or name in catalog.state.aliases:
+        raise Conflict(
+            f"there is an index or alias {name!r} already; choose another name, or remove it first",
+            code="index_exists",
+        )
+
+
+def check_number(catalog: Catalog, limits: Limits, num_new: int) -> None:
+    """Check that so many more indexes are within the limit.
+
+    Raises:
+        InvalidRequest: `too_many_indexes`.
+    """
+    if len(catalog.indexes) + num_new > limits.indexes_max:
+        raise InvalidRequest(
+            f"there may be {limits.shown('indexes_max')} indexes; delete one first",
+            code="too_many_indexes",
+        )
