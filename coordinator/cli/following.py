@@ -29,15 +29,10 @@ from coordinator.cli.indexes import exists
 from coordinator.cli.loading import index_name, offer_configuration, remove_if_empty
 from coordinator.cli.options import with_options
 from coordinator.cli.service import ServiceOptions, with_service
-from coordinator.cli.sources.replication import (
-    Batch,
-    Disconnected,
-    FollowedTable,
-    Invisible,
-    Slot,
-    lsn_number,
-    lsn_text,
-)
+from coordinator.cli.sources.followed_table import Batch, FollowedTable
+from coordinator.cli.sources.keyed_rows import Invisible
+from coordinator.cli.sources.postgres import Disconnected
+from coordinator.cli.sources.replication_slot import SlotState, lsn_number, lsn_text
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import Client, ClientError, index_path
 
@@ -174,7 +169,7 @@ def follow(
     try:
         if mode.drop_slot:
             with connect() as table:
-                table.drop_slot()
+                table.slot.drop()
             click.echo(f"facetd: the slot {slot_name} is removed", err=True)
             return
         client = service.client()
@@ -261,7 +256,7 @@ class _Follower:
             SourceError: another one is running.
         """
         give_up_at = time.monotonic() + LOCK_SECONDS
-        while not table.lock():
+        while not table.slot.lock():
             if time.monotonic() >= give_up_at:
                 raise SourceError(
                     f"another facetd follow uses the slot {self.slot_name!r}; stop it, or name "
@@ -280,13 +275,13 @@ class _Follower:
         self._system = table.system
         path = index_path(self.index)
         stored = self.client.request("GET", f"{path}/positions")["positions"].get(self.slot_name)
-        slot = table.open_slot()
+        slot = table.slot.open()
         reason = self._reason_to_copy(table, slot, stored)
         if reason is None:
             assert stored is not None
             self.position = lsn_number(stored.partition(":")[2])
             if self.position > slot.confirmed:
-                table.advance(self.position)
+                table.slot.advance(self.position)
             return
         num_items = self.client.request("GET", path)["items"]
         if stored is None and num_items and not self.replaces:
@@ -296,7 +291,7 @@ class _Follower:
             )
         self._say(f"copying the table{reason}")
         self._store([], [], f"{table.system}:{_COPYING}")
-        result = self.client.load(self.index, table.all_rows(), skips_bad=self.skips_bad)
+        result = self.client.load(self.index, table.rows.all_rows(), skips_bad=self.skips_bad)
         self._say(f"copied {result['created'] + result['updated']:,} rows")
         for one in result["errors"]:
             self._say(f"left out: {one['message']}")
@@ -305,7 +300,9 @@ class _Follower:
         self._store([], [], self._text(slot.confirmed))
         self.position = slot.confirmed
 
-    def _reason_to_copy(self, table: FollowedTable, slot: Slot, stored: str | None) -> str | None:
+    def _reason_to_copy(
+        self, table: FollowedTable, slot: SlotState, stored: str | None
+    ) -> str | None:
         """Return why the table must be copied, as the end of a sentence; None if it need not."""
         if stored is None:
             return ""
@@ -318,7 +315,7 @@ class _Follower:
             return " again: the slot is gone, and with it the changes since"
         if lsn_number(position) < slot.confirmed:
             return " again: the database has no more log of the changes since this state"
-        if lsn_number(position) > table.log_end():
+        if lsn_number(position) > table.slot.log_end():
             return " again: the database was set back to an earlier state"
         return None
 
@@ -329,7 +326,7 @@ class _Follower:
         """Remove the items that have no row."""
         num_removed = 0
         for ids in _parts(self._ids()):
-            gone = table.missing(ids)
+            gone = table.rows.missing(ids)
             if gone:
                 self._store([], gone, None)
                 num_removed += len(gone)
@@ -350,9 +347,9 @@ class _Follower:
 
     def _follow(self, table: FollowedTable, interval: float, *, once: bool) -> None:
         """Store changes as they come; with `once`, those that there are now."""
-        goal = table.log_end()
+        goal = table.slot.log_end()
         while not self._stopping.is_set():
-            upto = table.log_end()
+            upto = table.slot.log_end()
             has_changes = False
             if upto > self.position:
                 try:
@@ -365,11 +362,11 @@ class _Follower:
                     self._stopping.wait(INVISIBLE_SECONDS)
                     continue
                 if has_changes:
-                    table.advance(self.position)
+                    table.slot.advance(self.position)
                 elif once or upto - self.position >= IDLE_BYTES_MAX:
                     self._store([], [], self._text(upto))
                     self.position = upto
-                    table.advance(upto)
+                    table.slot.advance(upto)
             if once and not has_changes and upto >= goal:
                 self._say(f"{self.num_changes:,} changes stored")
                 return

@@ -17,10 +17,17 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from coordinator.cli.sources.declared_kinds import DeclaredKinds
+from coordinator.cli.sources.postgres import ROWS_AT_ONCE, without_password
 from coordinator.cli.sources.rows import id_name, kind_of, to_items
-from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
+from coordinator.cli.sources.source import (
+    Column,
+    ReadOptions,
+    Source,
+    SourceError,
+    importing_extra,
+    shown,
+)
 
-ROWS_AT_ONCE: Final = 1_000
 NO_KINDS: Final[Mapping[str, str]] = MappingProxyType({})
 _BOOLEANS: Final = ("boolean", "bool")
 """Declared types of SQLite whose values are 1 and 0."""
@@ -54,14 +61,6 @@ class Rows(Protocol):
 def is_database(name: str) -> bool:
     """Return whether a name is the URL of a database."""
     return urlsplit(name).scheme in SCHEMES and "://" in name
-
-
-def without_password(url: str) -> str:
-    """Return a URL without its password, for messages."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return url.replace(f":{parts.password}@", ":…@", 1)
 
 
 def read(name: str, options: ReadOptions) -> Source:
@@ -178,12 +177,8 @@ def _source(name: str, fetch: Rows, query: str, options: ReadOptions) -> Source:
 
 def _postgres(url: str) -> Rows:
     """Return a function that fetches rows from PostgreSQL, with a server-side cursor."""
-    try:
+    with importing_extra("postgres", "PostgreSQL"):
         import psycopg
-    except ImportError as error:
-        raise SourceError(
-            "PostgreSQL needs a library that is not installed: pip install 'facetd[postgres]'"
-        ) from error
 
     def fetch(query: str, *, only_first: bool = False) -> Iterator[ResultRow]:
         try:
@@ -202,13 +197,9 @@ def _postgres(url: str) -> Rows:
 
 def _mysql(url: str) -> Rows:
     """Return a function that fetches rows from MySQL, unbuffered."""
-    try:
+    with importing_extra("mysql", "MySQL"):
         import pymysql
         from pymysql.cursors import SSCursor
-    except ImportError as error:
-        raise SourceError(
-            "MySQL needs a library that is not installed: pip install 'facetd[mysql]'"
-        ) from error
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
 

@@ -16,6 +16,7 @@ from coordinator.cli.sources import databases, delimited, parquet, places
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.json_objects import edit_objects, first_objects
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, OpenedSource
+from coordinator.cli.sources.postgres import without_password
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 
 FORMATS: Final = ("csv", "tsv", "json", "ndjson", "parquet", "sqlite")
@@ -44,7 +45,7 @@ def read(name: str, options: ReadOptions) -> Source:
         SourceError: it cannot be read; says what would be valid.
     """
     if databases.is_database(name):
-        _refuse_text_options(options, f"{databases.without_password(name)} is a database")
+        _refuse_text_options(options, f"{without_password(name)} is a database")
         return _with_wanted_places(databases.read(name, options), options)
     opened = OpenedSource(name)
     try:

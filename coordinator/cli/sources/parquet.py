@@ -7,7 +7,14 @@ from typing import Any, Final
 
 from coordinator.cli.sources.opening import OpenedSource
 from coordinator.cli.sources.rows import id_name, to_items
-from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
+from coordinator.cli.sources.source import (
+    Column,
+    ReadOptions,
+    Source,
+    SourceError,
+    importing_extra,
+    shown,
+)
 
 ROWS_AT_ONCE: Final = 4_096
 
@@ -18,13 +25,9 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
     Raises:
         SourceError: the library is not installed, or this is not a Parquet file.
     """
-    try:
+    with importing_extra("parquet", "Parquet"):
         from pyarrow import ArrowInvalid
         from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise SourceError(
-            "Parquet needs a library that is not installed: pip install 'facetd[parquet]'"
-        ) from error
     path = opened.plain_path()
     try:
         file = ParquetFile(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +13,21 @@ BAD_ROWS_SHOWN: Final = 20
 
 class SourceError(Exception):
     """The source cannot be read; the message says where, and what would be valid."""
+
+
+@contextmanager
+def importing_extra(extra: str, what: str) -> Iterator[None]:
+    """Say how to install an extra if its library cannot be imported.
+
+    Raises:
+        SourceError: it cannot.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise SourceError(
+            f"{what} needs a library that is not installed: pip install 'facetd[{extra}]'"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ import brotli
 import pytest
 import zstandard
 
-from coordinator.cli.sources import databases, formats, rows
+from coordinator.cli.sources import formats, rows
 from coordinator.cli.sources.cells import ColumnKind
+from coordinator.cli.sources.postgres import without_password
 from coordinator.cli.sources.rows import plain
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 
@@ -508,7 +509,7 @@ class TestDatabases:
     ],
 )
 def test_passwords_are_not_shown(url: str, shown: str) -> None:
-    assert databases.without_password(url) == shown
+    assert without_password(url) == shown
 
 
 def test_options_that_do_not_fit_the_format(tmp_path: Path) -> None:

@@ -1,0 +1,184 @@
+"""A replication slot of PostgreSQL: which rows of a table have changed, in the order of the log.
+
+Everything uses SQL functions of an ordinary connection (`pg_logical_slot_peek_binary_changes`,
+`pg_replication_slot_advance`): peeking consumes nothing, so what is not stored yet comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from coordinator.cli.sources.pgoutput import Decoder, Event
+from coordinator.cli.sources.postgres import ROWS_AT_ONCE, PostgresConnection
+from coordinator.cli.sources.source import SourceError
+
+if TYPE_CHECKING:
+    from psycopg import sql
+
+CHANGES_AT_ONCE: Final = 5_000
+"""Changes after which a read of the log ends; it continues to the end of a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotState:
+    """The state of a replication slot: the log position up to which the server forgets."""
+
+    confirmed: int
+    is_new: bool
+
+
+def lsn_text(lsn: int) -> str:
+    """Return a log position as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFF_FFFF:X}"
+
+
+def lsn_number(text: str) -> int:
+    """Return a log position as a number."""
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+class ReplicationSlot:
+    """A slot, and the publication of the same name.
+
+    Args:
+        connection: to the database.
+        log: another one, in which a transaction is open while changes are read.
+        name: of both.
+        table: the published one.
+    """
+
+    def __init__(
+        self,
+        connection: PostgresConnection,
+        log: PostgresConnection,
+        name: str,
+        table: sql.Identifier,
+    ) -> None:
+        self._connection = connection
+        self._log = log
+        self._name = name
+        self._table = table
+
+    def lock(self) -> bool:
+        """Keep other followers off the slot while this one is connected; False: there is one."""
+        with self._connection.translated_errors():
+            name = f"facetd {self._name}"
+            return bool(self._connection.one("SELECT pg_try_advisory_lock(hashtext(%s))", name)[0])
+
+    def open(self) -> SlotState:
+        """Make publication and slot where they are missing; a slot that lost its log is re-created.
+
+        Raises:
+            SourceError: the server is not set up for it.
+        """
+        (level,) = self._connection.one("SELECT current_setting('wal_level')")
+        if level != "logical":
+            raise SourceError(
+                f"the database has wal_level = {level}, and following needs logical: send "
+                "ALTER SYSTEM SET wal_level = logical, and restart PostgreSQL"
+            )
+        with self._connection.translated_errors():
+            self._publish()
+            found = self._row()
+            if found is not None and found[1] == "lost":
+                self._connection.execute("SELECT pg_drop_replication_slot(%s)", self._name)
+                found = None
+            if found is not None and found[2] != "pgoutput":
+                raise SourceError(
+                    f"there is a slot {self._name!r} already, of plug-in {found[2]}; name another "
+                    "--slot"
+                )
+            is_new = found is None
+            if found is None:
+                self._connection.execute(
+                    "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", self._name
+                )
+                found = self._row()
+                assert found is not None
+            return SlotState(lsn_number(str(found[0])), is_new)
+
+    def drop(self) -> None:
+        """Remove slot and publication: the server keeps no log for this follower any more."""
+        with self._connection.translated_errors():
+            if self._row() is not None:
+                self._connection.execute("SELECT pg_drop_replication_slot(%s)", self._name)
+            from psycopg import sql
+
+            self._connection.execute(
+                sql.SQL("DROP PUBLICATION IF EXISTS {}").format(self._publication())
+            )
+
+    def _row(self) -> tuple[Any, ...] | None:
+        """Return position, state of the log, and plug-in of the slot."""
+        return self._connection.raw.execute(
+            "SELECT confirmed_flush_lsn, wal_status, plugin FROM pg_replication_slots "
+            "WHERE slot_name = %s",
+            (self._name,),
+        ).fetchone()
+
+    def _publish(self) -> None:
+        """Make the publication, unless it is there."""
+        from psycopg import sql
+
+        known = self._connection.raw.execute(
+            "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s",
+            (self._name,),
+        ).fetchall()
+        if not known:
+            self._connection.execute(
+                sql.SQL(
+                    "CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)"
+                ).format(self._publication(), self._table)
+            )
+        elif self._table not in [sql.Identifier(*names) for names in known]:
+            listed = ", ".join(".".join(names) for names in known)
+            raise SourceError(
+                f"slot and publication {self._name!r} are for {listed}; name another --slot"
+            )
+
+    def _publication(self) -> sql.Identifier:
+        from psycopg import sql
+
+        return sql.Identifier(self._name)
+
+    def log_end(self) -> int:
+        """Return the position up to which the server's log is on disk."""
+        with self._connection.translated_errors():
+            return lsn_number(str(self._connection.one("SELECT pg_current_wal_flush_lsn()")[0]))
+
+    def events(self, upto: int, key_column: str) -> Generator[Event, None, None]:
+        """Yield what happened after the slot's position; the slot stays where it is.
+
+        Args:
+            upto: log position to read to. It was reached if nothing is yielded.
+            key_column: identifies the rows of the table.
+
+        Raises:
+            Disconnected: try again.
+            SourceError: the database refuses.
+        """
+        decoder = Decoder(key_column)
+        with (
+            self._log.translated_errors(),
+            self._log.raw.transaction(),
+            self._log.raw.cursor("facetd_log") as cursor,
+        ):
+            cursor.itersize = ROWS_AT_ONCE
+            cursor.execute(
+                "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::text::pg_lsn, "
+                "%s, 'proto_version', '1', 'publication_names', %s)",
+                (self._name, lsn_text(upto), CHANGES_AT_ONCE, f'"{self._name}"'),
+            )
+            for (message,) in cursor:
+                yield from decoder.decode(bytes(message))
+
+    def advance(self, position: int) -> None:
+        """Let the server forget its log up to a position."""
+        with self._connection.translated_errors():
+            self._connection.execute(
+                "SELECT pg_replication_slot_advance(%s, %s::text::pg_lsn)",
+                *(self._name, lsn_text(position)),
+            )
