@@ -327,7 +327,10 @@ def test_when_no_process_can_start_the_service_ends(tmp_path: Path) -> None:
 
 def test_kernels_of_an_unknown_kind_are_refused_in_one_line(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-P", "-m", "coordinator", "serve", "--data-dir", str(tmp_path / "data")],
+        [
+            *(sys.executable, "-P", "-m", "coordinator"),
+            *("serve", "--port", "0", "--data-dir", str(tmp_path / "data")),
+        ],
         env={**os.environ, "PYTHONPATH": str(ROOT), "FACETD_KERNELS": "fast"},
         capture_output=True,
         text=True,
