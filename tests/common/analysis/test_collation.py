@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import unicodedata
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,6 +32,9 @@ from common.analysis.collations import COLLATION_LANGUAGES, parse_collation
         ("fr", ["cote", "coté", "côte", "côté"]),
         ("fr-ca", ["cote", "côte", "coté", "côté"]),
         ("vi", ["da", "dạ", "đa", "e"]),
+        # With combining accents, in the order in which Unicode decomposes them.
+        ("vi", ["a\u0323z", "â", "a\u0323\u0302", "b"]),
+        ("sv", ["oz", "z", "o\u0308", "o\u0327\u0308b"]),
         ("mt", ["A", "a", "B", "b"]),
         ("root+numeric", ["part 2", "part 10", "part 010 a", "part 11", "part x"]),
         ("root+numeric", ["1", "9", "10", "99999999999999999999", "100000000000000000000", "a"]),
@@ -75,6 +80,29 @@ def test_keys_of_many_texts_are_those_of_each() -> None:
 
     for i in (0, 1, 2, 3_000, len(texts) - 2, len(texts) - 1):
         assert keys[ends[i] : ends[i + 1]].tobytes() == of_german.key(encoded[i])
+
+
+@pytest.mark.parametrize("language", ["root", "vi", "sv"])
+def test_composed_and_combining_accents_are_equal_but_for_the_text_itself(language: str) -> None:
+    words = ["Ặ", "ậ", "ế", "ö", "Å", "é1", "o"]
+    forms = [
+        unicodedata.normalize(form, word) + end
+        for word in words
+        for form in ("NFC", "NFD")
+        for end in ("", "a", "b")
+    ]
+    by_word = sorted(
+        {unicodedata.normalize("NFC", one) for one in forms}, key=collator(language).key_of
+    )
+    ordered = sorted(forms, key=collator(language).key_of)
+    assert list(dict.fromkeys(unicodedata.normalize("NFC", one) for one in ordered)) == by_word
+    encoded = [one.encode() for one in forms]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    arena = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
+    keys, key_offsets = collator(language).keys(arena, offsets)
+    found = [keys[start:end].tobytes() for start, end in pairwise(key_offsets.tolist())]
+    assert found == [collator(language).key_of(one) for one in forms]
+    assert len(set(found)) == len(set(forms))
 
 
 def test_new_values_are_put_in_their_place() -> None:
