@@ -3,4 +3,4 @@
 from shard.process.main import main
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="facetd shard")

@@ -206,7 +206,9 @@ def compare(ctx: click.Context, /, wait: bool, service: ServiceOptions) -> None:
 
 @cluster.command()
 @click.argument("name", metavar="HOST")
-@click.option("--server/--no-server", default=False, help="It runs a server of the log too.")
+@click.option(
+    "--server/--no-server", default=False, help="Include a server of the log on the new machine."
+)
 @click.option("--shard", type=int, help="Have HOST hold this shard too, now.")
 @WAIT
 @with_service
@@ -317,9 +319,11 @@ def remove(name: str, shard: int | None, wait: bool, service: ServiceOptions) ->
 
 @cluster.command()
 @click.argument("words", metavar="HOST TO | SHARD", nargs=-1, required=True)
-@click.option("--from", "source", metavar="HOST", help="That holds the shard now.")
-@click.option("--to", "target", metavar="HOST", help="That shall hold it instead.")
-@click.option("--server/--no-server", default=False, help="They run a server of the log too.")
+@click.option("--from", "source", metavar="HOST", help="Take the shard from this host.")
+@click.option("--to", "target", metavar="HOST", help="Give the shard to this host.")
+@click.option(
+    "--server/--no-server", default=False, help="Include the server of the log on these machines."
+)
 @WAIT
 @with_service
 def move(

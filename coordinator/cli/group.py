@@ -1,4 +1,6 @@
-"""The group of all commands: each is imported when it is called; errors become one line.
+"""Groups of commands, and their help.
+
+The group of all commands imports each when it is called, and makes errors one line.
 
 `click.Group` wants every command before it can print a list of them. This one is given a table of
 names, modules and summaries instead, and imports a module of `coordinator.cli` when one of its
@@ -80,6 +82,33 @@ class ListingGroup(Subgroup):
         named = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
         is_whole = named or ctx.resilient_parsing
         return super().parse_args(ctx, args if is_whole else ["list", *args])
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists the options under headings.
+
+    Args:
+        sections: names of options by heading; further options come last.
+    """
+
+    def __init__(
+        self, *arguments: Any, sections: Mapping[str, tuple[str, ...]], **options: Any
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self._sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the options under their headings."""
+        sections = dict(self._sections)
+        listed = {name for names in sections.values() for name in names}
+        parameters = {one.name: one for one in self.get_params(ctx) if one.name is not None}
+        sections["Further options"] = tuple(name for name in parameters if name not in listed)
+        for title, names in sections.items():
+            wanted = (parameters[name] for name in names if name in parameters)
+            records = [record for one in wanted if (record := one.get_help_record(ctx))]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 class CommandGroup(click.Group):

@@ -12,39 +12,30 @@ import click
 
 from common.process import logs
 from common.process.python import let_processes_find_us, python_command
+from coordinator.cli.group import SectionedCommand
 from coordinator.cli.options import is_given, load_settings, with_settings
 
 DEMO_FOLDER: Final = "facetd-demo-data"
-SERVICE_SETTINGS: Final = (
-    "host",
-    "port",
-    "shards",
-    "data_dir",
-    "snapshot_dir",
-    "insecure",
-    "allowed_hosts",
-    "allowed_origins",
-    "trusted_proxies",
-    "log_level",
-    "log_style",
-    "result_cache_bytes",
-    "slow_query_ms",
-    "log_url",
-    "log_create",
-    "log_unsafe",
-    "shards_here",
-    "shards_of",
-    "shard_replicas",
-    "rpc_listen",
-    "rpc_advertise",
-    "rpc_tls_cert",
-    "rpc_tls_key",
-    "rpc_tls_ca",
-)
+SECTIONS: Final = {
+    "Address and data": ("host", "port", "data_dir", "snapshot_dir"),
+    "Processes": ("shards", "coordinators", "shard_addresses"),
+    "Access": ("insecure", "allowed_hosts", "allowed_origins", "trusted_proxies"),
+    "Logging and caching": ("log_level", "log_style", "slow_query_ms", "result_cache_bytes"),
+    "Several hosts": ("log_url", "log_create", "log_unsafe"),
+    "Several hosts, each with some of the shards": (
+        *("shards_here", "shards_of", "shard_replicas", "rpc_listen", "rpc_advertise"),
+        *("rpc_tls_cert", "rpc_tls_key", "rpc_tls_ca"),
+    ),
+}
+"""Settings that are options of `serve` and `coordinator`, by the heading in their help."""
+
+_SETTINGS: Final = tuple(name for names in SECTIONS.values() for name in names)
+_SERVE_SETTINGS: Final = tuple(name for name in _SETTINGS if name != "shard_addresses")
+_COORDINATOR_SETTINGS: Final = tuple(name for name in _SETTINGS if name != "coordinators")
 
 
-@click.command()
-@with_settings(*SERVICE_SETTINGS, "coordinators")
+@click.command(cls=SectionedCommand, sections=SECTIONS)
+@with_settings(*_SERVE_SETTINGS)
 @click.pass_context
 def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
     """Run the service in the foreground: all shards and the coordinator.
@@ -65,8 +56,8 @@ def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
     ctx.exit(Supervisor(settings).run())
 
 
-@click.command()
-@with_settings(*SERVICE_SETTINGS, "shard_addresses")
+@click.command(cls=SectionedCommand, sections=SECTIONS)
+@with_settings(*_COORDINATOR_SETTINGS)
 @click.option("--parent-pipe", type=int, hidden=True)
 @click.option("--lock", type=int, hidden=True)
 @click.option("--takeover-pipe", type=int, hidden=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-PIPE_COLUMNS = 200
-"""Width if stdout is not a terminal: truncating lines is left to the reader."""
+PIPE_COLUMNS: Final = 10_000
+"""Width if stdout is not a terminal: so nothing is wrapped."""
 
 
 def console(*, is_error: bool = False) -> Console:

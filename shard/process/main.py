@@ -19,23 +19,27 @@ from shard.process.server import Identity, run
 
 
 @click.command(name="facetd shard")
-@click.option("--shard-id", type=click.IntRange(0), required=True, help="Ordinal of the shard.")
-@click.option("--shards", type=click.IntRange(1), required=True, help="Number of shards.")
+@click.option(
+    "--shard-id", type=click.IntRange(0), required=True, help="Run this shard: 0 is the first."
+)
+@click.option("--shards", type=click.IntRange(1), required=True, help="Shards of the service.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("facetd-data"),
     envvar="FACETD_DATA_DIR",
     show_default=True,
-    help="Where everything is stored.",
+    help="Folder that holds all data.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port; 0 takes a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=0, help="Port of the RPC; 0 picks a free one."
+)
 @click.option(
     "--parent-pipe",
     type=click.IntRange(0),
     default=None,
-    help="Descriptor whose end means that the parent has ended.",
+    help="Stop once this file descriptor, the reading end of a pipe, is closed by the parent.",
 )
 def main(
     shard_id: int, shards: int, data_dir: Path, host: str, port: int, parent_pipe: int | None

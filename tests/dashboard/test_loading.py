@@ -415,6 +415,9 @@ FILES: dict[str, bytes] = {
     "twice.csv": b"a,a\n1,2\n",
     "nameless.csv": b"a,,b\n1,2,3\n",
     "empty.csv": b"",
+    "one column.txt": b"name\na\n",
+    "items.yaml": b"- id: 1\n  name: a\n",
+    "table.export": b"id;name\n1;a\n",
     "packed.csv.gz": gzip.compress(b"id,name\n1,a\n"),
     "long.csv": b"id,text\n" + b"".join(b'%d,"%s\n"\n' % (n, b"word " * 40) for n in range(900)),
 }

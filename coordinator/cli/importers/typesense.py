@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from common.option_forms import parse_language
 from coordinator.cli.importers.imported import (
@@ -25,8 +25,15 @@ from coordinator.cli.sources.fetching import is_url
 from coordinator.cli.sources.source import SourceError
 
 _TEXTS: Final = ("string", "string[]", "string*")
-_LISTS: Final = ("synonyms", "overrides")
-_KNOWN: Final = (*_LISTS, "name", "fields", "num_documents", "created_at", "num_memory_shards")
+
+_SETS: Final = {"synonyms": "synonym_sets", "overrides": "curation_sets"}
+"""A collection has lists until Typesense 29; since Typesense 30 it names sets that hold them."""
+
+_KNOWN: Final = (
+    *(*_SETS, *_SETS.values()),
+    *("name", "fields", "num_documents", "created_at", "num_memory_shards"),
+    *("default_sorting_field", "enable_nested_fields"),
+)
 
 _OVERRIDE_PARTS: Final = (
     *("id", "rule", "includes", "excludes"),
@@ -48,14 +55,40 @@ def read(name: str, settings: str | None, key: str | None) -> list[ImportedIndex
             if line.strip():
                 yield object_of(line, f"{url}/documents/export, line {number}")
 
-    for part in _LISTS:
-        if part not in schema:
-            try:
-                schema[part] = fetch_object(f"{url}/{part}", headers).get(part, [])
-            except SourceError:
-                schema[part] = None
+    _fetch_lists(schema, url, headers)
     schema.setdefault("name", unquote(url.rpartition("/")[2]))
     return [_collection(schema, documents())]
+
+
+def _fetch_lists(schema: dict[str, Any], url: str, headers: dict[str, str]) -> None:
+    """Complete a schema: fetch the sets that it names, else the lists of its collection.
+
+    Args:
+        schema: to complete; a list or set that cannot be had becomes None.
+        url: of the collection.
+        headers: of every request.
+    """
+    service = url.rpartition("/collections/")[0]
+    for part, sets in _SETS.items():
+        names = schema.get(sets)
+        if isinstance(names, list) and names:
+            schema[sets] = [
+                _fetched(f"{service}/{sets}/{quote(one, safe='')}", headers)
+                if isinstance(one, str)
+                else one
+                for one in names
+            ]
+        elif part not in schema:
+            found = _fetched(f"{url}/{part}", headers)
+            schema[part] = None if found is None else found.get(part, [])
+
+
+def _fetched(url: str, headers: dict[str, str]) -> dict[str, Any] | None:
+    """Fetch an object; None: the service does not give it."""
+    try:
+        return fetch_object(url, headers)
+    except SourceError:
+        return None
 
 
 def _collection(
@@ -78,68 +111,93 @@ def _collection(
     if is_open:
         imported.notes.append("schema: none was given (--settings FILE)")
         imported.find_points(sample)
-    configuration, notes = imported.configuration, imported.notes
-    fields = [one for one in schema.get("fields") or [] if isinstance(one, dict)]
-    facets, texts, sorted_fields, nested = {}, [], [], []
+    _convert_fields(schema.get("fields") or [], imported)
+    _convert_synonyms(schema, imported)
+    _convert_overrides(schema, imported)
+    if schema.get("default_sorting_field"):
+        imported.notes.append(
+            f"default_sorting_field: search with sort={schema['default_sorting_field']}:desc"
+        )
+    imported.note_rest(schema, _KNOWN)
+    return imported
+
+
+def _convert_fields(fields: Iterable[Any], imported: ImportedIndex) -> None:
+    """Convert the fields of a schema to facets, searchable fields, orders, points and languages."""
+    facets: dict[str, Any] = {}
+    lists: dict[str, list[str]] = {}
     for one in fields:
+        if not isinstance(one, dict):
+            continue
         path, kind = str(one.get("name", "")), str(one.get("type", ""))
         if "*" in path:
-            notes.append(f"fields.{path}: name the fields that it stands for")
+            imported.notes.append(f"fields.{path}: name the fields that it stands for")
             continue
         if one.get("facet"):
             facets[path] = {"conjunction": kind.endswith("[]")}
-        if kind in _TEXTS and one.get("index", True):
-            texts.append(path)
-        if one.get("sort") and kind == "string":
-            sorted_fields.append(path)
-        if kind == "object[]":
-            nested.append(path)
-        if kind.startswith("geopoint"):
-            configuration.setdefault("geo_fields", []).append(path)
+        for member, holds in (
+            ("searchable_fields", kind in _TEXTS and one.get("index", True)),
+            ("sorting_fields", kind == "string" and one.get("sort")),
+            ("nested", kind == "object[]"),
+            ("geo_fields", kind.startswith("geopoint")),
+            ("infix", one.get("infix")),
+        ):
+            if holds:
+                lists.setdefault(member, []).append(path)
         if one.get("locale"):
-            language = parse_language(one["locale"])
-            if language is None:
-                notes.append(f"fields.{path}.locale {one['locale']}: is no language here")
-            elif kind in _TEXTS:
-                configuration.setdefault("field_languages", {})[path] = language
+            _convert_locale(path, one["locale"], imported, is_text=kind in _TEXTS)
         if kind == "geopolygon":
-            notes.append(f"fields.{path}: areas are kept, and not searched; points are")
-        if one.get("infix"):
-            configuration.setdefault("infix", []).append(path)
+            imported.notes.append(f"fields.{path}: areas are kept, and not searched; points are")
         for option in (
             *("embed", "reference", "stem", "stem_dictionary", "num_dim"),
             *("token_separators", "symbols_to_index"),
         ):
             if one.get(option):
-                notes.append(f"fields.{path}.{option}: has no equivalent here, left out")
+                imported.notes.append(f"fields.{path}.{option}: has no equivalent here, left out")
     if facets:
-        configuration["aggregations"] = facets
-    if texts:
-        configuration["searchable_fields"] = texts
-        notes.append("query_by and query_by_weights: are searchable_fields here, with weights: a^3")
-    if sorted_fields:
-        configuration["sorting_fields"] = sorted_fields
-    if nested:
-        configuration["nested"] = nested
-    _convert_synonyms(schema, imported)
-    _convert_overrides(schema, imported)
-    if schema.get("default_sorting_field"):
-        notes.append(
-            f"default_sorting_field: search with sort={schema['default_sorting_field']}:desc"
+        imported.configuration["aggregations"] = facets
+    imported.configuration.update(lists)
+    if "searchable_fields" in lists:
+        imported.notes.append(
+            "query_by and query_by_weights: are searchable_fields here, with weights: a^3"
         )
-    imported.note_rest(schema, (*_KNOWN, "default_sorting_field", "enable_nested_fields"))
-    return imported
+
+
+def _convert_locale(path: str, locale: object, imported: ImportedIndex, *, is_text: bool) -> None:
+    """Convert the locale of a field to its language."""
+    language = parse_language(locale)
+    if language is None:
+        imported.notes.append(f"fields.{path}.locale {locale}: is no language here")
+    elif is_text:
+        imported.configuration.setdefault("field_languages", {})[path] = language
+
+
+def _listed(schema: dict[str, Any], part: str) -> list[dict[str, Any]]:
+    """Return the synonyms or overrides of a collection: its own, and those of the sets it names."""
+    own = schema.get(part)
+    sets = schema.get(_SETS[part])
+    found = list(own) if isinstance(own, list) else []
+    for one in sets if isinstance(sets, list) else ():
+        items = one.get("items") if isinstance(one, dict) else None
+        found += items if isinstance(items, list) else []
+    return [one for one in found if isinstance(one, dict)]
+
+
+def _note_missing(schema: dict[str, Any], part: str, ours: str, imported: ImportedIndex) -> None:
+    """Note lists and sets of a collection that the service or the file has not given."""
+    if part in schema and schema[part] is None:
+        imported.notes.append(f"{part}: the service has not given them; see {ours} here")
+    sets = schema.get(_SETS[part])
+    if isinstance(sets, list) and not all(isinstance(one, dict) for one in sets):
+        imported.notes.append(f"{_SETS[part]}: not given with their items; see {ours} here")
 
 
 def _convert_synonyms(schema: dict[str, Any], imported: ImportedIndex) -> None:
-    """Convert the synonyms of a collection, in the form of GET /collections/NAME/synonyms."""
-    found = schema.get("synonyms", ())
-    if found is None:
-        imported.notes.append("synonyms: the service has not given them; see synonyms here")
-        return
+    """Convert the synonyms of a collection."""
+    _note_missing(schema, "synonyms", "synonyms", imported)
     rules: list[Any] = []
-    for one in found if isinstance(found, list) else ():
-        words = one.get("synonyms") if isinstance(one, dict) else None
+    for one in _listed(schema, "synonyms"):
+        words = one.get("synonyms")
         if not isinstance(words, list) or not words:
             continue
         rules.append({"from": one["root"], "to": words} if one.get("root") else words)
@@ -148,14 +206,11 @@ def _convert_synonyms(schema: dict[str, Any], imported: ImportedIndex) -> None:
 
 
 def _convert_overrides(schema: dict[str, Any], imported: ImportedIndex) -> None:
-    """Convert what is curated, in the form of GET /collections/NAME/overrides, to rules."""
-    found = schema.get("overrides", ())
-    if found is None:
-        imported.notes.append("overrides: the service has not given them; see rules here")
-        return
+    """Convert what is curated to rules."""
+    _note_missing(schema, "overrides", "rules", imported)
     rules: list[dict[str, Any]] = []
-    for one in found if isinstance(found, list) else ():
-        if not isinstance(one, dict) or not isinstance(one.get("rule"), dict):
+    for one in _listed(schema, "overrides"):
+        if not isinstance(one.get("rule"), dict):
             continue
         name = f"overrides.{one.get('id', len(rules))}"
         condition = one["rule"]

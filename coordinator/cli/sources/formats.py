@@ -14,6 +14,7 @@ import orjson
 
 from coordinator.cli.sources import databases, delimited, parquet, places
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
+from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
 from coordinator.cli.sources.json_objects import edit_objects, first_objects
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, OpenedSource
 from coordinator.cli.sources.postgres import without_password
@@ -34,6 +35,9 @@ _BY_SUFFIX: Final = {
     ".sqlite3": "sqlite",
     ".db": "sqlite",
 }
+
+_ANY_TEXT: Final = ("", ".txt")
+"""Suffixes of which a table of one column may be; after others it is more likely another format."""
 
 _INNER_ARRAY: Final = re.compile(rb'"([^"\\]{1,100})"\s*:\s*\[\s*\{')
 
@@ -102,7 +106,17 @@ def _format_of(opened: OpenedSource) -> str:
         return "sqlite"
     if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[", b""):
         return "json"
-    return "tsv" if b"\t" in start.split(b"\n", 1)[0] else "csv"
+    header = start.split(b"\n", 1)[0]
+    if b"\t" in header:
+        return "tsv"
+    suffix = PurePosixPath(opened.file_name).suffix.lower()
+    has_cells = any(delimiter.encode() in header for delimiter in delimited.DELIMITERS)
+    if suffix not in _ANY_TEXT and not has_cells and foreign_file(start[:START_BYTES]) is None:
+        raise SourceError(
+            f"{opened.name}: {suffix} is no format that is read; they are {', '.join(FORMATS)}. "
+            "If it is a table of one column, say --format csv"
+        )
+    return "csv"
 
 
 def _json(opened: OpenedSource, options: ReadOptions) -> Source:

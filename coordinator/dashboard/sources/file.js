@@ -22,6 +22,8 @@ const BY_SUFFIX = {
   jsonl: "JSON",
   ldjson: "JSON",
 };
+/** Suffixes of which a table of one column may be; after others it is more likely another format. */
+const ANY_TEXT = ["", "txt"];
 const FOR_COMMAND_LINE = /\.(parquet|pq|sqlite3?|db|zst|xlsx?|ods)$/i;
 
 /** What a file picker offers. */
@@ -64,7 +66,7 @@ export async function readSource(file, { encoding = null } = {}) {
   const start = await beginningOf(file, isGzip, PEEK_BYTES);
   const wanted = encoding ?? markedEncoding(start);
   const text = decodeStart(start, wanted);
-  format ??= formatOf(text);
+  format ??= formatOf(text, suffix);
   if (format === "JSON") {
     const sample = decodeStart(await beginningOf(file, isGzip, SAMPLE_BYTES), wanted);
     const items = objectsIn(sample);
@@ -101,10 +103,14 @@ export async function makeBody(source) {
   return { body: blob, compression: null, lines, numBad, bad };
 }
 
-function formatOf(text) {
+function formatOf(text, suffix) {
   const first = text.trimStart()[0];
   if (first === undefined || first === "{" || first === "[") return "JSON";
-  return text.split("\n", 1)[0].includes("\t") ? "TSV" : "CSV";
+  const header = text.split("\n", 1)[0];
+  if (header.includes("\t")) return "TSV";
+  if (!ANY_TEXT.includes(suffix) && !/[,;|]/.test(header))
+    throw new SourceError(`This page reads CSV, TSV and JSON; .${suffix} is none of them.`);
+  return "CSV";
 }
 
 // --- bytes and text ------------------------------------------------------------------------------

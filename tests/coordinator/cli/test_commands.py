@@ -222,6 +222,18 @@ class TestWithoutService:
         shown = run_command("shard", "--help")
         assert shown.returncode == 0
         assert b"--shard-id" in shown.stdout
+        assert shown.stdout.startswith(b"Usage: facetd shard ")
+
+
+@pytest.mark.parametrize("command", ["serve", "coordinator"])
+def test_options_of_processes_are_listed_under_headings(command: str) -> None:
+    shown = CliRunner().invoke(main, [command, "--help"]).output
+    sections = shown.split("\n\n")
+    titles = [section.partition("\n")[0] for section in sections]
+    assert "Address and data:" in titles
+    assert titles[-1] == "Further options:"
+    further = [line.split()[0] for line in sections[-1].splitlines() if line.startswith("  -")]
+    assert further == ["--config-file", "--set", "-h,"]
 
 
 def test_the_demo_shows_its_own_folder() -> None:

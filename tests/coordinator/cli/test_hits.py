@@ -39,3 +39,13 @@ def test_other_values_have_bars(
     shown = capsys.readouterr().out
     assert shown.count("█") >= len(counts)
     assert " to " not in shown
+
+
+def test_a_hit_is_not_wrapped_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = answer_of([])
+    values = {f"field{n}": "x" * 50 for n in range(8)}
+    answer["data"]["items"] = [{"id": 1, "title": "Sea", **values}]
+    answer["pagination"] = {"total": 1, "page": 1, "per_page": 20}
+    print_answer(answer)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "field0" in line)
+    assert all(f"field{n} {'x' * 50}" in line for n in range(8))

@@ -545,6 +545,43 @@ def test_typesense_overrides_are_rules(tmp_path: Path) -> None:
     assert "overrides.tags: left out, its condition is not only a query" in text
 
 
+def test_sets_of_typesense_30_are_synonyms_and_rules(engines: str, tmp_path: Path) -> None:
+    (one,) = typesense.read(f"{engines}/collections/films", None, "k")
+
+    configuration = valid(one)
+    assert configuration["synonyms"] == [["sofa", "couch"]]
+    assert configuration["rules"] == [
+        {"name": "tv", "when": {"query": {"is": "tv"}}, "hide": ["9"]},
+    ]
+    assert [note for note in one.notes if "sets" in note] == [
+        "synonym_sets: not given with their items; see synonyms here",
+    ]
+    schema = write(tmp_path / "s.json", FILMS)
+    (from_files,) = typesense.read(write(tmp_path / "x", ""), schema, None)
+    assert "rules" not in from_files.configuration
+    assert [note for note in from_files.notes if "sets" in note] == [
+        "synonym_sets: not given with their items; see synonyms here",
+        "curation_sets: not given with their items; see rules here",
+    ]
+
+
+FILMS: dict[str, Any] = {
+    "name": "films",
+    "fields": [{"name": "title", "type": "string"}],
+    "synonym_sets": ["furniture", "a/b"],
+    "curation_sets": ["shop"],
+}
+SETS: dict[str, Any] = {
+    "/synonym_sets/furniture": {"items": [{"id": "1", "synonyms": ["sofa", "couch"]}]},
+    "/curation_sets/shop": {
+        "name": "shop",
+        "items": [
+            {"id": "tv", "rule": {"query": "tv", "match": "exact"}, "excludes": [{"id": "9"}]}
+        ],
+    },
+}
+
+
 class _Engines(http.server.BaseHTTPRequestHandler):
     """As much of Typesense and Elasticsearch as an import asks for."""
 
@@ -552,6 +589,14 @@ class _Engines(http.server.BaseHTTPRequestHandler):
         assert self.headers["X-TYPESENSE-API-KEY"] == "k" or "collections" not in self.path
         if self.path == "/collections/books":
             self._answer(json.dumps(SCHEMA))
+        elif self.path == "/collections/films":
+            self._answer(json.dumps(FILMS))
+        elif self.path in SETS:
+            self._answer(json.dumps(SETS[self.path]))
+        elif self.path == "/synonym_sets/a%2Fb":
+            self.send_error(404)
+        elif self.path == "/collections/films/documents/export":
+            self._answer('{"id":"1","title":"t"}\n')
         elif self.path == "/collections/books/documents/export":
             self._answer("".join(f'{{"id":"{i}","title":"t{i}"}}\n' for i in range(2500)))
         elif self.path == "/half.ndjson":

@@ -172,6 +172,15 @@ class TestCsv:
         with pytest.raises(SourceError, match=message):
             read(tmp_path, start, name)
 
+    def test_another_format_is_no_table_of_one_column(self, tmp_path: Path) -> None:
+        yaml = "- id: 1\n  title: Sea\n"
+        with pytest.raises(SourceError, match=r"\.yaml is no format that is read; they are csv"):
+            read(tmp_path, yaml, "a.yaml")
+        assert len(items_of(read(tmp_path, yaml, "a.yaml", style="csv"))) == 1
+        for name in ("a", "a.txt", "a.csv"):
+            assert items_of(read(tmp_path, "word\nsea\n", name)) == [{"word": "sea"}]
+        assert items_of(read(tmp_path, "a;b\n1;2\n", "a.export")) == [{"a": 1, "b": 2}]
+
     def test_what_begins_like_another_file(self, tmp_path: Path) -> None:
         assert items_of(read(tmp_path, "<a>,b\n1,2\n")) == [{"<a>": 1, "b": 2}]
         assert items_of(read(tmp_path, "BZ,b\n1,2\n")) == [{"BZ": 1, "b": 2}]
