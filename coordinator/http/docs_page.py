@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -14,55 +15,8 @@ from coordinator.http.route import TAGS
 if TYPE_CHECKING:
     from coordinator.http.route import Route
 
-STYLE: Final = b"""\
-:root {
-  color-scheme: light dark; background: Canvas; color: CanvasText;
-  --line: color-mix(in srgb, currentColor 18%, transparent);
-}
-body {
-  font: 16px/1.5 system-ui, sans-serif;
-  max-width: 60rem; margin: 0 auto; padding: 1rem 1.25rem 4rem;
-}
-h1 { margin-bottom: 0; }
-h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); }
-section { margin: 1.5rem 0; }
-h3 { font: 600 1rem/1.4 ui-monospace, monospace; margin: 0; overflow-wrap: anywhere; }
-h3 b { display: inline-block; min-width: 4.5rem; }
-p { margin: .25rem 0; }
-.muted { opacity: .75; font-size: .9rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; margin-top: .5rem; }
-th, td {
-  text-align: left; vertical-align: top;
-  padding: .3rem .75rem .3rem 0; border-top: 1px solid var(--line);
-}
-td:first-child { font-family: ui-monospace, monospace; white-space: nowrap; }
-nav { display: flex; flex-wrap: wrap; gap: 0 1rem; }
-details { margin: .5rem 0; }
-summary { cursor: pointer; font-size: .9rem; }
-.try { margin: .5rem 0; }
-.try-line { display: flex; gap: .5rem; align-items: center; }
-.try input, .try textarea {
-  box-sizing: border-box; width: 100%; min-width: 0; padding: .4rem .5rem;
-  font: .85rem/1.4 ui-monospace, monospace;
-}
-.try textarea { margin-top: .5rem; }
-.try button { padding: .4rem .9rem; font: inherit; cursor: pointer; }
-.try pre {
-  max-height: 24rem; overflow: auto; margin: 0; padding: .75rem; font-size: .8rem;
-  border: 1px solid var(--line); white-space: pre-wrap; overflow-wrap: anywhere;
-}
-code { font-family: ui-monospace, monospace; }
-@media (max-width: 40rem) {
-  table, tbody, tr, td { display: block; }
-  tr:first-child { display: none; }
-  td { border: 0; padding: 0; overflow-wrap: anywhere; }
-  td:first-child {
-    border-top: 1px solid var(--line); margin-top: .4rem; padding-top: .4rem;
-    font-weight: 600; white-space: normal;
-  }
-}
-"""
+_LISTS: Final = {"errors": "Errors", "limits": "Limits"}
+"""Sections that are no routes, and their names in the contents."""
 
 
 def docs_page(routes: Iterable[Route], limits: Limits) -> bytes:
@@ -71,17 +25,20 @@ def docs_page(routes: Iterable[Route], limits: Limits) -> bytes:
     parts = [
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
-        "<title>facetd: the interface</title>"
+        "<title>facetd: HTTP API</title>"
         '<link rel=icon href="dashboard/assets/icon.svg" type="image/svg+xml">'
-        '<link rel=stylesheet href="_docs/style.css">'
+        '<link rel=stylesheet href="dashboard/assets/palette.css">'
+        '<link rel=stylesheet href="dashboard/assets/docs.css">'
         '<script type=module src="dashboard/assets/docs.js"></script></head><body>'
-        f"<main><h1>facetd</h1><p class=muted>Version {escape(program_version())}. The same as "
-        '<a href="_openapi.json">OpenAPI 3.1</a>. GET and POST take the same parameters; in a '
-        "query string objects are JSON. Pages that only read can be tried in place.</p>"
-        "<nav aria-label=Sections>"
+        "<header class=top><a class=brand href=dashboard>"
+        '<img src="dashboard/assets/icon.svg" alt="">facetd</a>'
+        "<nav aria-label=Pages><a href=dashboard>Dashboard</a>"
+        "<a href=_openapi.json>OpenAPI 3.1</a></nav></header>"
+        f"<div class=columns>{_contents(routes)}"
+        f"<main><h1>HTTP API</h1><p class=muted>Version {escape(program_version())}. GET and POST "
+        "take the same parameters; in a query string objects are JSON. Pages that only read can "
+        "be tried in place.</p>"
     ]
-    parts += [f'<a href="#{tag}">{tag}</a>' for tag in TAGS]
-    parts.append('<a href="#errors">errors</a><a href="#limits">limits</a></nav>')
     for tag, text in TAGS.items():
         parts.append(f'<h2 id="{tag}">{escape(text)}</h2>')
         parts += [_section(route) for route in routes if route.tag == tag]
@@ -105,15 +62,44 @@ def docs_page(routes: Iterable[Route], limits: Limits) -> bytes:
             ),
         )
     )
-    parts.append("</main></body></html>")
+    parts.append("</main></div></body></html>")
     return "".join(parts).encode()
+
+
+def _contents(routes: Iterable[Route]) -> str:
+    """Return the list of all sections and routes."""
+    items = []
+    for tag, text in TAGS.items():
+        listed = "".join(
+            f'<li><a href="#{_anchor(route)}">{_method(route)}{escape(route.path)}</a></li>'
+            for route in routes
+            if route.tag == tag
+        )
+        title = text.partition(":")[0].rstrip(".")
+        items.append(f'<li><a href="#{tag}">{escape(title)}</a><ul>{listed}</ul></li>')
+    items += [f'<li><a href="#{name}">{title}</a></li>' for name, title in _LISTS.items()]
+    return f"<nav class=contents aria-label=Contents><ul>{''.join(items)}</ul></nav>"
+
+
+def _anchor(route: Route) -> str:
+    """Return the id of a route's section: letters, digits and hyphens."""
+    return re.sub(r"[^A-Za-z0-9*_]+", "-", f"{route.method}{route.path}").strip("-").lower()
+
+
+def _method(route: Route) -> str:
+    return f"<b class={route.method.lower()}>{route.method}</b> "
 
 
 def _section(route: Route) -> str:
     """Return the HTML of one route."""
-    need = f"Needs a key with <code>{route.action.value}</code>, if any." if route.action else ""
+    need = (
+        f"Needs a key with <code>{route.action.value}</code>, if there are keys."
+        if route.action
+        else ""
+    )
     html = (
-        f"<section><h3><b>{route.method}</b> {escape(route.path)}</h3>"
+        f'<section id="{_anchor(route)}"><h3>{_method(route)}'
+        f'<a href="#{_anchor(route)}">{escape(route.path)}</a></h3>'
         f"<p>{escape(route.summary)} <span class=muted>{need}</span></p>"
     )
     # GET and POST of one page share their parameters: list them once.

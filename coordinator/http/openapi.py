@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 _TEXT_ANSWERS: Final = {
     "Text": "text/plain",
-    "Style": "text/css",
     "Script": "text/javascript",
     "Page": "text/html",
     "ItemLines": "application/x-ndjson",

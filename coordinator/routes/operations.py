@@ -12,7 +12,6 @@ from common.process.memory import resident_bytes
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
 from coordinator.cluster.restore_plan import plan_restore
-from coordinator.http import docs_page
 from coordinator.http.api_keys import (
     Action,
     add_key,
@@ -477,18 +476,3 @@ async def documentation(services: Services, request: Request) -> Response:
         content_type=b"text/html; charset=utf-8",
         headers=PAGE_HEADERS,
     )
-
-
-@ROUTES.add(
-    Route(
-        "GET",
-        "/_docs/style.css",
-        "How the documentation looks.",
-        None,
-        tag="operations",
-        document={"answer": "Style"},
-    ),
-)
-async def documentation_style(services: Services, request: Request) -> Response:
-    """Answer `GET /_docs/style.css`."""
-    return Response(docs_page.STYLE, content_type=b"text/css; charset=utf-8", headers=PAGE_HEADERS)

@@ -73,6 +73,17 @@ def test_what_changes_something_is_not_offered(page: Any, expect: Any) -> None:
     expect(page.locator("section").filter(has_text="DELETE").locator("details")).to_have_count(0)
 
 
+def test_the_contents_lead_to_a_route_and_the_header_to_the_dashboard(
+    page: Any, expect: Any
+) -> None:
+    page.goto("/_docs")
+    page.get_by_role("navigation", name="Contents").get_by_text("/{index}/suggest").first.click()
+    expect(page.locator("section:target h3")).to_contain_text("/{index}/suggest")
+    expect(page.locator("section:target h3")).to_be_in_viewport()
+    page.get_by_role("link", name="Dashboard", exact=True).click()
+    expect(page.get_by_role("heading", name="Indexes")).to_be_visible()
+
+
 def test_tables_fit_a_phone(page: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto("/_docs")

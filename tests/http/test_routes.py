@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import msgspec
@@ -354,6 +355,9 @@ async def test_openapi_document_has_every_route(web: Web) -> None:
     assert page.count("<script") == page.count('src="dashboard/assets/docs.js"') == 1
     assert "style=" not in page
     assert "facet_fields" in page
+    anchors = re.findall(r' id="([^"]+)"', page)
+    assert len(set(anchors)) == len(anchors) > len(ROUTES)
+    assert set(re.findall(r'href="#([^"]+)"', page)) == set(anchors)
 
 
 async def test_snapshot_stays_while_an_index_is_restored_from_it(web: Web) -> None:
