@@ -35,7 +35,7 @@ def manual(ctx: click.Context) -> str:
         ".SH COMMANDS",
     ]
     for path, command in _commands(group, ()):
-        lines += _section(path, command)
+        lines += _section(path, command, ctx.help_option_names)
     lines.append(".SH ENVIRONMENT")
     for name, text in _ENVIRONMENT:
         lines += [".TP", f".B {name}", _escaped(text)]
@@ -59,9 +59,9 @@ def _commands(
             yield from _commands(command, (*path, name))
 
 
-def _section(path: tuple[str, ...], command: click.Command) -> list[str]:
+def _section(path: tuple[str, ...], command: click.Command, help_names: list[str]) -> list[str]:
     """Return the lines of one command."""
-    ctx = click.Context(command, info_name=" ".join(path))
+    ctx = click.Context(command, info_name=" ".join(path), help_option_names=help_names)
     arguments = " ".join(command.collect_usage_pieces(ctx))
     lines = [f".SS {_escaped('facetd ' + ' '.join(path) + ' ' + arguments)}"]
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):

@@ -5,9 +5,9 @@
 
 Rules apply in order: the first rule that pins an item decides, and any rule can hide an item.
 
-A request's rules must name fields that items have, as its filters must. Configured ones are checked
-when they are configured (`coordinator.write.field_references`): a field that no item has any more
-must not fail the searches of a shop.
+A request's rules must name fields that items have, as its filters must. Configured ones need not: a
+field that no item has yet, or any more, must not fail the searches of a shop. It is a warning
+(`coordinator.write.field_references`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """The fields that a configuration names, and those among them that no item has (pure).
 
-    declares   aggregations, searchable_fields, sorting_fields, geo_fields, nested: fields that
-               items have, or will have
-    refers     everything else: boost, rules, display, suggestions, languages, collations, infix …
-
-A field that is not declared is known once an item has it. While an index is empty, nothing can be
-said. Afterwards a change of the configuration may refer only to fields that items have or that it
-declares; what it declares although no item has it is a warning, with the name that may have been
-meant. So is a reference that was accepted earlier: it must not block other changes.
+A configuration may come before the items, or name a field that the next load brings: an unknown
+field is a warning, as an unknown key is, with the name that may have been meant. While an index is
+empty, nothing can be said.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from common.boosts import Boost
-from common.checked_values import WARNINGS_MAX, Problems
+from common.checked_values import WARNINGS_MAX
 from common.configuration import GEO_FIELD, IndexConfiguration
 from common.nearest import nearest
 from coordinator.parameters.curation import CompiledRule
@@ -28,11 +23,6 @@ _ALWAYS_KNOWN: Final = frozenset(("id", GEO_FIELD, "_geoloc"))
 """The id; and the points of both protocols, which indexes are prepared for."""
 _OVERFLOW: Final = "*"
 """The path that shards give to all fields beyond those that they number."""
-_LISTED_CHARS_MAX: Final = 500
-_ADVICE: Final = (
-    " (declare a field that items will have later in sorting_fields, aggregations or "
-    "searchable_fields)"
-)
 _ALGOLIA_LISTS: Final = (
     "attributesToRetrieve",
     "attributesToHighlight",
@@ -48,7 +38,6 @@ class FieldReference(NamedTuple):
     field: str
     kinds: frozenset[str] = frozenset()
     """Kinds of values (`ValueKind`) of which the place needs one; empty: any will do."""
-    declares: bool = False
 
 
 def field_references(
@@ -62,7 +51,7 @@ def field_references(
         rules: its rules, compiled.
     """
     found = (
-        *_declarations(configuration, document),
+        *_lists_of_fields(configuration, document),
         *_settings_by_field(configuration),
         *_pages_and_suggestions(configuration),
         *(_of_boost(boost) for boost in configuration.boosts),
@@ -72,24 +61,22 @@ def field_references(
     return [one for one in found if one.field not in _ALWAYS_KNOWN]
 
 
-def _listed(path: str, names: Iterable[str], *, declares: bool = False) -> Iterator[FieldReference]:
+def _listed(path: str, names: Iterable[str]) -> Iterator[FieldReference]:
     for i, name in enumerate(names):
-        yield FieldReference(f"{path}[{i}]", name, declares=declares)
+        yield FieldReference(f"{path}[{i}]", name)
 
 
-def _declarations(
+def _lists_of_fields(
     configuration: IndexConfiguration, document: Mapping[str, Any]
 ) -> Iterator[FieldReference]:
     for name in configuration.facets:
-        yield FieldReference(f"aggregations.{name}", name, declares=True)
+        yield FieldReference(f"aggregations.{name}", name)
     searchable = [one.path for one in configuration.searchable_fields or ()]
-    yield from _listed("searchable_fields", searchable, declares=True)
-    yield from _listed("sorting_fields", configuration.sorting_fields, declares=True)
-    yield from _listed("geo_fields", configuration.geo_fields, declares=True)
-    yield from _listed("nested", configuration.nested, declares=True)
-    yield from _listed(
-        "algolia.filterOnly", _texts(_algolia(document).get("filterOnly")), declares=True
-    )
+    yield from _listed("searchable_fields", searchable)
+    yield from _listed("sorting_fields", configuration.sorting_fields)
+    yield from _listed("geo_fields", configuration.geo_fields)
+    yield from _listed("nested", configuration.nested)
+    yield from _listed("algolia.filterOnly", _texts(_algolia(document).get("filterOnly")))
 
 
 def _settings_by_field(configuration: IndexConfiguration) -> Iterator[FieldReference]:
@@ -155,55 +142,29 @@ def _texts(value: Any) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def check_references(
-    references: Iterable[FieldReference],
-    accepted: Iterable[FieldReference],
-    fields: Mapping[str, Collection[str]],
-    problems: Problems,
-) -> None:
-    """Note the places that name a field that no item has, or that has no values of their kind.
+def unknown_fields(
+    references: Iterable[FieldReference], fields: Mapping[str, Collection[str]]
+) -> list[str]:
+    """Return a warning for each place whose field no item has, or has no values of its kind.
 
     Args:
-        references: of the new configuration.
-        accepted: of the one before; what it names is no mistake any more, only a warning.
+        references: of a configuration.
         fields: kinds of values of every field that items have, by path.
-        problems: gets the mistakes and the warnings.
     """
     if not fields or _OVERFLOW in fields:
-        return
-    references = list(references)
+        return []
     known = set(_with_parents(fields))
-    declared = set(_with_parents(one.field for one in references if one.declares))
-    before = {(one.field, one.kinds) for one in accepted}
+    warnings = []
     for one in references:
-        if one.field in known:
-            if not _lacks_kind(one, fields):
-                continue
-            wrong = f"names {one.field[:100]!r}, in which no item has a {_noun(one.kinds)}"
-            near = ""
-        elif one.declares or one.field not in declared:
-            wrong = f"names {one.field[:100]!r}, which no item has"
-            near = nearest(one.field[:100], known, 0.7)
+        name = one.field[:100]
+        if one.field not in known:
+            wrong = f"names {name!r}, which no item has{nearest(name, known, 0.7)}"
+        elif one.kinds and one.kinds.isdisjoint(fields.get(one.field, one.kinds)):
+            wrong = f"names {name!r}, in which no item has a {_noun(one.kinds)}"
         else:
             continue
-        if not one.declares and (one.field, one.kinds) not in before:
-            problems.add(one.path[:300], f"{wrong}{near or _valid_names(one, fields)}{_ADVICE}")
-        elif len(problems.warnings) < WARNINGS_MAX:
-            problems.warnings.append(f"{one.path[:300]} {wrong}{near}")
-
-
-def _lacks_kind(one: FieldReference, fields: Mapping[str, Collection[str]]) -> bool:
-    """Return whether a place needs values of a kind that a field of the items does not have."""
-    return bool(one.kinds) and one.kinds.isdisjoint(fields.get(one.field, one.kinds))
-
-
-def _valid_names(one: FieldReference, fields: Mapping[str, Collection[str]]) -> str:
-    """Return which fields a place can name, as part of a message."""
-    fitting = (name for name in sorted(fields) if not _lacks_kind(one._replace(field=name), fields))
-    listed = ", ".join(fitting) or "none"
-    if len(listed) > _LISTED_CHARS_MAX:
-        listed = listed[:_LISTED_CHARS_MAX] + ", …"
-    return f"; fields{f' with a {_noun(one.kinds)}' if one.kinds else ''} are {listed}"
+        warnings.append(f"{one.path[:300]} {wrong}")
+    return warnings[:WARNINGS_MAX]
 
 
 def _noun(kinds: frozenset[str]) -> str:

@@ -13,7 +13,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, TypeVar
 
 from common.analysis.analyzer import Analyzer
-from common.checked_values import Problems
 from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
 from common.errors import InvalidRequest, Unavailable
@@ -25,13 +24,13 @@ from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather
-from coordinator.parameters.curation import ACCEPTED, compile_rules
+from coordinator.parameters.curation import compile_rules
 from coordinator.write.configuration_change import changes, merged, removals
 from coordinator.write.detached_tasks import DetachedTasks
 from coordinator.write.field_references import (
     FieldReference,
-    check_references,
     field_references,
+    unknown_fields,
 )
 from coordinator.write.index_restorer import IndexRestorer
 from coordinator.write.log import DocumentOf, WriteLog, no_index, without
@@ -134,10 +133,6 @@ class IndexAdministration:
                 def document_of(before: dict[str, Any]) -> dict[str, Any]:
                     return self._checked_document(before, change(before), is_patch=False).document
 
-                before = self._catalog.index(name).document
-                await self._check_fields(
-                    name, self._checked_document(before, change(before), is_patch=False)
-                )
                 await self._log.put_index(name, document_of)
                 index = self._catalog.index(name)
                 _log.info("configured", index=name, number=index.number, revision=index.revision)
@@ -151,7 +146,7 @@ class IndexAdministration:
     ) -> ConfigurationPlan:
         """Return what `configure` would do now; raises the errors that it would."""
         plan, checked = self._plan(name, document, is_patch)
-        warnings = await self._check_fields(name, checked)
+        warnings = await self._unknown_fields(name, checked.references)
         return plan._replace(warnings=[*plan.warnings, *warnings])
 
     def _plan(
@@ -183,17 +178,10 @@ class IndexAdministration:
         references = field_references(configuration, after, rules)
         return _CheckedDocument(after, warnings, references)
 
-    async def _check_fields(self, name: str, checked: _CheckedDocument) -> list[str]:
-        """Check that a new configuration of an index names fields that its items have.
-
-        Returns:
-            Warnings about fields that are named although no item has them.
-
-        Raises:
-            InvalidRequest: `invalid_configuration`.
-        """
+    async def _unknown_fields(self, name: str, references: list[FieldReference]) -> list[str]:
+        """Return warnings about fields that a new configuration names and no item has."""
         index = self._catalog.indexes.get(name)
-        if index is None or not checked.references:
+        if index is None or not references:
             return []
         try:
             parts = await gather(
@@ -210,12 +198,7 @@ class IndexAdministration:
         for part in parts:
             for field in part.fields:
                 fields.setdefault(field["path"], set()).update(field["kinds"])
-        problems = Problems()
-        rules = compile_rules(index.configuration.rules, index.configuration, Analyzer(), ACCEPTED)
-        accepted = field_references(index.configuration, index.document, rules)
-        check_references(checked.references, accepted, fields, problems)
-        problems.raise_if_any(self._limits.errors_reported_max)
-        return problems.warnings
+        return unknown_fields(references, fields)
 
     async def delete_index(self, name: str, deadline: Deadline | None = None) -> None:
         """Delete an index and its data.

@@ -142,7 +142,7 @@ EDGES = {
     ),
     "suggestion_sources_max": Edge(
         2,
-        lambda n: configuration(suggestions={"fields": words(n)}, sorting_fields=words(n)),
+        lambda n: configuration(suggestions={"fields": words(n)}),
         "invalid_configuration",
     ),
     "hierarchies_max": Edge(
@@ -278,10 +278,7 @@ EDGES = {
     ),
     "typo_groups_max": Edge(
         2,
-        lambda n: configuration(
-            field_typo_lengths={w: [5, 5 + i] for i, w in enumerate(words(n))},
-            sorting_fields=words(n),
-        ),
+        lambda n: configuration(field_typo_lengths={w: [5, 5 + i] for i, w in enumerate(words(n))}),
         "invalid_configuration",
     ),
     "stop_words_max": Edge(
