@@ -249,7 +249,7 @@ class Handlers:
         began = self._share.begin(index)
         if self._share.is_exceeded(index):
             return self._read_apart(index, read, began)
-        if not self._scheduler.has_time(index):
+        if not self._scheduler.has_time(index, is_alone=self._share.is_alone(index)):
             return self._read_later(index, read)
         response = read()
         self._share.end(index, began)

@@ -9,7 +9,12 @@ from functools import partial
 
 import pytest
 
-from common.process.loop_scheduler import TICK_SECONDS, LoopScheduler, run_to_completion
+from common.process.loop_scheduler import (
+    ALONE_SECONDS,
+    TICK_SECONDS,
+    LoopScheduler,
+    run_to_completion,
+)
 from common.process.request_ids import REQUEST_IDS
 
 
@@ -88,6 +93,24 @@ async def test_time_is_over_once_a_step_has_taken_it_or_an_earlier_one_waits(
     scheduler.begin_tick()
     assert not scheduler.has_time(1), "it would overtake"
     assert scheduler.has_time(2)
+    await waiting
+
+
+async def test_a_lone_lane_has_more_time_but_not_past_what_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert ALONE_SECONDS > TICK_SECONDS
+    scheduler = LoopScheduler()
+    scheduler.begin_tick()
+    be_busy()
+    monkeypatch.setattr("common.process.loop_scheduler.ALONE_SECONDS", 60.0)
+    assert not scheduler.has_time(1)
+    assert scheduler.has_time(1, is_alone=True)
+    monkeypatch.setattr("common.process.loop_scheduler.ALONE_SECONDS", TICK_SECONDS)
+    assert not scheduler.has_time(1, is_alone=True), "even then time is over"
+    waiting = scheduler.run_later(1, int)
+    monkeypatch.setattr("common.process.loop_scheduler.ALONE_SECONDS", 60.0)
+    assert not scheduler.has_time(1, is_alone=True), "it would overtake"
     await waiting
 
 

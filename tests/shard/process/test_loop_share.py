@@ -80,6 +80,21 @@ def test_the_others_are_forgotten_too(clock: Clock) -> None:
     assert not share.is_exceeded(BUSY)
 
 
+def test_an_index_is_alone_until_another_is_read_and_two_periods_later(clock: Clock) -> None:
+    share = LoopShare()
+    read(share, clock, BUSY, 0.001)
+    assert share.is_alone(BUSY)
+    read(share, clock, QUIET, 0.0001)
+    share.begin(BUSY)
+    assert not share.is_alone(BUSY)
+    clock.now += PERIOD_SECONDS
+    read(share, clock, BUSY, 0.001)
+    assert not share.is_alone(BUSY), "the other was read in the period before"
+    clock.now += PERIOD_SECONDS
+    share.begin(BUSY)
+    assert share.is_alone(BUSY)
+
+
 def test_indexes_that_are_equally_busy_do_not_exceed_their_share(clock: Clock) -> None:
     share = LoopShare()
     for _ in range(500):

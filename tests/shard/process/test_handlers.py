@@ -1,0 +1,54 @@
+"""Which reads run at once, and which wait for a later turn of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from common.process.loop_scheduler import LoopScheduler
+from shard.process.handlers import Handlers
+from shard.read import search_cost, searcher
+
+
+class OpenIndexes:
+    """Indexes that are never closed."""
+
+    def keep_until(self, *_: object) -> None:
+        """Nothing closes them."""
+
+
+@pytest.fixture
+def handlers(monkeypatch: pytest.MonkeyPatch) -> Handlers:
+    """Return handlers whose searches return the number of their index, where each tick is over."""
+    monkeypatch.setattr("common.process.loop_scheduler.TICK_SECONDS", 0.0)
+    monkeypatch.setattr("common.process.loop_scheduler.ALONE_SECONDS", 60.0)
+    monkeypatch.setattr(Handlers, "_snapshot", lambda *_: None)
+    monkeypatch.setattr(search_cost, "is_slow", lambda *_: False)
+    monkeypatch.setattr(searcher, "search", lambda _, request: request.index)
+    indexes: Any = SimpleNamespace(open=OpenIndexes())
+    no_catalog: Any = None
+    scheduler = LoopScheduler()
+    scheduler.begin_tick()
+    return Handlers(indexes, no_catalog, lambda: 0, scheduler)
+
+
+def search(handlers: Handlers, index: int) -> Any:
+    request: Any = SimpleNamespace(index=index)
+    return handlers.search(request)
+
+
+async def test_searches_of_a_lone_index_do_not_wait_for_each_other(handlers: Handlers) -> None:
+    assert [search(handlers, 3) for _ in range(20)] == [3] * 20
+
+
+async def test_searches_wait_their_turn_as_soon_as_two_indexes_have_some(
+    handlers: Handlers,
+) -> None:
+    assert search(handlers, 3) == 3
+    other, own = search(handlers, 8), search(handlers, 3)
+    assert isinstance(other, asyncio.Future)
+    assert isinstance(own, asyncio.Future)
+    assert await asyncio.gather(other, own) == [8, 3]
