@@ -30,8 +30,8 @@ TICK_SECONDS: Final = 0.001
 """Once a tick has taken this long, further steps wait for the next one."""
 
 ALONE_SECONDS: Final = 0.004
-"""The same where no other lane has steps: nobody would gain from waiting but what arrives in these
-milliseconds, while each step that waits costs a tenth of a cheap search more."""
+"""The same where no other lane has steps: a step that waits costs a tenth of a cheap search more,
+and only what arrives in these milliseconds would gain from it."""
 
 STEP_SECONDS: Final = 0.0005
 """A long computation ends its step at the first `yield` after this time."""
@@ -80,7 +80,7 @@ class LoopScheduler:
 
         Args:
             lane: of the step.
-            is_alone: whether no other lane has had steps lately.
+            is_alone: whether no other lane has had steps recently.
         """
         seconds = ALONE_SECONDS if is_alone else TICK_SECONDS
         return lane not in self._waiting and time.perf_counter() - self._began < seconds

@@ -35,7 +35,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.hits import Hits
 from shard.collect.top_k import select_hits
 from shard.query.matches import Matches
-from shard.segment.distinct_values import DistinctValues, distinct_values, needs_values
+from shard.segment.distinct_values import DistinctValues, distinct_values, num_values_max
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,10 +168,18 @@ def select_distinct(
     return hits, DistinctCounts(total, num_missing, hit_tokens, tokens, num_by_token)
 
 
-def needs_numbering(snapshot: Snapshot, path: str) -> bool:
-    """Return whether the values of a field have to be numbered first, which takes milliseconds."""
+def num_values_at_hand(snapshot: Snapshot, path: str) -> int | None:
+    """Return a bound on the values of a field; None if numbering them first takes milliseconds."""
     field = snapshot.registry.number(path)
-    return field is not None and any(needs_values(snapshot, view, field) for view in snapshot.views)
+    if field is None:
+        return 0
+    total = 0
+    for view in snapshot.views:
+        num_values = num_values_max(snapshot, view, field)
+        if num_values is None:
+            return None
+        total += num_values
+    return total
 
 
 def values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> MatchValues:

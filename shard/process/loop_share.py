@@ -52,7 +52,7 @@ class LoopShare:
         self._now[index] = self._now.get(index, 0.0) + time.perf_counter() - began
 
     def is_alone(self, index: int) -> bool:
-        """Return whether no other index than this one, which is read now, has been read lately."""
+        """Return whether only this index, which is being read, has been read recently."""
         return len(self._now) == 1 and (not self._last or self._last.keys() == {index})
 
     def is_exceeded(self, index: int) -> bool:

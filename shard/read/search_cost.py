@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from common.protocol.messages import SearchRequest, StatisticsRequest
-from shard.collect.distinct import needs_numbering
+from shard.collect.distinct import num_values_at_hand
 from shard.collect.range_counts import all_ranges
 from shard.query import boosting, filters
 from shard.query.languages import languages_of
@@ -27,7 +27,11 @@ JOINT_FAST_MAX: Final = 20_000
 KEYS_FAST_MAX: Final = 200
 """Statistics of more values are slow: 10 µs each."""
 DISTINCT_FAST_MAX: Final = 50_000
-"""Grouping this many matches by value is slow."""
+"""Scoring more matches than this, to tell them apart by value, is slow."""
+DISTINCT_ORDERED_FAST_MAX: Final = 200_000
+"""The same where a field orders them: they are counted by value, and few are scored."""
+DISTINCT_VALUES_FAST_MAX: Final = 50_000
+"""Counting matches by more values than this is slow, however few they are."""
 HITS_FAST_MAX: Final = 20_000
 """Ordering and encoding more hits than this takes milliseconds."""
 
@@ -54,7 +58,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     is_joint = request.value_statistics or request.cube is not None
     if (request.ranges or is_joint) and _is_slow_to_range(snapshot, request):
         return True
-    if request.sort or request.ranges or is_joint or request.distinct is not None:
+    if request.sort or request.ranges or is_joint:
         for path, collation in _ordered_fields(request):
             field = snapshot.registry.number(path)
             for view in snapshot.views:
@@ -73,13 +77,16 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
 
 def _is_slow_to_tell_apart(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether distinct hits are likely to take milliseconds: all matches are counted."""
-    assert request.distinct is not None
-    if needs_numbering(snapshot, request.distinct.field):
+    distinct = request.distinct
+    assert distinct is not None
+    num_values = num_values_at_hand(snapshot, distinct.field)
+    if num_values is None or num_values > DISTINCT_VALUES_FAST_MAX:
         return True
-    if snapshot.num_docs <= DISTINCT_FAST_MAX:
+    is_ordered = bool(request.sort) and not distinct.counts_groups and request.groups is None
+    limit = DISTINCT_ORDERED_FAST_MAX if is_ordered else DISTINCT_FAST_MAX
+    if snapshot.num_docs <= limit:
         return False
-    num_matches = num_matches_max(snapshot, request.query, languages_of(snapshot))
-    return num_matches > DISTINCT_FAST_MAX
+    return num_matches_max(snapshot, request.query, languages_of(snapshot)) > limit
 
 
 def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
@@ -123,6 +130,4 @@ def _ordered_fields(request: SearchRequest) -> list[tuple[str, str]]:
         for one in all_ranges(request)
         if one.calendar is not None or one.is_of_values
     ]
-    if request.distinct is not None:
-        fields.append((request.distinct.field, ""))
     return fields

@@ -88,10 +88,12 @@ def distinct_values(snapshot: Snapshot, view: SegmentView, field: int) -> Distin
     return values
 
 
-def needs_values(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
-    """Return whether numbering the values takes milliseconds or more: a text is hashed in 1 µs."""
-    if needs_column(snapshot, view, field):
-        return True
+def num_values_max(snapshot: Snapshot, view: SegmentView, field: int) -> int | None:
+    """Return a bound on the values of a field, if they are numbered already or at once.
+
+    Returns:
+        None if numbering them takes milliseconds or more: a text is hashed in 1 µs.
+    """
     segment = view.segment
     identity = None
     num_texts = 0
@@ -99,9 +101,13 @@ def needs_values(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
         identity = texts_identity(snapshot, view, field)
         column = facet_column(segment, field)
         num_texts = 0 if column is None else len(column.codes)
-    if COLUMN_CACHE.get(_key(segment, field, identity)) is not None:
-        return False
-    return segment.num_docs + num_texts > _HASHED_FAST_MAX
+    values: DistinctValues | None = COLUMN_CACHE.get(_key(segment, field, identity))
+    if values is not None:
+        return len(values.tokens)
+    num_hashed = segment.num_docs + num_texts
+    if num_hashed > _HASHED_FAST_MAX or needs_column(snapshot, view, field):
+        return None
+    return num_hashed
 
 
 def _key(segment: Segment, field: int, identity: tuple[int, int] | None) -> tuple[object, ...]:

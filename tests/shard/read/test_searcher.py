@@ -718,6 +718,32 @@ def test_telling_few_matches_apart_is_fast_however_many_items_there_are(
     assert not search_cost.is_slow(few, request(distinct=Distinct("tags")))
 
 
+def test_telling_apart_what_a_field_orders_takes_no_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search_cost, "DISTINCT_FAST_MAX", 3)
+    monkeypatch.setattr(search_cost, "DISTINCT_ORDERED_FAST_MAX", 6)
+    by_year = request((SortKey("year"),), distinct=Distinct("tags"))
+    groups = request((SortKey("year"),), distinct=Distinct("tags", counts_groups=True))
+    six, seven = (World([{"tags": "a", "year": 1}] * size).snapshot for size in (6, 7))
+    assert not search_cost.is_slow(six, by_year)
+    assert search_cost.is_slow(six, request(distinct=Distinct("tags")))
+    assert search_cost.is_slow(six, groups)
+    assert search_cost.is_slow(seven, by_year)
+
+
+def test_telling_apart_by_many_values_is_slow_however_few_match(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search_cost, "DISTINCT_VALUES_FAST_MAX", 3)
+    world = World([{"year": i, "tags": "ab"[i % 2]} for i in range(4)])
+    for field in ("year", "tags"):  # numbers their values
+        searcher.search(world.snapshot, request(distinct=Distinct(field)))
+    assert search_cost.is_slow(world.snapshot, request(distinct=Distinct("year")))
+    assert not search_cost.is_slow(world.snapshot, request(distinct=Distinct("tags")))
+    assert not search_cost.is_slow(world.snapshot, request(distinct=Distinct("absent")))
+
+
 def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are counted, sorted, hashed and folded on a reader thread where there are many."""
     monkeypatch.setattr(search_cost, "VALUES_FAST_MAX", 5)
