@@ -18,7 +18,6 @@ Hits are addressed by their position in the concatenated responses. Two ways to 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -276,7 +275,7 @@ def lacks_hits(
 def num_distinct(parts: Sequence[DistinctCounts], limit: int) -> int:
     """Return how many hits are left of all shards', given those of each.
 
-    Cost: 20 ns a value and shard.
+    Cost: 20 ns a value and shard; half of it where one hit is kept per value.
 
     Args:
         parts: of the shards that answered; with tokens, if there are several.
@@ -289,6 +288,9 @@ def num_distinct(parts: Sequence[DistinctCounts], limit: int) -> int:
     num_missing = sum([part.num_missing for part in parts])
     if not len(tokens):
         return num_missing
+    if limit == 1:  # one hit for each value that any shard has
+        ordered = np.sort(tokens, kind="stable")
+        return num_missing + 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     order = np.argsort(tokens, kind="stable")  # merges the shards' values, which ascend
     ordered = tokens[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
@@ -305,12 +307,13 @@ def _best_per_value(
     """
     parts = [answer.distinct.hit_tokens for _, answer in answers if answer.distinct is not None]
     tokens = memoryview(b"".join(parts)).cast("Q")
-    seen: Counter[int] = Counter()
+    num_kept: dict[int, int] = {}
     kept = []
     for position in order:
         token = tokens[position]
-        seen[token] += 1
-        if token == NO_TOKEN or seen[token] <= limit:
+        count = num_kept.get(token, 0)
+        if count < limit or token == NO_TOKEN:
+            num_kept[token] = count + 1
             kept.append(position)
     return kept
 
