@@ -106,6 +106,13 @@ class MatchValues(NamedTuple):
         numbers: NDArray[np.uint32] = self.numbers[view][self.by_doc[view][docs]]
         return numbers
 
+    def tokens_of(self, numbers: NDArray[np.uint32]) -> NDArray[np.uint64]:
+        """Return the token of each of some of the shard's numbers; `NO_TOKEN` for 0."""
+        found = np.full(len(numbers), NO_TOKEN, np.uint64)
+        has_value = numbers > 0
+        found[has_value] = self.tokens[numbers[has_value] - np.uint32(1)]
+        return found
+
     def of_hits(self, hits: Hits) -> NDArray[np.uint32]:
         """Return the shard's number of the value of each hit, 0 where it has none."""
         if len(self.by_doc) == 1:
@@ -164,7 +171,7 @@ def select_distinct(
         num_by_token = capped[has_hits].astype(np.uint8).tobytes()
     num_shown = min(request.num_hits, total)
     hits, numbers = select_best(snapshot, request, list(matches), None, values, num_shown)
-    hit_tokens = np.append(np.uint64(NO_TOKEN), values.tokens)[numbers].tobytes()
+    hit_tokens = values.tokens_of(numbers).tobytes()
     return hits, DistinctCounts(total, num_missing, hit_tokens, tokens, num_by_token)
 
 

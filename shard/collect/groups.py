@@ -22,7 +22,6 @@ from common.protocol.messages import (
     GroupPairs,
     SearchRequest,
 )
-from common.values import NO_TOKEN
 from shard.collect.counted_matches import CountedMatches, Scope
 from shard.collect.distinct import MatchValues, select_best, values_of
 from shard.collect.facet_pairs import facet_pairs
@@ -73,7 +72,7 @@ def select_groups(
     total = int(np.minimum(counts, limit).sum())
     num_shown = min(request.num_hits, total)
     hits, hit_numbers = select_best(snapshot, request, left, by_match, values, num_shown)
-    tokens = np.append(np.uint64(NO_TOKEN), values.tokens)[hit_numbers]
+    tokens = values.tokens_of(hit_numbers)
     sizes = np.zeros(len(wanted), np.int64)
     sizes[is_known] = counts[positions[is_known] + 1]
     return hits, DistinctCounts(total, 0, tokens.tobytes(), sizes=sizes.tobytes())

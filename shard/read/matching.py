@@ -103,6 +103,8 @@ def _plan(request: SearchRequest) -> _Plan:
     if request.cube is not None:
         facets += [one.facet for one in request.cube.facets]
     counted: Sequence[FacetRequest | RangeRequest] = (*facets, *all_ranges(request))
+    if not counted:
+        return _Plan(tuple([clause.filter for clause in request.filters]), NO_CLAUSES.groups)
     wanted = {_group_of(one) for one in counted if one.leaves_out_own}
     wanted |= {elements_of(one.within.field) for one in counted if one.within is not None}
     common: list[Filter] = []

@@ -76,7 +76,9 @@ DOCS_PER_ENTRY_MAX: Final = 8
 """In larger segments a prefix needs one entry in this many documents: lists are half of the text's
 disk; three quarters of their bytes were in lists of fewer entries,"""
 ENTRIES_MAX: Final = 65_536
-"""but never more than these, which are read one by one in 0.6 ms."""
+"""but never more than these, which are read one by one in 0.6 ms. (Of 5,000,000 documents, lists of
+fewer than twice as many entries take 25 of 351 bytes a document, of fewer than eight times 55.)
+"""
 
 _PADDING: Final = np.zeros(POSTINGS_PADDING, np.uint8)
 _NO_BYTES: Final = np.zeros(0, np.uint8)

@@ -51,4 +51,4 @@ async def test_searches_wait_their_turn_as_soon_as_two_indexes_have_some(
     other, own = search(handlers, 8), search(handlers, 3)
     assert isinstance(other, asyncio.Future)
     assert isinstance(own, asyncio.Future)
-    assert await asyncio.gather(other, own) == [8, 3]
+    assert [await other, await own] == [8, 3]
