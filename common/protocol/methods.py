@@ -33,6 +33,7 @@ from common.protocol.messages import (
     HostProgress,
     IndexStatisticsRequest,
     IndexStatisticsResponse,
+    JoinedGroups,
     NewestGroupsRequest,
     NewestGroupsResponse,
     OpeningStatistics,
@@ -108,6 +109,7 @@ FIELD_NAMES: Final = Method("field_names", FieldNamesRequest, FieldNamesResponse
 FACET_VALUES: Final = Method("facet_values", FacetValuesRequest, FacetValuesResponse)
 
 APPLY: Final = Method("apply", ApplyRequest, ApplyResponse)
+APPLY_JOINED: Final = Method("apply_joined", JoinedGroups, ApplyResponse)
 OUTCOMES: Final = Method("outcomes", OutcomesRequest, OutcomesResponse)
 """Outcomes of a write group whose response was lost."""
 NEWEST_GROUPS: Final = Method("newest_groups", NewestGroupsRequest, NewestGroupsResponse)

@@ -7,8 +7,9 @@ An entry that can never be applied here makes it stop (`ReplicaStopped`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 from common.errors import InternalError, ServiceError, StorageFull
 from common.process.logs import Log
 from common.protocol.framing import JOIN_MAX_BYTES
-from common.protocol.messages import ApplyRequest, ApplyResponse
-from common.protocol.methods import APPLY
+from common.protocol.messages import ApplyRequest, ApplyResponse, JoinedGroups
+from common.protocol.methods import APPLY, APPLY_JOINED
 from common.protocol.operations import Outcome
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardClient, ShardState
@@ -40,6 +41,39 @@ class ReplicaStopped(Exception):
     """This host cannot apply an entry as the others do."""
 
 
+class DividedGroup(NamedTuple):
+    """A group to apply, divided over the shards."""
+
+    seq: int
+    group: WriteGroup
+    parts: Parts
+
+
+class Reach(NamedTuple):
+    """How far groups reach that are applied together: see `ApplyRequest` and `JoinedGroups`.
+
+    Attributes:
+        settled: everything up to this entry is applied on all shards of this host.
+        first: seq of the first of the groups; 0: it is a single one.
+        shards: those that they change.
+    """
+
+    settled: int
+    first: int
+    shards: tuple[int, ...]
+
+
+NO_REACH: Final = Reach(0, 0, ())
+"""It is not known: other hosts have some of the shards."""
+
+
+class ShardRequest(NamedTuple):
+    """What a shard shall apply; a large payload is sent as an attachment."""
+
+    request: ApplyRequest | JoinedGroups
+    attachment: Sequence[bytes | memoryview]
+
+
 class Applier:
     """Applies groups, and changes of the catalog.
 
@@ -59,67 +93,112 @@ class Applier:
         return next(iter(self._full.values()), None)
 
     async def apply(
-        self, seq: int, group: WriteGroup, parts: Parts, settled: int
-    ) -> tuple[NDArray[np.uint8], frozenset[int]]:
-        """Apply a group on all shards concerned.
+        self, groups: Sequence[DividedGroup], settled: int
+    ) -> list[tuple[NDArray[np.uint8], frozenset[int]]]:
+        """Apply groups of one index on all shards concerned, each shard its parts in one commit.
+
+        Outcomes are those of one group after the other.
 
         Args:
-            seq: of the group.
-            group: what to apply.
-            parts: the group, divided over the shards.
+            groups: the groups, in order.
             settled: everything up to this entry is applied on all shards.
 
         Returns:
-            Outcomes by position, and the positions of `text_ids`.
+            By group, outcomes by position, and the positions of `text_ids`.
 
         Raises:
-            ReplicaStopped: it never can be applied.
+            ReplicaStopped: one can never be applied.
         """
-        answers = await self.apply_parts(seq, group, parts, settled)
-        return joined(group.num_operations, parts, list(answers.values()))
-
-    async def apply_parts(
-        self, seq: int, group: WriteGroup, parts: Parts, settled: int | None = None
-    ) -> dict[int, ApplyResponse]:
-        """Apply some parts of a group; return the results by shard.
-
-        Args:
-            seq: of the group.
-            group: what to apply.
-            parts: by shard.
-            settled: everything up to this entry is applied on all shards, and these are all parts
-                of the group; None: other hosts have some of the shards.
-
-        Raises:
-            ReplicaStopped: it never can be applied.
-        """
-        extent = None if settled is None else (settled, tuple(parts))
-        answers = await asyncio.gather(
+        shards = tuple(sorted({shard for one in groups for shard in one.parts}))
+        first, last = (groups[0].seq if len(groups) > 1 else 0), groups[-1].seq
+        reach = Reach(settled, first, shards)
+        found = await asyncio.gather(
             *(
-                self._apply_part(shard, self._request(seq, group, part, extent), part)
-                for shard, part in parts.items()
+                self._apply_on(shard, [one for one in groups if shard in one.parts], last, reach)
+                for shard in shards
             )
         )
-        if any(Outcome.CORRUPT in answer.outcomes for answer in answers):
-            raise ReplicaStopped(
-                "a stored item that is changed is damaged on this host: empty its directory, "
-                "and it takes its data from another host"
+        by_shard = dict(zip(shards, found, strict=True))
+        _check_intact(answer for answers in found for answer in answers.values())
+        return [
+            joined(
+                one.group.num_operations,
+                one.parts,
+                [by_shard[shard][one.seq] for shard in one.parts],
             )
+            for one in groups
+        ]
+
+    async def _apply_on(
+        self, shard: int, groups: Sequence[DividedGroup], last: int, reach: Reach
+    ) -> dict[int, ApplyResponse]:
+        """Have a shard apply its parts of some groups; return the results by seq.
+
+        Without room for all of them together they are applied one by one, so deletions make room
+        for what follows.
+
+        Args:
+            shard: its ordinal.
+            groups: the groups that change it.
+            last: the seq of all groups together, on every shard.
+            reach: of all groups together.
+
+        Raises:
+            ReplicaStopped: it never will.
+        """
+        together = joined_request(self._cluster, shard, groups, last, reach)
+        if len(groups) == 1:
+            return split_response(await self._apply_part(shard, together), shard, groups)
+        with suppress(StorageFull):
+            answer = await self._apply_part(shard, together, waits_for_room=False)
+            return split_response(answer, shard, groups)
+        answers: dict[int, ApplyResponse] = {}
+        for one in groups:
+            seq = last if one is groups[-1] else one.seq
+            alone = joined_request(self._cluster, shard, (one,), seq, reach)
+            answer = await self._apply_part(shard, alone)
+            if not answer.outcomes and len(one.parts[shard].lengths):
+                # The commit that was refused is on the disk after all.
+                return split_response(await self._apply_part(shard, together), shard, groups)
+            answers |= split_response(answer, shard, (one,))
+        return answers
+
+    async def apply_parts(
+        self, seq: int, group: WriteGroup, parts: Parts
+    ) -> dict[int, ApplyResponse]:
+        """Apply some parts of a group, while other hosts apply the others; return results by shard.
+
+        Raises:
+            ReplicaStopped: it never can be applied.
+        """
+        groups = (DividedGroup(seq, group, parts),)
+        answers = await asyncio.gather(
+            *(
+                self._apply_part(shard, joined_request(self._cluster, shard, groups, seq))
+                for shard in parts
+            )
+        )
+        _check_intact(answers)
         return dict(zip(parts, answers, strict=True))
 
-    async def _apply_part(self, shard: int, request: ApplyRequest, part: Part) -> ApplyResponse:
+    async def _apply_part(
+        self, shard: int, part: ShardRequest, *, waits_for_room: bool = True
+    ) -> ApplyResponse:
         """Have a shard apply its part of a group; retry until it has.
 
         Raises:
             ReplicaStopped: it never will.
+            StorageFull: there is no room, and we shall not wait for it.
         """
         client = self._cluster.here[shard]
         last_reason = ""
         while True:
             epoch = client.epoch
             try:
-                answer = await self._call(client, request, part)
+                answer = await self._call(client, part)
             except StorageFull as error:
+                if not waits_for_room:
+                    raise
                 self._full[shard] = error
                 reason = error.message
             except InternalError as error:
@@ -127,7 +206,7 @@ class Applier:
                 await asyncio.sleep(DYING_SECONDS)
                 if client.epoch == epoch and client.state is ShardState.SERVING:
                     raise ReplicaStopped(
-                        f"group {request.seq} cannot be applied: {error.message}"
+                        f"group {part.request.seq} cannot be applied: {error.message}"
                     ) from error
                 reason = error.message
             except ServiceError as error:
@@ -137,57 +216,28 @@ class Applier:
                 return answer
             if reason != last_reason:
                 last_reason = reason
-                _log.warning("not applied yet", seq=request.seq, shard=shard, reason=reason)
+                _log.warning("not applied yet", seq=part.request.seq, shard=shard, reason=reason)
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def apply_once(
-        self, client: ShardClient, seq: int, group: WriteGroup, part: Part
+        self, client: ShardClient, shard: int, seq: int, group: WriteGroup, part: Part
     ) -> ApplyResponse:
         """Have a shard apply its part of a group.
 
         Raises:
             ServiceError: it does not, now.
         """
-        return await self._call(client, self._request(seq, group, part), part)
+        one = DividedGroup(seq, group, {shard: part})
+        return await self._call(client, joined_request(self._cluster, shard, (one,), seq))
 
-    def _request(
-        self,
-        seq: int,
-        group: WriteGroup,
-        part: Part,
-        extent: tuple[int, tuple[int, ...]] | None = None,
-    ) -> ApplyRequest:
-        """Return the request that applies a part; a large payload is sent as an attachment.
-
-        Args:
-            seq: of the group.
-            group: of the part.
-            part: what to apply.
-            extent: what was settled before, and all shards of the group; None: not known.
-        """
-        settled, shards = extent or (0, ())
-        return ApplyRequest(
-            index=group.index,
-            seq=seq,
-            horizon=self._cluster.oldest_horizon(group.index),
-            payload=b"" if len(part.payload) > JOIN_MAX_BYTES else bytes(part.payload),
-            lengths=part.lengths.tobytes(),
-            operations=part.operations.tobytes(),
-            places=(part.positions.astype(np.uint64) + np.uint64(seq << 32)).tobytes(),
-            versions=part.versions,
-            positions=group.sources,
-            is_repeat=True,
-            settled=settled,
-            shards=shards,
-        )
-
-    async def _call(self, client: ShardClient, request: ApplyRequest, part: Part) -> ApplyResponse:
+    async def _call(self, client: ShardClient, part: ShardRequest) -> ApplyResponse:
+        request, timeout_ms = part.request, self._settings.write_timeout_ms
+        if isinstance(request, JoinedGroups):
+            return await client.call(
+                APPLY_JOINED, request, timeout_ms, is_write=True, attachment=part.attachment
+            )
         return await client.call(
-            APPLY,
-            request,
-            self._settings.write_timeout_ms,
-            is_write=True,
-            attachment=[part.payload] if len(part.payload) > JOIN_MAX_BYTES else (),
+            APPLY, request, timeout_ms, is_write=True, attachment=part.attachment
         )
 
     async def until_done(self, work: Callable[[], Awaitable[Any]]) -> None:
@@ -208,6 +258,87 @@ class Applier:
                 last_reason = reason
                 _log.warning("change of the catalog not applied yet", reason=reason)
             await asyncio.sleep(_CATALOG_PAUSE_SECONDS)
+
+
+def _check_intact(answers: Iterable[ApplyResponse]) -> None:
+    """Stop if an item that groups need is damaged.
+
+    Raises:
+        ReplicaStopped: one is.
+    """
+    if any(Outcome.CORRUPT in answer.outcomes for answer in answers):
+        raise ReplicaStopped(
+            "a stored item that is changed is damaged on this host: empty its directory, "
+            "and it takes its data from another host"
+        )
+
+
+def joined_request(
+    cluster: Cluster,
+    shard: int,
+    groups: Sequence[DividedGroup],
+    seq: int,
+    reach: Reach = NO_REACH,
+) -> ShardRequest:
+    """Return the request that applies the parts of some groups as one; all outcomes stay the same.
+
+    Args:
+        cluster: the shards of this host.
+        shard: its ordinal.
+        groups: the groups, in order.
+        seq: of all together.
+        reach: of all together.
+    """
+    index = groups[0].group.index
+    parts = [one.parts[shard] for one in groups]
+    payloads = [part.payload for part in parts]
+    is_large = sum(map(len, payloads)) > JOIN_MAX_BYTES
+    places: list[bytes] = []
+    versions: dict[int, bytes] = {}
+    sources: dict[str, str] = {}
+    num_operations = 0
+    for one, part in zip(groups, parts, strict=True):
+        places.append((part.positions.astype(np.uint64) + np.uint64(one.seq << 32)).tobytes())
+        versions |= {num_operations + at: version for at, version in part.versions.items()}
+        sources |= one.group.sources
+        num_operations += len(part.lengths)
+    request = ApplyRequest(
+        index=index,
+        seq=seq,
+        horizon=cluster.oldest_horizon(index),
+        payload=b"" if is_large else b"".join(payloads),
+        lengths=b"".join(part.lengths.tobytes() for part in parts),
+        operations=b"".join(part.operations.tobytes() for part in parts),
+        places=b"".join(places),
+        versions=versions,
+        positions=sources,
+        is_repeat=True,
+        settled=reach.settled,
+        shards=reach.shards,
+    )
+    attachment = payloads if is_large else ()
+    if not reach.first:
+        return ShardRequest(request, attachment)
+    sizes = tuple((one.seq, len(one.parts[shard].lengths)) for one in groups)
+    return ShardRequest(JoinedGroups(request, reach.first, sizes), attachment)
+
+
+def split_response(
+    answer: ApplyResponse, shard: int, groups: Sequence[DividedGroup]
+) -> dict[int, ApplyResponse]:
+    """Return a shard's results by group, given those of all together.
+
+    What the shard had applied before has none: no request waits for it.
+    """
+    sizes = [len(one.parts[shard].lengths) for one in groups]
+    first = len(answer.outcomes) - sum(sizes)  # negative as long as outcomes are missing
+    answers = {}
+    for one, size in zip(groups, sizes, strict=True):
+        end = first + size
+        ids = tuple(at - first for at in answer.text_ids if first <= at < end)
+        answers[one.seq] = ApplyResponse(b"" if first < 0 else answer.outcomes[first:end], ids)
+        first = end
+    return answers
 
 
 def joined(

@@ -1,16 +1,16 @@
 """Reads the log, and applies its entries in order.
 
-Groups of one index are applied one after the other, those of different indexes concurrently. A
-change of the catalog waits for all groups before it, and all groups after it wait for the change.
+Groups of one index are applied in order, those that are waiting in one commit; those of different
+indexes concurrently. A change of the catalog waits for all groups before it, and all groups after
+it wait for the change.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Final
 
 from common.deadline import Deadline
@@ -34,6 +34,7 @@ from coordinator.replication.position import Position
 from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import follow
 from coordinator.replication.this_host import ThisHost
+from coordinator.replication.waiting_groups import Step, WaitingGroup, WaitingGroups
 from coordinator.write.log import no_index
 
 UNDER_WAY_BYTES_MAX: Final = 64 << 20
@@ -41,16 +42,6 @@ UNDER_WAY_MAX: Final = 256
 """Entries that are being applied; then we stop to read."""
 
 _log = Log("replica")
-
-
-@dataclass(slots=True)
-class _Step:
-    """An entry that is being applied."""
-
-    seq: int
-    stored_at: int
-    num_bytes: int = 0
-    is_done: bool = field(default=False)
 
 
 class Follower:
@@ -85,11 +76,12 @@ class Follower:
         self._changes = changes
         self._comparisons = comparisons
         self._placed_groups = placed_groups
-        self._steps: deque[_Step] = deque()
+        self._steps: deque[Step] = deque()
         self._num_bytes = 0
         self._pieces = Pieces(host.stream)
         self._gate = asyncio.Lock()
-        self._chains: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[int, WaitingGroups] = {}
+        self._applying: dict[int, asyncio.Task[None]] = {}
         self._has_progressed = asyncio.Event()
 
     async def run(self, position: Position) -> None:
@@ -115,10 +107,12 @@ class Follower:
 
     async def close(self) -> None:
         """Stop applying."""
-        groups = list(self._chains.values())
-        for task in groups:
+        applying = list(self._applying.values())
+        for waiting in self._waiting.values():
+            waiting.cancel()
+        for task in applying:
             task.cancel()
-        await asyncio.gather(*groups, return_exceptions=True)
+        await asyncio.gather(*applying, return_exceptions=True)
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
@@ -130,7 +124,7 @@ class Follower:
     async def _take(self, message: StreamMessage) -> None:
         """Begin to apply the next entry; a change of the catalog is applied before this returns."""
         entry = decode_entry(message.content)
-        step = _Step(message.seq, message.stored_at, len(message.content))
+        step = Step(message.seq, message.stored_at, len(message.content))
         self._steps.append(step)
         self._num_bytes += step.num_bytes
         if entry.kind == Kind.PIECE:
@@ -141,10 +135,7 @@ class Follower:
         self._num_bytes += num_bytes - step.num_bytes
         step.num_bytes = num_bytes
         if isinstance(content, WriteGroup):
-            before = self._chains.get(content.index)
-            task = asyncio.create_task(self._apply(step, entry.id, content, before))
-            self._chains[content.index] = task
-            task.add_done_callback(lambda done: self._chain_ended(content.index, done))
+            self._add(step, entry.id, content)
         elif isinstance(content, ComparisonMark):
             await self._all_applied()
             self._comparisons.mark(step.seq)
@@ -171,38 +162,57 @@ class Follower:
             )
         own.conclude(is_adopted)
 
-    async def _apply(
-        self, step: _Step, id: str, group: WriteGroup, before: asyncio.Task[None] | None
-    ) -> None:
-        """Apply a group on all shards concerned, however often that fails."""
-        num_shards = self._host.cluster.num_shards
-        parts = await divided(group, num_shards, step.seq)
-        if before is not None:
-            await before
-        own = self._own.get(id)
-        if not self._host.catalog.state.has(group.index):
-            if own is not None:
-                for batch in own.batches:
-                    batch.fail(no_index(str(group.index)))
+    def _add(self, step: Step, id: str, group: WriteGroup) -> None:
+        """Apply a group after those of its index that are waiting."""
+        settings = self._host.settings
+        index = group.index
+        dividing = asyncio.create_task(divided(group, self._host.cluster.num_shards, step.seq))
+        waiting = self._waiting.get(index)
+        if waiting is None:
+            groups_max = UNDER_WAY_MAX if self._placed_groups is None else 1
+            waiting = self._waiting[index] = WaitingGroups(
+                groups_max, settings.group_bytes, settings.group_operations
+            )
+        waiting.add(WaitingGroup(step, id, group, dividing))
+        if index not in self._applying:
+            task = asyncio.create_task(self._apply_waiting(index, waiting))
+            self._applying[index] = task
+            task.add_done_callback(self._ended)
+
+    async def _apply_waiting(self, index: int, waiting: WaitingGroups) -> None:
+        """Apply the groups of an index for as long as some are waiting."""
+        while waiting:
+            await self._apply(index, await waiting.take())
+        del self._waiting[index], self._applying[index]
+        self._has_progressed.set()
+
+    async def _apply(self, index: int, groups: Sequence[WaitingGroup]) -> None:
+        """Apply groups of an index on all shards concerned, however often that fails."""
+        if not self._host.catalog.state.has(index):
+            for one in groups:
+                if one.id in self._own:
+                    for batch in self._own[one.id].batches:
+                        batch.fail(no_index(str(index)))
         elif self._placed_groups is not None:
-            await self._placed_groups.apply(step.seq, id, group, parts, own)
-            self._finish(step)
+            for one in groups:
+                await self._placed_groups.apply(one.divided, one.id, self._own.get(one.id))
+                self._finish(one.step)
             return
         else:
             settled = self._serving.position.seq
-            outcomes, text_ids = await self._applier.apply(step.seq, group, parts, settled)
-            self._host.cluster.horizons.advance(group.index, step.seq)
+            found = await self._applier.apply([one.divided for one in groups], settled)
+            self._host.cluster.horizons.advance(index, groups[-1].seq)
+            for one, (outcomes, text_ids) in zip(groups, found, strict=True):
+                if one.id in self._own:
+                    self._own[one.id].settle(one.seq, outcomes, text_ids)
+        for one in groups:
+            own = self._own.pop(one.id, None)
             if own is not None:
-                own.settle(step.seq, outcomes, text_ids)
-        self._own.pop(id, None)
-        if own is not None:
-            own.conclude()
-        self._finish(step)
+                own.conclude()
+            self._finish(one.step)
 
-    def _chain_ended(self, index: int, task: asyncio.Task[None]) -> None:
-        if self._chains.get(index) is task:
-            del self._chains[index]
-        self._has_progressed.set()
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Stop this host if the groups of an index cannot be applied."""
         error = None if task.cancelled() else task.exception()
         if error is None:
             return
@@ -210,7 +220,7 @@ class Follower:
             _log.error("applying failed", cause=error)
         self.stop(str(error) or type(error).__name__)
 
-    def _finish(self, step: _Step) -> None:
+    def _finish(self, step: Step) -> None:
         """Note that an entry is applied; move the position past all that are, in order."""
         step.is_done = True
         self._num_bytes -= step.num_bytes
@@ -228,5 +238,5 @@ class Follower:
 
     async def _all_applied(self) -> None:
         """Return when no group is being applied."""
-        while self._chains:
+        while self._applying:
             await self._next_progress()

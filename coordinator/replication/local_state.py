@@ -9,7 +9,8 @@ after its first write. The log would say what they lack. Without it, the shards 
                            complete up to 41     complete up to 43      everything up to 41
 
 Groups of an index come one after the other, so only its newest one can be incomplete, and that one
-was not acknowledged: searches see the state before it, which the shards can still restore. An
+was not acknowledged: searches see the state before it, which the shards can still restore. (That is
+true of a group that joins many, too: its shards have all of them or none.) An
 acknowledged group is complete, whatever other indexes lack. Applying entries again changes nothing,
 so the host later follows the log from the position in replica.json.
 """
@@ -59,7 +60,7 @@ def state_of(seq: int, newest: Mapping[int, Sequence[GroupExtent]]) -> LocalStat
         if not concerned and having != newest.keys():
             return None  # an older program wrote it
         is_complete = concerned <= having
-        horizons[index] = last if is_complete else last - 1
+        horizons[index] = last if is_complete else by_shard[min(having)].first - 1
         if is_complete:
             complete.add(last)
     while seq + 1 in complete:

@@ -231,7 +231,7 @@ class Mover:
         parts = await divided(group, self._cluster.num_shards, message.seq)
         while shard in parts and self._catalog.state.has(group.index):
             try:
-                await self._applier.apply_once(client, message.seq, group, parts[shard])
+                await self._applier.apply_once(client, shard, message.seq, group, parts[shard])
                 return
             except ServiceError as error:
                 _log.debug("not applied yet", seq=message.seq, shard=shard, reason=error.message)

@@ -14,7 +14,7 @@ from common.errors import Unavailable
 from common.protocol.messages import ApplyResponse, OutcomesRequest
 from common.protocol.methods import OUTCOMES
 from coordinator.cluster.placed_shards import PlacedShards
-from coordinator.replication.applying import Applier, joined
+from coordinator.replication.applying import Applier, DividedGroup, joined
 from coordinator.replication.entries import WriteGroup
 from coordinator.replication.host_tasks import HostTasks
 from coordinator.replication.own_changes import OwnChange, OwnChanges
@@ -57,10 +57,9 @@ class PlacedGroups:
         self._timeout_ms = host.settings.write_timeout_ms
         self._recent = RecentOutcomes()
 
-    async def apply(
-        self, seq: int, id: str, group: WriteGroup, parts: Parts, own: OwnChange | None
-    ) -> None:
+    async def apply(self, divided: DividedGroup, id: str, own: OwnChange | None) -> None:
         """Apply the parts of the shards that this host holds; answer our own requests later."""
+        seq, group, parts = divided
         here = {shard: part for shard, part in parts.items() if shard in self._cluster.here}
         if own is not None:
             self._placed.pending.add(seq)

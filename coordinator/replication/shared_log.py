@@ -27,6 +27,7 @@ the log has them in the order in which they were accepted.
     group_publishing.py      publishes the writes of a queue as one group
     publishing.py            publishes an entry until the log has it
     following.py             reads the log, and applies its entries in order
+    waiting_groups.py        which of them are applied together
     own_changes.py           our changes that are under way, and their answers
     pieces.py                entries longer than a message
     applying.py              applies groups on the shards, however often that fails

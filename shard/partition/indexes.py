@@ -35,6 +35,7 @@ from common.protocol.messages import (
     ApplyResponse,
     GroupExtent,
     IndexEntry,
+    JoinedGroups,
     OutcomesRequest,
     OutcomesResponse,
 )
@@ -373,12 +374,13 @@ class Indexes:
 
     # --- use
 
-    async def apply(self, request: ApplyRequest) -> ApplyResponse:
-        """Apply a write group; cancelling the caller does not stop it."""
-        with self.open.using(await self.opened(request.index)) as index:
+    async def apply(self, request: ApplyRequest | JoinedGroups) -> ApplyResponse:
+        """Apply a write group, or several as one; cancelling the caller does not stop it."""
+        number = request.index
+        with self.open.using(await self.opened(number)) as index:
             done = index.submit(partial(index.writer.apply, request))
             response = await asyncio.shield(asyncio.wrap_future(done))
-            self.merger.notify(request.index)
+            self.merger.notify(number)
             return response
 
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
@@ -421,7 +423,7 @@ def _newest_group(partition: Partition) -> GroupExtent:
     with partition.environment.read() as txn:
         seq, extent = read_state(txn).seq_max, read_extent(txn)
     if extent is None or extent.seq != seq:
-        return GroupExtent(partition.number, seq, 0, ())
+        return GroupExtent(partition.number, seq, 0, seq, ())
     return GroupExtent(partition.number, *extent)
 
 

@@ -35,7 +35,12 @@ from common.process.faults import fault
 from common.process.logs import Log
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
-from common.protocol.messages import ApplyRequest, ApplyResponse, OutcomesResponse
+from common.protocol.messages import (
+    ApplyRequest,
+    ApplyResponse,
+    JoinedGroups,
+    OutcomesResponse,
+)
 from common.protocol.operations import Operation
 from shard.partition.group_planner import Additions, GroupPlanner, Planned
 from shard.partition.partition import Partition
@@ -104,20 +109,28 @@ class Writer:
 
     # --- the group
 
-    def apply(self, request: ApplyRequest) -> ApplyResponse:
-        """Apply a group: durable and visible when this returns.
+    def apply(self, request: ApplyRequest | JoinedGroups) -> ApplyResponse:
+        """Apply a group, or several as one: durable and visible when this returns.
 
         Raises:
             StorageFull: no room; nothing was changed.
             InternalError: nothing was changed, or (after a failed commit) the process ends.
             Unavailable: it is about to end.
         """
+        first = request.seq
+        if isinstance(request, JoinedGroups):
+            first, request = request.first, request.after(self._partition.state.seq_max)
         if len(request.payload) <= OPEN_SEGMENT_BYTES_MAX:
-            return self._apply(request)
-        return self._bulk.submit(carried(partial(self._apply, request))).result()
+            return self._apply(request, first)
+        return self._bulk.submit(carried(partial(self._apply, request, first))).result()
 
-    def _apply(self, request: ApplyRequest) -> ApplyResponse:
-        """Apply a group, on this thread."""
+    def _apply(self, request: ApplyRequest, first: int) -> ApplyResponse:
+        """Apply a group, on this thread.
+
+        Args:
+            request: the group.
+            first: seq of the first group that it joins.
+        """
         fault("writer.receive")
         partition = self._partition
         if self._has_failed:
@@ -128,7 +141,7 @@ class Writer:
         self._check_room(request)
         planned = self._planner.plan(request, partition.newest)
         carry_out = self._in_turn if _is_small(planned.additions) else self._at_once
-        (state, group), (segment, open_segment) = carry_out(request, planned)
+        (state, group), (segment, open_segment) = carry_out(request, planned, first)
         fault("writer.index")
         self._publish(state, group, segment, open_segment)
         fault("writer.publish")
@@ -137,20 +150,20 @@ class Writer:
         return ApplyResponse(planned.outcomes, planned.text_ids)
 
     def _in_turn(
-        self, request: ApplyRequest, planned: Planned
+        self, request: ApplyRequest, planned: Planned, first: int
     ) -> tuple[tuple[State, Group], tuple[Segment | None, OpenSegment | None]]:
         """Build, then commit: for a small group a second thread costs more than it saves."""
         try:
             built = self._build(planned)
         except Exception as error:
             raise InternalError("the items of a group could not be indexed") from error
-        return self._commit(request, planned), built
+        return self._commit(request, planned, first), built
 
     def _at_once(
-        self, request: ApplyRequest, planned: Planned
+        self, request: ApplyRequest, planned: Planned, first: int
     ) -> tuple[tuple[State, Group], tuple[Segment | None, OpenSegment | None]]:
         """Build while another thread commits."""
-        commit = self._committer.submit(carried(partial(self._commit, request, planned)))
+        commit = self._committer.submit(carried(partial(self._commit, request, planned, first)))
         try:
             built = self._build(planned)
         except Exception as error:
@@ -201,20 +214,20 @@ class Writer:
 
     # --- make it durable
 
-    def _commit(self, request: ApplyRequest, planned: Planned) -> tuple[State, Group]:
+    def _commit(self, request: ApplyRequest, planned: Planned, first: int) -> tuple[State, Group]:
         """Store items, log entry, counters and positions in one transaction (committer thread)."""
         seq = request.seq
         partition = self._partition
         additions = planned.additions
         state = partition.state
+        first_record = state.next_record
         try:
             self._train(additions)
-            first = state.next_record
             sizes = additions.ends - additions.starts
             encoded = partition.documents.encode(
-                additions.payload, additions.starts, sizes, additions.places, first
+                additions.payload, additions.starts, sizes, additions.places, first_record
             )
-            group = Group(seq, first, additions.count, planned.deleted, planned.outcomes)
+            group = Group(seq, first_record, additions.count, planned.deleted, planned.outcomes)
             if _is_small(additions):
                 partition.environment.reserve()
             fault("writer.commit")
@@ -225,13 +238,13 @@ class Writer:
                 append_group(txn, group)
                 after = replace(
                     compact_groups(txn, state, self._compactable()),
-                    next_record=first + additions.count,
+                    next_record=first_record + additions.count,
                     seq_max=seq,
                     num_docs=state.num_docs + additions.count - len(planned.deleted),
                 )
                 write_state(txn, after)
                 if request.shards:
-                    write_extent(txn, seq, request.settled, request.shards)
+                    write_extent(txn, seq, request.settled, first, request.shards)
                 if request.positions:
                     num_max = partition.settings.limits.positions_max
                     write_positions(txn, seq, request.positions, num_max=num_max)

@@ -45,6 +45,7 @@ from common.protocol.messages import (
     GetResponse,
     IndexStatisticsRequest,
     IndexStatisticsResponse,
+    JoinedGroups,
     NewestGroupsRequest,
     NewestGroupsResponse,
     OpeningStatistics,
@@ -63,6 +64,7 @@ from common.protocol.messages import (
 )
 from common.protocol.methods import (
     APPLY,
+    APPLY_JOINED,
     BACKUP,
     CATALOG,
     FACET_VALUES,
@@ -162,6 +164,7 @@ class Handlers:
             Handler(FETCH, self._once_open(self.fetch)),
             Handler(GET, self._once_open(self.get)),
             Handler(APPLY, self.apply, ApplyRequest.with_payload),
+            Handler(APPLY_JOINED, self.apply, JoinedGroups.with_payload),
             Handler(OUTCOMES, self.outcomes),
             Handler(NEWEST_GROUPS, self.newest_groups),
             Handler(POSITIONS, self._once_open(self.positions)),
@@ -339,8 +342,8 @@ class Handlers:
         registry = self._open[request.index].partition.generation.registry
         return FieldNamesResponse(tuple(registry.to_list()))
 
-    async def apply(self, request: ApplyRequest) -> ApplyResponse:
-        """Apply a write group."""
+    async def apply(self, request: ApplyRequest | JoinedGroups) -> ApplyResponse:
+        """Apply a write group, or several as one."""
         response = await self._indexes.apply(request)
         fault("writer.reply")
         return response

@@ -1,12 +1,14 @@
 """How far the newest write group reaches, where several hosts share a log.
 
-    meta maps "extent" to | seq u64 | settled u64 | shard u16[] |
+    meta maps "extent" to | seq u64 | settled u64 | first u64 | shard u16[] |
 
 A host that is killed may have a group on some of its shards only. To see it after a restart, each
 shard stores with its part, in the same transaction, which shards the group changes. It also stores
 the entry up to which the host had applied everything at that time.
 
 Only the newest group of an index can be incomplete: the next one is sent when all shards have it.
+A host that lags applies many groups in one commit, as a group that joins them (`first` is the
+oldest): each shard has all of its parts or none, and all shards give it the same seq.
 Cost: one more value of some twenty bytes in a page that the transaction changes anyway.
 """
 
@@ -22,7 +24,7 @@ from shard.storage.codecs import decode_value, encode_value
 from shard.storage.environment import SubDatabase, Transaction
 
 _KEY: Final = b"extent"
-_HEAD: Final = struct.Struct("<QQ")
+_HEAD: Final = struct.Struct("<QQQ")
 
 
 class Extent(NamedTuple):
@@ -31,13 +33,17 @@ class Extent(NamedTuple):
     seq: int
     settled: int
     """All groups up to this one were on all shards of the host when the group was sent."""
+    first: int
+    """The first of the groups that it joins; itself if it is a single one."""
     shards: tuple[int, ...]
     """Those that the group changes."""
 
 
-def write_extent(txn: Transaction, seq: int, settled: int, shards: Sequence[int]) -> None:
+def write_extent(
+    txn: Transaction, seq: int, settled: int, first: int, shards: Sequence[int]
+) -> None:
     """Store the extent of a group; that of the one before is forgotten."""
-    content = _HEAD.pack(seq, settled) + np.array(shards, "<u2").tobytes()
+    content = _HEAD.pack(seq, settled, first) + np.array(shards, "<u2").tobytes()
     txn.put(SubDatabase.META, _KEY, encode_value(0, content))
 
 
@@ -50,5 +56,5 @@ def read_extent(txn: Transaction) -> Extent | None:
     if value is None:
         return None
     content = decode_value(0, value, "the extent of a write group")
-    seq, settled = _HEAD.unpack_from(content)
-    return Extent(seq, settled, tuple(np.frombuffer(content[_HEAD.size :], "<u2").tolist()))
+    seq, settled, first = _HEAD.unpack_from(content)
+    return Extent(seq, settled, first, tuple(np.frombuffer(content[_HEAD.size :], "<u2").tolist()))

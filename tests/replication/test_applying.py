@@ -9,7 +9,7 @@ from typing import Any
 from common.errors import StorageFull
 from common.protocol.messages import ApplyResponse
 from common.protocol.operations import Operation
-from coordinator.replication.applying import Applier
+from coordinator.replication.applying import Applier, DividedGroup
 from coordinator.replication.entries import WriteGroup, operations_of
 from coordinator.settings import Settings
 from coordinator.write.write_batch import WriteBatch
@@ -41,7 +41,7 @@ async def test_a_full_shard_blocks_whatever_another_one_applies() -> None:
     parts = group.divide(2, 7)
     assert parts.keys() == {0, 1}
     shards[0].is_full = True
-    applying = asyncio.create_task(applier.apply(7, group, parts, 6))
+    applying = asyncio.create_task(applier.apply([DividedGroup(7, group, parts)], 6))
     await asyncio.sleep(0.01)
     assert applier.blocked is not None  # though shard 1 has its part
     shards[0].is_full = False

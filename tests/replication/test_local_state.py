@@ -8,8 +8,10 @@ from coordinator.replication.local_state import LocalState, state_of
 FILMS, BOOKS = 1, 2
 
 
-def _group(index: int, seq: int, *shards: int, settled: int = 0) -> GroupExtent:
-    return GroupExtent(index, seq, settled, shards)
+def _group(
+    index: int, seq: int, *shards: int, settled: int = 0, first: int | None = None
+) -> GroupExtent:
+    return GroupExtent(index, seq, settled, seq if first is None else first, shards)
 
 
 def test_without_newer_groups_the_position_counts() -> None:
@@ -27,6 +29,15 @@ def test_of_a_group_that_a_shard_lacks_nothing_is_shown() -> None:
     assert state_of(7, {0: (newest,), 1: ()}) == LocalState(8, {FILMS: 8})
     former = _group(FILMS, 8, 1, settled=7)
     assert state_of(7, {0: (newest,), 1: (former,)}) == LocalState(8, {FILMS: 8})
+
+
+def test_of_groups_that_were_applied_together_all_are_shown_or_none() -> None:
+    together = _group(FILMS, 20, 0, 1, settled=8, first=11)
+    assert state_of(7, {0: (together,), 1: (together,)}) == LocalState(8, {FILMS: 20})
+    former = _group(FILMS, 10, 1, settled=7)  # before what is settled came entries of others
+    assert state_of(7, {0: (together,), 1: (former,)}) == LocalState(8, {FILMS: 10})
+    one_by_one = _group(FILMS, 19, 0, 1, settled=8, first=11)  # one shard had no room for all
+    assert state_of(7, {0: (together,), 1: (one_by_one,)}) == LocalState(8, {FILMS: 10})
 
 
 def test_each_index_has_its_own_newest_state() -> None:

@@ -1,22 +1,30 @@
 """Run simulations: `python -m tests.simulation SEED` shows one, `FIRST LAST` runs many.
 
 `hosts` or `placed` before the numbers: of several hosts that hold everything, or some shards each;
-`moves`: of shards that move between such hosts while nothing fails.
+`busy`: of hosts that hold everything and fall behind, because many clients write.
+`moves`: of shards that move between placed hosts while nothing fails.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 
 from tests.simulation.placed_hosts import simulate_moves, simulate_placed
 from tests.simulation.several_hosts import simulate_hosts
-from tests.simulation.simulation import SimulationFailed, simulate
+from tests.simulation.simulation import Outcome, SimulationFailed, simulate
 
 
 def main() -> int:
     """Return the number of seeds that fail (1 at most)."""
-    kinds = {"hosts": simulate_hosts, "placed": simulate_placed, "moves": simulate_moves}
+    kinds: dict[str, Callable[..., Outcome]] = {
+        "hosts": simulate_hosts,
+        "busy": partial(simulate_hosts, is_busy=True),
+        "placed": simulate_placed,
+        "moves": simulate_moves,
+    }
     words = sys.argv[1:]
     simulation = kinds[words.pop(0)] if words[0] in kinds else simulate
     first, *rest = map(int, words)

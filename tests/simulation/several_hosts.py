@@ -77,6 +77,16 @@ class SharedActor(Actor):
         await self._wait_settled(reply)
 
 
+class WritingActor(SharedActor):
+    """A client that does little else than write, so that hosts fall behind."""
+
+    def _choose(self) -> Any:
+        super()._choose()
+        return self._dice.choice(
+            (self.put, self.put, self.replace, self.merge, self.delete, self.get)
+        )
+
+
 def misfortune_of_log(world: World, log: JetStream, misfortune: Misfortune) -> None:
     """Let the log go wrong now and then; a strand of its own."""
     dice = world.random
@@ -111,18 +121,27 @@ def read_everywhere(machine: Machine, actor: SharedActor) -> None:
         run_all(machine, actor.read_in_the_end())
 
 
-def simulate_hosts(seed: int, *, is_verbose: bool = False, ignores_ids: bool = False) -> Outcome:
+def simulate_hosts(
+    seed: int, *, is_verbose: bool = False, ignores_ids: bool = False, is_busy: bool = False
+) -> Outcome:
     """Run one simulation of three hosts.
+
+    Args:
+        seed: of the schedule.
+        is_verbose: whether to print each step.
+        ignores_ids: whether the log stores twice what is published twice.
+        is_busy: whether many clients write, and more goes wrong, so that hosts fall behind.
 
     Raises:
         SimulationFailed: with the seed and the end of the trace.
     """
     world = World(seed, is_verbose=is_verbose)
-    with explained(world, f"python -m tests.simulation hosts {seed}"), turned_knobs(world.random):
-        return _simulate(world, ignores_ids=ignores_ids)
+    kind = "busy" if is_busy else "hosts"
+    with explained(world, f"python -m tests.simulation {kind} {seed}"), turned_knobs(world.random):
+        return _simulate(world, ignores_ids=ignores_ids, is_busy=is_busy)
 
 
-def _simulate(world: World, *, ignores_ids: bool) -> Outcome:
+def _simulate(world: World, *, ignores_ids: bool, is_busy: bool) -> Outcome:
     dice = world.random
     num_shards = dice.choice((1, 1, 2))
     settings = ShardSettings(flush_docs=dice.choice((2, 10, 4_096)), map_bytes_max=64 << 20)
@@ -140,12 +159,15 @@ def _simulate(world: World, *, ignores_ids: bool) -> Outcome:
             machines.append(stack.enter_context(machine))
         first = machines[0]
         actors = [
-            SharedActor(log, seen, first, history, number, dice.choice((10, 25)))
-            for number in range(dice.choice((2, 3)))
+            (WritingActor if is_busy else SharedActor)(
+                log, seen, first, history, number, dice.choice((10, 25))
+            )
+            for number in range(8 if is_busy else dice.choice((2, 3)))
         ]
         run_all(first, actors[0].create_index())
         log.chances = Chances(0.02, 0.05, 0.05, 0.02, 0.01)
-        misfortunes = [Misfortune(machine, dice.choice((4.0, 15.0))) for machine in machines]
+        pauses = (1.0, 4.0) if is_busy else (4.0, 15.0)
+        misfortunes = [Misfortune(machine, dice.choice(pauses)) for machine in machines]
         keeper = world.new_process("misfortune")
         for misfortune in misfortunes:
             world.spawn(keeper, "chance", misfortune.run)

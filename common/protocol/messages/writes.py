@@ -47,8 +47,54 @@ class ApplyRequest(Message, frozen=True, array_like=True):
         return structs.replace(self, payload=payload)
 
 
+class JoinedGroups(Message, frozen=True, array_like=True):
+    """Groups on one index, applied in order, in one commit, seen at once; of a host that lags."""
+
+    request: ApplyRequest
+    """All together, as if they were one group; its seq is the same on all shards."""
+    first: int
+    """Seq of the first group, on any shard. Stored with the group."""
+    groups: tuple[tuple[int, int], ...]
+    """Seq and number of operations of each group that changes the shard. The shard skips those that
+    it has applied; outcomes are of the others."""
+
+    @property
+    def index(self) -> int:
+        """Number of the index."""
+        return self.request.index
+
+    @property
+    def seq(self) -> int:
+        """Names the snapshot that all together make."""
+        return self.request.seq
+
+    def with_payload(self, payload: memoryview) -> JoinedGroups:
+        """Return the groups with a payload that came as an attachment (writable memory)."""
+        return structs.replace(self, request=self.request.with_payload(payload))
+
+    def after(self, seq: int) -> ApplyRequest:
+        """Return one group of those that are newer than a seq."""
+        request = self.request
+        num_gone = sum(count for one, count in self.groups if one <= seq)
+        if not num_gone:
+            return request
+        num_bytes = sum(memoryview(request.lengths).cast("I")[:num_gone])
+        return structs.replace(
+            request,
+            payload=request.payload[num_bytes:],
+            lengths=request.lengths[4 * num_gone :],
+            operations=request.operations[num_gone:],
+            places=request.places[8 * num_gone :],
+            versions={
+                ordinal - num_gone: version
+                for ordinal, version in request.versions.items()
+                if ordinal >= num_gone
+            },
+        )
+
+
 class ApplyResponse(Message, frozen=True, array_like=True):
-    """The outcome of each operation."""
+    """The outcome of each operation; of a repeated request, at most of its last ones."""
 
     outcomes: bytes
     """uint8 per operation: `Outcome`."""
@@ -85,6 +131,8 @@ class GroupExtent(Message, frozen=True, array_like=True):
     seq: int
     settled: int
     """All groups up to this one were applied on all shards of the host; 0: not known."""
+    first: int
+    """The first of the groups that it joins, on any shard; itself if it is a single one."""
     shards: tuple[int, ...]
     """Shards that the group changes; empty: not known."""
 

@@ -11,8 +11,8 @@ def test_the_extent_of_the_newest_group_is_kept(tmp_path: Path) -> None:
     with environment.read() as txn:
         assert read_extent(txn) is None
     with environment.write() as txn:
-        write_extent(txn, 7, 6, (0,))
-        write_extent(txn, 1 << 40, 1 << 39, (0, 3, 511))
+        write_extent(txn, 7, 6, 7, (0,))
+        write_extent(txn, 1 << 40, 1 << 39, 1 << 38, (0, 3, 511))
     with environment.read() as txn:
-        assert read_extent(txn) == Extent(1 << 40, 1 << 39, (0, 3, 511))
+        assert read_extent(txn) == Extent(1 << 40, 1 << 39, 1 << 38, (0, 3, 511))
     environment.close()
