@@ -26,7 +26,7 @@ from common.process import logs
 from common.process.logs import Log
 from common.process.memory import configure_allocator, trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
-from common.process.priority import run_in_background
+from common.process.priority import keep_up, run_in_background
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
@@ -113,6 +113,8 @@ async def _run(settings: Settings, inherited: Inheritance) -> int:
     coordinator = _Coordinator(settings, inherited)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    if settings.log_url:
+        keep_up()
     # Threads run bulk work only (scanning, partitioning, files).
     loop.set_default_executor(ThreadPoolExecutor(None, "worker", run_in_background))
     for number in (signal.SIGTERM, signal.SIGINT):

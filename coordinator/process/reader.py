@@ -25,7 +25,7 @@ from common.process import logs
 from common.process.logs import Log
 from common.process.memory import configure_allocator, trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
-from common.process.priority import run_in_background
+from common.process.priority import keep_up, run_in_background
 from common.settings import SettingError
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.reader_cluster import (
@@ -79,6 +79,8 @@ async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
     raise_descriptor_limit()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    if settings.log_url:
+        keep_up()
     loop.set_default_executor(ThreadPoolExecutor(None, "worker", run_in_background))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

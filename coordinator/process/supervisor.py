@@ -434,6 +434,7 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
         *("--data-dir", str(settings.data_dir)),
         *("--port", "0"),
         *("--parent-pipe", str(pipe)),
+        *(("--replica",) if settings.log_url else ()),
     ]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from common.process import logs
+from common.process.priority import keep_up
 from common.settings import LogSettings, SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.process.server import Identity, run
@@ -41,8 +42,16 @@ from shard.process.server import Identity, run
     default=None,
     help="Stop once this file descriptor, the reading end of a pipe, is closed by the parent.",
 )
+@click.option("--replica", is_flag=True, help="Be part of one of several hosts.")
 def main(
-    shard_id: int, shards: int, data_dir: Path, host: str, port: int, parent_pipe: int | None
+    shard_id: int,
+    shards: int,
+    data_dir: Path,
+    host: str,
+    port: int,
+    parent_pipe: int | None,
+    *,
+    replica: bool,
 ) -> None:
     """Run one shard in the foreground."""
     if shard_id >= shards:
@@ -54,5 +63,7 @@ def main(
     except SettingError as error:
         print(f"facetd: {error}", file=sys.stderr)
         sys.exit(2)
+    if replica:
+        keep_up()
     logs.configure(f"shard-{shard_id}", level=log_settings.log_level, style=log_settings.log_style)
     sys.exit(run(Identity(data_dir, shard_id, shards, host, port, parent_pipe), settings))

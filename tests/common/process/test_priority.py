@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from common.process import priority
 from common.process.priority import (
     BACKGROUND_NICENESS,
+    REPLICA_BACKGROUND_NICENESS,
+    REPLICA_WRITER_NICENESS,
     WRITER_NICENESS,
     run_after_searches,
     run_in_background,
@@ -38,3 +41,24 @@ def test_only_the_thread_that_asks_is_lowered(lower: Callable[[], None], nicenes
     assert lowered == niceness
     assert untouched == before
     assert _niceness() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads share one nice value")
+def test_of_several_hosts_threads_are_lowered_by_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(priority, "_is_replica", False)
+    priority.keep_up()
+    with ThreadPoolExecutor(1, initializer=run_in_background) as background:
+        assert background.submit(_niceness).result() == REPLICA_BACKGROUND_NICENESS
+    with ThreadPoolExecutor(1, initializer=run_after_searches) as writer:
+        assert writer.submit(_niceness).result() == REPLICA_WRITER_NICENESS
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads share one nice value")
+def test_a_service_of_low_priority_stays_there() -> None:
+    def lowered() -> int:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
+        run_after_searches()  # to raise it would need a privilege
+        return _niceness()
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(lowered).result() == 15
