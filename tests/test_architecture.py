@@ -205,8 +205,14 @@ def test_partition_is_closed() -> None:
 @pytest.mark.parametrize(
     "folder",
     [
+        "coordinator/algolia",
+        "coordinator/cli",
+        "coordinator/cluster",
         "coordinator/http",
         "coordinator/parameters",
+        "coordinator/process",
+        "coordinator/read",
+        "coordinator/write",
         "shard/collect",
         "shard/partition",
         "shard/query",

@@ -1,1 +1,15 @@
-"""Algolia's protocol: its parameters, filters, responses and settings in terms of ours (pure)."""
+"""Algolia's protocol: its parameters, filters, responses and settings in terms of ours (pure).
+
+search               one search, as requested
+table                the parameters that are honoured; those that are not: unsupported
+reader               parameters → raw parameters of ours; filters and geo among them
+folding              the queries of a page → fewer searches
+responses            results in Algolia's form
+
+settings             an index's settings; its rules and synonyms: stored, rules, synonyms
+objects              changes of items
+keys                 API keys
+
+errors               name parameters as Algolia does
+absent               pages that facetd does not have
+"""

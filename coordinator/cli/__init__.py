@@ -1,1 +1,19 @@
-"""The command line of `facetd`."""
+"""The command line of `facetd`.
+
+commands             the table of all commands; group imports each when it is called
+
+processes            serve, demo, coordinator, shard
+items                search, export; shown by hits
+loading              load, from `sources`; source_remarks: what it says before; configuring: options
+importing            import, from `importers`
+following            follow a table of PostgreSQL
+indexes              status, configure, alias, delete, snapshots
+keys                 API keys; analytics: frequent searches
+copies               backup, restore, check, rebuild, reshard
+cluster              several hosts
+mcp                  tools for language models
+shell                config, completion (completing), man (manual)
+
+options              options that set settings; service: those that name a service
+tables               output in columns; opensearch: output for other engines
+"""

@@ -1,21 +1,8 @@
 """The command line: parse flags, call, print. No logic of its own.
 
-    processes   serve, demo, coordinator, shard
-    loading     load                               from which sources: `coordinator.cli.sources`
-    following   follow                             a table of PostgreSQL
-    importing   import                             from which engines: `coordinator.cli.importers`
-    items       search, export
-    indexes     status, configure, alias, delete, snapshots, open
-    analytics   analytics
-    cluster     cluster status, compare, add, remove, move
-    keys        keys create, list, remove
-    copies      backup, restore, check, rebuild, reshard
-    mcp         mcp
-    shell       config, completion, man
-
 Progress and remarks go to stderr, results to stdout. Exit status: 0 success, 1 failure, 2 wrong
 usage. A command's module is imported when the command is called; help and completion need no more
-than the table below. So every command starts at once.
+than the table below, so every command starts at once.
 """
 
 from __future__ import annotations

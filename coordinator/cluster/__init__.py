@@ -1,1 +1,18 @@
-"""The shards as the coordinator sees them, and the durable catalog that they share."""
+"""The shards as the coordinator sees them, and the durable catalog that they share.
+
+cluster            all shards together: readiness, sequence numbers, what searches may see
+shard_client       one shard: its connection, kept up
+fan_out            one call to every shard
+starting           progress of the start, as the shards report it
+horizons           the states that searches see, and older ones in use; of cursors: leases
+
+catalog            indexes, aliases and keys; its content as a value: catalog_state
+catalog_file       the file that it is stored in
+catalog_delivery   what each shard has of it
+
+snapshots          copies of all data on disk; made while serving: snapshot_maker
+restore_plan       which indexes a snapshot gives
+
+shared_state       memory that several coordinators share; of those that only read: reader_cluster
+placed_shards      where each host has some shards: the copy that is read; of this host: own_host
+"""

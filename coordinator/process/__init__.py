@@ -1,1 +1,12 @@
-"""The processes: supervisor, coordinator, and work on a data directory at rest."""
+"""The processes: supervisor, coordinator, and work on a data directory at rest.
+
+supervisor           starts, watches, restarts and stops all others
+child                one of them; shards: forked_processes
+startup_listener     answers until the coordinator listens; port_holder: who else has the port
+coordinator_slots    what several coordinators inherit
+
+coordinator          the process that owns the data; its components: services
+reader               another one, which only searches
+joining              checks before a host of several starts
+maintenance          offline: check, rebuild, restore, reshard
+"""
