@@ -42,6 +42,11 @@ HEADER_UNITS: Final = 4
 NARROW_END: Final = 1 << 16
 """The first number or count that needs two units."""
 
+_NARROW_COUNTS: Final = 0
+_WIDE_COUNTS: Final = 1
+_NARROW_PAIRS: Final = 2
+_WIDE_PAIRS: Final = 3
+
 EVERY: Final = -1
 """Stands for the number of touched values: any value may have a count."""
 
@@ -86,17 +91,17 @@ def pack_counts(counts: U32Array, num_values: int, packed: U16Array, at: int) ->
     begin = at + HEADER_UNITS
     if 2 * num_present >= num_values:
         if greatest < NARROW_END:
-            _write_header(packed, at, 0, num_values)
+            _write_header(packed, at, _NARROW_COUNTS, num_values)
             for number in range(num_values):
                 packed[begin + number] = uint16(counts[number + 1])
             end = begin + num_values
         else:
-            _write_header(packed, at, 1, num_values)
+            _write_header(packed, at, _WIDE_COUNTS, num_values)
             for number in range(num_values):
                 _write_wide(packed, begin + 2 * number, int64(counts[number + 1]))
             end = begin + 2 * num_values
     elif greatest < NARROW_END and num_values <= NARROW_END:
-        _write_header(packed, at, 2, num_present)
+        _write_header(packed, at, _NARROW_PAIRS, num_present)
         end = begin
         for number in range(num_values):
             count = counts[number + 1]
@@ -105,7 +110,7 @@ def pack_counts(counts: U32Array, num_values: int, packed: U16Array, at: int) ->
             packed[end + 1] = uint16(count)
             end += 2 if count != 0 else 0
     else:
-        _write_header(packed, at, 3, num_present)
+        _write_header(packed, at, _WIDE_PAIRS, num_present)
         end = begin
         for number in range(num_values):
             count = counts[number + 1]
@@ -203,25 +208,25 @@ def add_packed(
         length = _read_wide(packed, at + 2)
         at += HEADER_UNITS
         # Plain counts may give every value a sum: then there is no list of touched ones.
-        if form < 2:
+        if form < _NARROW_PAIRS:
             num_touched = EVERY
         # Where the shard numbers values as we do, the narrow form is one vector addition.
-        if form == 0 and is_same[shard]:
+        if form == _NARROW_COUNTS and is_same[shard]:
             for number in range(length):
                 sums[number] += int64(packed[at + number])
             ends[i] = at + length
-        elif form == 0:
+        elif form == _NARROW_COUNTS:
             for number in range(length):
                 sums[to_number[shard, number]] += int64(packed[at + number])
             ends[i] = at + length
-        elif form == 1:
+        elif form == _WIDE_COUNTS:
             for number in range(length):
                 sums[to_number[shard, number]] += _read_wide(packed, at + 2 * number)
             ends[i] = at + 2 * length
         else:
-            units = 2 if form == 2 else 4
+            units = 2 if form == _NARROW_PAIRS else 4
             for pair in range(at, at + units * length, units):
-                if form == 2:
+                if form == _NARROW_PAIRS:
                     target: Any = int64(to_number[shard, packed[pair]])
                     count: Any = int64(packed[pair + 1])
                 else:

@@ -165,6 +165,46 @@ def _end_of_number(payload: U8Array, position: int) -> tuple[int, int]:
 
 
 @kernel(inline=True, allocates=False)
+def _end_of_string(payload: U8Array, start: int, text: U8Array) -> tuple[int, int]:
+    """Return the position after a string, and where its text ends in `text`.
+
+    Its span lies between the quotes; escapes are decoded into `text` at the same offset.
+    """
+    close = find_quote_or_backslash(payload, start)
+    end = close
+    if payload[close] == 0x5C:
+        close = find_closing_quote(payload, close)
+        end = unescape(payload, start, close, text, start)
+    return close + 1, end
+
+
+@kernel(inline=True, allocates=False)
+def _end_of_literal(payload: U8Array, position: int) -> tuple[int, int]:
+    """Return where a number or literal that begins at `position` ends, and its kind."""
+    byte = payload[position]
+    if byte == 0x74:
+        return position + 4, _TRUE
+    if byte == 0x66:
+        return position + 5, _FALSE
+    if byte == 0x6E:
+        return position + 4, _NULL
+    return _end_of_number(payload, position)
+
+
+@kernel(inline=True, allocates=False)
+def _is_id(path: U8Array, length: int) -> bool:
+    """Return whether the path of a member of the document is `id`."""
+    return length == 2 and path[0] == 0x69 and path[1] == 0x64
+
+
+@kernel(inline=True, allocates=False)
+def _drop_values(out: Extraction, first: int, end: int) -> None:
+    """Mark the values that a key had when it was in the same object before."""
+    for value in range(first, end):
+        out.kind[value] = _DROPPED
+
+
+@kernel(inline=True, allocates=False)
 def _append_key(
     payload: U8Array, key_start: int, path: U8Array, length: int, path_hash: U64
 ) -> tuple[int, int, U64]:
@@ -240,7 +280,7 @@ def _extract(
     of_field = stack[2]  # object: the key being read; array: the key that it is a value of
     of_object = stack[3]  # number of the object, or of the one around the array
     arrays = stack[4]  # array: nested arrays since the last key, itself included
-    way = stack[5]  # arrays on the path to the object: 0 none, 1 flat, 2 an array in an array
+    nesting = stack[5]  # arrays on the path to the object: 0 none, 1 flat, 2 an array in an array
 
     for doc in range(first_doc, len(starts)):
         # A value takes at least two bytes (itself and a separator): stop early if this document may
@@ -259,26 +299,19 @@ def _extract(
         num_arrays = 0
         length = 0
         path_hash = HASH_BASIS
-        on_way = 0
+        outer_arrays = 0
         position = _skip_space(payload, starts[doc])
         while True:
-            # A value begins at `position`; `field`, `path`, `num_arrays`, `on_way` say where in the
-            # document it is.
+            # A value begins at `position`; `field`, `path`, `num_arrays` and
+            # `outer_arrays` say where in the document it is.
             byte = payload[position]
             value_start = position
             kind = -1
             needs_key = False
             if byte == 0x22:
-                # String: its span lies between the quotes; escapes are decoded into `text` at the
-                # same offset.
                 kind = _STRING
                 value_start = position + 1
-                close = find_quote_or_backslash(payload, value_start)
-                value_end = close
-                if payload[close] == 0x5C:
-                    close = find_closing_quote(payload, close)
-                    value_end = unescape(payload, value_start, close, out.text, value_start)
-                position = close + 1
+                position, value_end = _end_of_string(payload, value_start, out.text)
             elif byte == 0x7B:
                 # Object: empty, it is a value; otherwise push a level and read its first key.
                 position = _skip_space(payload, position + 1)
@@ -289,7 +322,7 @@ def _extract(
                         kind = _EMPTY_OBJECT
                 else:
                     if num_arrays > 0:
-                        on_way = max(on_way, min(num_arrays, 2))
+                        outer_arrays = max(outer_arrays, min(num_arrays, 2))
                     if depth > 0:
                         path[length] = 0x2E
                         length += 1
@@ -299,7 +332,7 @@ def _extract(
                     is_object[depth] = True
                     base_length[depth] = length
                     base_hash[depth] = path_hash
-                    way[depth] = on_way
+                    nesting[depth] = outer_arrays
                     of_object[depth] = num_objects
                     if tracks:
                         out.parents[num_objects] = of_object[depth - 1]
@@ -318,25 +351,13 @@ def _extract(
                     is_object[depth] = False
                     base_length[depth] = length
                     base_hash[depth] = path_hash
-                    way[depth] = on_way
+                    nesting[depth] = outer_arrays
                     arrays[depth] = num_arrays
                     of_field[depth] = field
                     of_object[depth] = of_object[depth - 1]
                     continue
-            elif byte == 0x74:
-                kind = _TRUE
-                position += 4
-                value_end = position
-            elif byte == 0x66:
-                kind = _FALSE
-                position += 5
-                value_end = position
-            elif byte == 0x6E:
-                kind = _NULL
-                position += 4
-                value_end = position
             else:
-                position, kind = _end_of_number(payload, position)
+                position, kind = _end_of_literal(payload, position)
                 value_end = position
             if kind >= 0:
                 # A scalar or an empty container: append it.
@@ -345,18 +366,11 @@ def _extract(
                 out.kind[num_values] = kind
                 out.start[num_values] = value_start
                 out.end[num_values] = value_end
-                out.shape[num_values] = 2 if num_arrays > 1 else max(on_way, num_arrays)
+                out.shape[num_values] = 2 if num_arrays > 1 else max(outer_arrays, num_arrays)
                 if tracks:
                     out.object[num_values] = of_object[depth]
                 num_values += 1
-                if (
-                    # A member `id` at the top, of a kind that can be an id.
-                    depth == 1
-                    and length == 2
-                    and path[0] == 0x69
-                    and path[1] == 0x64
-                    and kind <= _INTEGER
-                ):
+                if depth == 1 and kind <= _INTEGER and _is_id(path, length):
                     out.id_start[doc] = value_start
                     out.id_end[doc] = value_end
             # Close the containers that end here, read a key if one follows; stop at the next value.
@@ -374,15 +388,13 @@ def _extract(
                             return _UNKNOWN_PATH, doc, first_value, length
                         field = overflow_field
                     elif seen[field, 0] == of_object[depth]:
-                        # The key was in this object before: drop the values it had.
-                        for value in range(seen[field, 1], seen[field, 2]):
-                            out.kind[value] = _DROPPED
+                        _drop_values(out, seen[field, 1], seen[field, 2])
                         has_dropped = True
                     seen[field, 0] = of_object[depth]
                     seen[field, 1] = num_values
                     of_field[depth] = field
                     num_arrays = 0
-                    on_way = way[depth]
+                    outer_arrays = nesting[depth]
                     position = _skip_space(payload, close + 1)  # the colon
                     position = _skip_space(payload, position + 1)
                     break
@@ -404,7 +416,7 @@ def _extract(
                     path_hash = base_hash[depth]
                     field = of_field[depth]
                     num_arrays = arrays[depth]
-                    on_way = way[depth]
+                    outer_arrays = nesting[depth]
                     break
                 depth -= 1
             if depth == 0:

@@ -263,6 +263,23 @@ def decode_block(postings: U8Array, cursor: int, count: int, entries: Entries) -
 
 
 @kernel(inline=True, allocates=False)
+def read_block(postings: U8Array, cursor: int, left: int, entries: Entries) -> tuple[int, int, int]:
+    """Decode the block at the cursor of a list that is read from its beginning to its end.
+
+    Args:
+        postings: of a segment.
+        cursor: where the block begins.
+        left: entries of the list that have not been read yet.
+        entries: output.
+
+    Returns:
+        (entries of the block, cursor after it, entries that are left).
+    """
+    count = min(left, BLOCK_ENTRIES)
+    return count, decode_block(postings, cursor, count, entries), left - count
+
+
+@kernel(inline=True, allocates=False)
 def decode_block_docs(postings: U8Array, cursor: int, count: int, docs: U32Array) -> Packing:
     """Decode only the documents of the block of `count` entries at the cursor; return packing."""
     doc, packing = open_block(postings, cursor)

@@ -52,6 +52,7 @@ from shard.segment.postings import (
     new_block,
 )
 from shard.segment.prefix_sums import (
+    ListInWriting,
     NewDocs,
     SumScratch,
     TermCover,
@@ -366,9 +367,10 @@ class _ListWriter:
             skip_postings=self._skip_postings.reserve(num_blocks),
         )
         written = Written(self._postings.length, self._skip_docs.length, 0, 0)
+        target = ListInWriting(made, self._number, self._block, self._read)
         for source in sources:
-            written = self._append(source, prefix, made, written)
-        self._end(made, written)
+            written = self._append(source, prefix, target, written)
+        self._end(target, written)
 
     def finish(self) -> tuple[PostingLists, NDArray[np.uint32]]:
         """Return the lists of the terms, followed by those of the prefixes; documents of each."""
@@ -381,20 +383,19 @@ class _ListWriter:
         return lists, self._doc_freqs
 
     def _append(
-        self, source: _Source, prefix: int, made: PostingLists, written: Written
+        self, source: _Source, prefix: int, target: ListInWriting, written: Written
     ) -> Written:
         """Append what a source has to the list; return how far it is written."""
         first, last = source.terms(prefix)
         if first == last:
             return written
-        lists = made if source.lists is None else source.lists
-        target = made, self._number, written, self._read, self._block
+        lists = target.lists if source.lists is None else source.lists
         found = source.find_list(prefix)
         if found is not None:
-            return Written(*copy_list(lists, found, source.new_docs, *target))
+            return Written(*copy_list(lists, found, source.new_docs, target, written))
         cover = source.cover(prefix, lists)
         scratch = self._scratch_for(source.num_docs, count_entries(cover, first, last))
-        return Written(*add_up(cover, first, last, source.new_docs, scratch, *target))
+        return Written(*add_up(cover, first, last, source.new_docs, scratch, target, written))
 
     def _scratch_for(self, num_docs: int, num_entries: int) -> SumScratch:
         """Return scratch arrays for this many documents, and at least this many entries."""
@@ -411,13 +412,13 @@ class _ListWriter:
             )
         return self._scratch._replace(touched=self._scratch.touched[: (num_docs + 63) >> 6])
 
-    def _end(self, made: PostingLists, written: Written) -> None:
+    def _end(self, target: ListInWriting, written: Written) -> None:
         """Write the last block of the list, and what is known of it; the next list follows."""
-        number, first_row = self._number, self._skip_docs.length
+        made, number, first_row = target.lists, target.number, self._skip_docs.length
         num_full = written.row - first_row
         made.entry_counts[number] = num_full * BLOCK_ENTRIES + written.filled
         self._doc_freqs[number] = written.num_docs
-        self._postings.length = end_list(made, number, written, self._block)
+        self._postings.length = end_list(target, written)
         if num_full:  # a list of one block has no skip row: the next list takes its place
             self._skip_docs.length = self._skip_postings.length = written.row + 1
         made.posting_starts[number + 1] = self._postings.length

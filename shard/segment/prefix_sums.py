@@ -21,13 +21,7 @@ from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint32, uint64
 from shard.segment.doc_sets import set_bit
-from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    Entries,
-    PostingLists,
-    add_block,
-    decode_block,
-)
+from shard.segment.postings import BLOCK_ENTRIES, Entries, PostingLists, add_block, read_block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +57,23 @@ class NewDocs(NamedTuple):
 
     shift: int
     doc_map: NDArray[np.int64]
+
+
+@arguments
+class ListInWriting(NamedTuple):
+    """The list that is being written.
+
+    Attributes:
+        lists: with room for this one.
+        number: of the list.
+        block: its entries that are not in `lists` yet.
+        read: scratch: a block of the list that is read.
+    """
+
+    lists: PostingLists
+    number: int
+    block: Entries
+    read: Entries
 
 
 @arguments
@@ -153,24 +164,18 @@ def count_entries(cover: TermCover, first: int, last: int) -> int:
 
 @kernel(allocates=False)
 def _read_list(
-    lists: PostingLists,
-    number: int,
-    num_read: int,
-    docs: U32Array,
-    entries: U64Array,
-    block: Entries,
+    lists: PostingLists, number: int, num_read: int, scratch: SumScratch, read: Entries
 ) -> int:
     """Append document and ``field << 32 | frequency`` of a list's entries; return the new count."""
+    docs, entries = scratch.read_docs, scratch.read_entries
     postings = lists.postings
     at = lists.posting_starts[number]
     left: Any = int64(lists.entry_counts[number])
     while left > 0:
-        count = min(left, BLOCK_ENTRIES)
-        left -= count
-        at = decode_block(postings, at, count, block)
+        count, at, left = read_block(postings, at, left, read)
         for i in range(count):
-            docs[num_read] = block.docs[i]
-            entries[num_read] = uint64(block.fields[i]) << _S32 | uint64(block.freqs[i])
+            docs[num_read] = read.docs[i]
+            entries[num_read] = uint64(read.fields[i]) << _S32 | uint64(read.freqs[i])
             num_read += 1
     return num_read
 
@@ -217,15 +222,12 @@ def _sort_few(entries: U64Array, begin: int, end: int) -> None:
 
 @kernel(allocates=False)
 def _pack_sums(
-    made: PostingLists,
-    number: int,
-    written: Written,
-    scratch: SumScratch,
-    new_docs: NewDocs,
-    block: Entries,
+    target: ListInWriting, written: Written, scratch: SumScratch, new_docs: NewDocs
 ) -> Written:
     """Append entries that are sorted by document, and clean the scratch arrays on the way."""
+    made, number = target.lists, target.number
     ends, touched, entries = scratch.ends, scratch.touched, scratch.entries
+    block = target.block
     docs, fields, freqs = block
     cursor, row, filled, num_docs = written
     i: Any = int64(0)
@@ -268,13 +270,10 @@ def add_up(
     last: int,
     new_docs: NewDocs,
     scratch: SumScratch,
-    made: PostingLists,
-    number: int,
+    target: ListInWriting,
     written: Written,
-    read: Entries,
-    block: Entries,
 ) -> Written:
-    """Append the sums of the terms [first, last).
+    """Append the sums of the terms [first, last) to a list.
 
     Args:
         cover: where they are read.
@@ -282,35 +281,24 @@ def add_up(
         last: see above.
         new_docs: of the terms' documents.
         scratch: with room for `count_entries` of the terms.
-        made: lists with room for this one.
-        number: of the list.
+        target: the list.
         written: how far it is written.
-        read: scratch.
-        block: the list's entries that are not in `made` yet.
     """
     num_read: Any = int64(0)
     head: Any = int64(first)
     while head < last:
         source, head = _next_list(cover, head)
-        num_read = _read_list(
-            cover.lists, source, num_read, scratch.read_docs, scratch.read_entries, read
-        )
+        num_read = _read_list(cover.lists, source, num_read, scratch, target.read)
     _sort_by_doc(num_read, scratch)
-    return _pack_sums(made, number, written, scratch, new_docs, block)
+    return _pack_sums(target, written, scratch, new_docs)
 
 
 @kernel(allocates=False)
 def copy_list(
-    lists: PostingLists,
-    source: int,
-    new_docs: NewDocs,
-    made: PostingLists,
-    number: int,
-    written: Written,
-    read: Entries,
-    block: Entries,
+    lists: PostingLists, source: int, new_docs: NewDocs, target: ListInWriting, written: Written
 ) -> Written:
     """Append the entries of one list, `source`; all else as in `add_up`."""
+    read, block = target.read, target.block
     docs, fields, freqs = block
     cursor, row, filled, num_docs = written
     previous = int64(-1)
@@ -318,15 +306,13 @@ def copy_list(
     at = lists.posting_starts[source]
     left: Any = int64(lists.entry_counts[source])
     while left > 0:
-        count = min(left, BLOCK_ENTRIES)
-        left -= count
-        at = decode_block(postings, at, count, read)
+        count, at, left = read_block(postings, at, left, read)
         for i in range(count):
             doc = _new_doc(new_docs, int64(read.docs[i]))
             if doc < 0:
                 continue
             if filled == BLOCK_ENTRIES:
-                cursor = add_block(made, number, row, cursor, block, filled)
+                cursor = add_block(target.lists, target.number, row, cursor, block, filled)
                 row += 1
                 filled = int64(0)
             docs[filled] = doc
@@ -339,6 +325,8 @@ def copy_list(
 
 
 @kernel(allocates=False)
-def end_list(made: PostingLists, number: int, written: Written, block: Entries) -> int:
+def end_list(target: ListInWriting, written: Written) -> int:
     """Write the last block of a list; return where its postings end."""
-    return add_block(made, number, written.row, written.cursor, block, written.filled)
+    return add_block(
+        target.lists, target.number, written.row, written.cursor, target.block, written.filled
+    )

@@ -70,7 +70,7 @@ def _arrange_terms(
     """Put the words into the order of the vocabulary.
 
     Args:
-        terms: per word a row as in `_number_chunk`.
+        terms: per word a row, as `number_words` returns them.
         term_bytes: the bytes of the words.
         order: word numbers in the order of the vocabulary.
 
@@ -133,7 +133,7 @@ def _pack_lists(
     Args:
         occurrences: as returned by `_sort_occurrences`.
         instances: the fields of documents that hold them.
-        terms: per word a row as in `_number_chunk`.
+        terms: per word a row, as `number_words` returns them.
         order: word numbers in the order of the vocabulary.
 
     Returns:

@@ -27,8 +27,8 @@ from shard.segment.postings import (
     POSTINGS_PADDING,
     PostingLists,
     add_block,
-    decode_block,
     new_block,
+    read_block,
 )
 from shard.segment.prefix_lists import PrefixPart, PrefixRanges
 from shard.segment.prefix_sums import NewDocs
@@ -204,9 +204,7 @@ def _merge(parts: _Parts, merged: _Merged, written: _Written) -> _Written:
             shift = bases[part, 4]
             left: Any = int64(entry_counts[head])
             while left > 0:
-                count = min(left, BLOCK_ENTRIES)
-                left -= count
-                at = decode_block(postings, at, count, in_block)
+                count, at, left = read_block(postings, at, left, in_block)
                 for i in range(count):
                     # A lookup misses the cache, which costs more than all else here.
                     doc = int64(in_docs[i])
