@@ -37,7 +37,7 @@ from coordinator.parameters.kinds import (
 from coordinator.parameters.other_engines import MISPLACED
 from coordinator.parameters.raw import QueryText
 from coordinator.parameters.sort_keys import geo_field_of
-from coordinator.parameters.typed import TreeSpec, ways_to
+from coordinator.parameters.typed import TreeSpec, with_ancestors
 
 NODES_DEFAULT = 10
 """Nodes that a tree shows below each parent."""
@@ -259,7 +259,7 @@ class Conditions:
             opened = [] if opened is None else [opened]
         is_opened = frozenset(self._objects.nodes(opened, f"{path}.open"))
         chosen = self._chosen_nodes.get(name, frozenset())
-        parents = ("", *sorted({*ways_to((*chosen, *is_opened), tree.separator)}))
+        parents = ("", *sorted({*with_ancestors((*chosen, *is_opened), tree.separator)}))
         requests = tuple(
             RangeRequest(
                 level,

@@ -123,7 +123,7 @@ def without_zeros(spec: FacetSpec) -> FacetSpec:
     )
 
 
-def ways_to(nodes: Iterable[str], separator: str) -> Iterator[str]:
+def with_ancestors(nodes: Iterable[str], separator: str) -> Iterator[str]:
     """Yield nodes of a tree and all their ancestors."""
     for node in nodes:
         names = node.split(separator)

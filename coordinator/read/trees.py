@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.protocol.messages import SearchResponse
-from coordinator.parameters.typed import TreeSpec, ways_to
+from coordinator.parameters.typed import TreeSpec, with_ancestors
 
 
 def merge_trees(
@@ -39,15 +39,15 @@ def merge_trees(
 
 def _shown(spec: TreeSpec, counts: Counter[str]) -> list[dict[str, Any]]:
     """Return the top of a tree, with the nodes shown below it."""
-    on_way = set(ways_to((*spec.chosen, *spec.opened), spec.separator))
+    on_path = set(with_ancestors((*spec.chosen, *spec.opened), spec.separator))
     children: dict[str, list[str]] = {}
-    for node in {*counts, *ways_to(spec.chosen, spec.separator)}:
+    for node in {*counts, *with_ancestors(spec.chosen, spec.separator)}:
         children.setdefault(node.rpartition(spec.separator)[0], []).append(node)
 
     def below(parent: str) -> list[dict[str, Any]]:
         nodes = sorted(children.get(parent, ()), key=lambda node: (-counts[node], node))
         kept = [
-            node for position, node in enumerate(nodes) if position < spec.size or node in on_way
+            node for position, node in enumerate(nodes) if position < spec.size or node in on_path
         ]
         return [
             {
@@ -55,7 +55,7 @@ def _shown(spec: TreeSpec, counts: Counter[str]) -> list[dict[str, Any]]:
                 "path": node,
                 "doc_count": counts[node],
                 "selected": node in spec.chosen,
-                **({"children": below(node)} if node in on_way else {}),
+                **({"children": below(node)} if node in on_path else {}),
             }
             for node in kept
         ]

@@ -231,7 +231,7 @@ class DerivedFiles:
         Raises:
             OSError: no space left, or the device failed; the former manifest stands.
         """
-        pieces = {path: self._write_open_segment(path, one) for path, one in dictionaries.items()}
+        pieces = {path: self._write_new_values(path, one) for path, one in dictionaries.items()}
         fault("manifest.write")
         settled = state()
         manifest = IndexManifest(
@@ -280,7 +280,7 @@ class DerivedFiles:
         with self._lock:
             self.reserved -= {one.path.name for one in segments if one.path is not None}
 
-    def _write_open_segment(self, path: str, dictionary: FacetDictionary) -> DictionaryEntry:
+    def _write_new_values(self, path: str, dictionary: FacetDictionary) -> DictionaryEntry:
         """Write the values of a dictionary that no piece has yet."""
         num_values = len(dictionary)
         entry = self._pieces.get(path)

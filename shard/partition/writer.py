@@ -86,7 +86,7 @@ class OpenSegment:
 
 
 class Writer:
-    """Applies write groups to one partition; `apply` and `maintain` run on one thread.
+    """Applies write groups to one partition, and compacts and purges between them: on one thread.
 
     Args:
         partition: the index.
