@@ -1,0 +1,179 @@
+"""A group of operations is written as a whole: outcomes, places, conditions, refusals."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from common.errors import InternalError, StorageFull, Unavailable
+from common.process import faults
+from common.protocol.messages import ApplyResponse
+from common.protocol.operations import Operation, Outcome
+from common.shard_settings import ShardSettings
+from shard.partition.merger import work
+from shard.partition.partition import Partition
+from shard.partition.writer import Writer
+from tests.shard.partition.local_shard import (
+    Shard,
+    index_entry,
+    live_items,
+    no_failure,
+    put_all,
+    write_group,
+)
+
+
+def test_outcomes_and_items_of_single_writes(shard: Shard) -> None:
+    assert shard.put({"id": 1, "a": 1}, {"id": "b"}, {"a": 3}) == [Outcome.CREATED] * 3
+    assert shard.put({"id": "1", "a": 2}) == [Outcome.UPDATED]
+    assert shard.apply((Operation.DELETE, "b"), (Operation.DELETE, "b")) == [
+        Outcome.DELETED,
+        Outcome.NOT_FOUND,
+    ]
+    assert shard.apply((Operation.REPLACE, {"id": "b"})) == [Outcome.NOT_FOUND]
+    assert shard.apply((Operation.MERGE, {"id": 1, "b": None})) == [Outcome.UPDATED]
+
+    items = list(shard.live().values())
+
+    assert sorted(items, key=str) == sorted([{"a": 3}, {"id": "1", "a": 2, "b": None}], key=str)
+
+
+def test_update_keeps_the_place(shard: Shard) -> None:
+    shard.put({"id": 1})
+    place = live_items(shard.partition.newest)["1"][1]
+    shard.put(*[{"id": number} for number in range(100)])
+
+    assert live_items(shard.partition.newest)["1"][1] == place
+
+
+def test_bulk_and_single_plans_agree(tmp_path: Path) -> None:
+    random_items = random.Random(5)
+    items = [
+        {"id": random_items.randrange(400), "n": n, "color": random_items.choice("rgb")}
+        for n in range(900)
+    ]
+    shards = []
+    for name, size in (("bulk", 300), ("single", 30)):
+        shard = Shard(tmp_path / name, index_entry(aggregations={"color": {}}))
+        for at in range(0, len(items), size):
+            unique = {item["id"]: item for item in items[at : at + size]}
+            shard.put(*unique.values())
+        shards.append(shard)
+
+    expected = {str(item["id"]): item for item in items}
+    for shard in shards:
+        assert shard.live() == expected
+        shard.crash()
+
+
+def test_resent_group_changes_nothing_and_answers_the_same(shard: Shard) -> None:
+    shard.put({"id": 1})
+    group = write_group(7, [(Operation.PUT, {"id": 1}), (Operation.DELETE, "x")])
+    first = shard.writer.apply(group)
+    state = shard.partition.state
+
+    again = shard.writer.apply(group)
+
+    assert again == first == ApplyResponse(bytes([Outcome.UPDATED, Outcome.NOT_FOUND]))
+    assert shard.partition.state == state
+    shard.crash()
+    shard.open()
+    assert shard.writer.apply(group) == first
+
+
+def test_change_is_made_only_if_the_record_is_the_one_that_was_selected(shard: Shard) -> None:
+    shard.put({"id": 1}, {"id": 2}, {"id": "3"})
+    shard.put({"id": 2, "new": True})  # record 3
+    operations: list[tuple[Operation, dict[str, Any] | str]] = [
+        (Operation.DELETE, "1"),
+        (Operation.MERGE, {"id": 2, "seen": True}),
+        (Operation.MERGE, {"id": 3, "seen": True}),
+        (Operation.DELETE, "3"),
+        (Operation.DELETE, "9"),
+    ]
+    group = msgspec.structs.replace(
+        write_group(7, operations), records={0: 0, 1: 1, 2: 2, 3: 2, 4: 0}
+    )
+
+    assert list(shard.writer.apply(group).outcomes) == [
+        Outcome.DELETED,
+        Outcome.CONFLICT,
+        Outcome.UPDATED,
+        Outcome.CONFLICT,
+        Outcome.NOT_FOUND,
+    ]
+    assert shard.live() == {"2": {"id": 2, "new": True}, "3": {"id": "3", "seen": True}}
+
+
+def test_full_map_refuses_additions_but_not_deletes(tmp_path: Path) -> None:
+    small = ShardSettings(map_bytes_max=1 << 20)
+    partition = Partition.create(tmp_path / "index-1", index_entry(), small)
+    writer = Writer(partition, no_failure)
+    noise = random.Random(1)
+    seqs = itertools.count(1)
+
+    def fill() -> None:
+        for number in itertools.count():
+            item = {"id": number, "noise": noise.randbytes(5_000).hex()}
+            seq = next(seqs)
+            writer.apply(write_group(seq, put_all([item]), horizon=seq))
+
+    with pytest.raises(StorageFull, match="greatest size"):
+        fill()
+    num_docs = partition.newest.num_docs
+    assert num_docs > 50
+    assert live_items(partition.newest)
+    for number in range(num_docs - 5):
+        writer.apply(write_group(next(seqs), [(Operation.DELETE, str(number))], horizon=1 << 40))
+    writer.retire_open_segment()
+    while work(partition, is_idle=True):
+        pass
+    while writer.purge():
+        pass
+    writer.apply(write_group(next(seqs), put_all([{"id": "room again"}])))
+    assert partition.newest.num_docs == 6
+    writer.close()
+    partition.close()
+
+
+def test_failed_commit_ends_the_process_and_changes_nothing(shard: Shard) -> None:
+    shard.put({"id": 1})
+    failures: list[BaseException] = []
+    writer = Writer(shard.partition, failures.append)
+    faults.arm("writer.commit=error")
+    try:
+        with pytest.raises(InternalError, match="disk"):
+            writer.apply(write_group(2, put_all([{"id": 2}])))
+    finally:
+        faults.arm("")
+
+    assert len(failures) == 1
+    assert set(shard.live()) == {"1"}
+    with pytest.raises(Unavailable, match="restarting"):
+        writer.apply(write_group(3, put_all([{"id": 3}])))
+    writer.close()
+
+
+def test_group_that_cannot_be_indexed_is_undone(shard: Shard) -> None:
+    shard.put({"id": 1, "v": 1})
+    builder = shard.partition.generation.builder
+    build = builder.build
+
+    def fail(*arguments: Any) -> Any:
+        raise ValueError("poison")
+
+    builder.build = fail  # type: ignore[method-assign, assignment]
+    with pytest.raises(InternalError, match="indexed"):
+        shard.put({"id": 1, "v": 2}, {"id": 2})
+    builder.build = build  # type: ignore[method-assign]
+
+    assert shard.live() == {"1": {"id": 1, "v": 1}}
+    shard.put({"id": 3})
+    shard.crash()
+    shard.open()
+    assert shard.live() == {"1": {"id": 1, "v": 1}, "3": {"id": 3}}
