@@ -5,10 +5,10 @@ where it arrives, on the event loop: a hand-over to a thread would cost more tha
 that are known to take longer (`search_cost.is_slow` and its siblings: many words, many bytes to
 highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`), and so do
 all reads of an index that keeps the loop busy while others are read (`loop_share.py`). Where many
-reads arrive together, indexes take turns on the event loop too
-(`common/process/loop_scheduler.py`). A low-priority thread runs the tasks that searches have
-scheduled (`shard/caches/background_tasks.py`). Calls that wait for the disk (writes, configuration,
-backup) are coroutines.
+reads arrive together, indexes take turns on the event loop too, unless only one has been read
+recently (`common/process/loop_scheduler.py`). A low-priority thread runs the tasks that searches
+have scheduled (`shard/caches/background_tasks.py`). Calls that wait for the disk (writes,
+configuration, backup) are coroutines.
 """
 
 from __future__ import annotations
