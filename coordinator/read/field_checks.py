@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from common.boosts import Boost
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
 from common.values import ValueKind
@@ -19,6 +20,15 @@ from coordinator.read.searched_state import SearchedState
 
 _TEXTS: Final = 1 << ValueKind.STRING
 _NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
+_FACTORS: Final = _NUMBERS | 1 << ValueKind.TRUE | 1 << ValueKind.FALSE
+_MOMENTS: Final = _FACTORS | _TEXTS
+_NOUNS: Final = {
+    0: ("value", "values"),
+    _TEXTS: ("text", "texts"),
+    _NUMBERS: ("number", "numbers"),
+    _FACTORS: ("number", "numbers"),
+    _MOMENTS: ("date or number", "dates or numbers"),
+}
 _LISTED_CHARS_MAX: Final = 500
 
 
@@ -39,6 +49,7 @@ def names_fields(parameters: SearchParameters) -> bool:
     return bool(
         parameters.filter_fields
         or parameters.sort
+        or parameters.boosts
         or parameters.ranges
         or parameters.distinct is not None
         or parameters.cube is not None
@@ -80,15 +91,15 @@ async def check_fields(
 def _first_unmet(memory: IndexMemory, parameters: SearchParameters) -> _FieldNeed | None:
     """Return the first field that is not known to have the values that the search needs."""
     counted = memory.statistics.scalar_fields
-    for need in _needs(parameters):
+    for need in _needs(parameters, memory.configuration.boosts):
         kinds = need.kinds
         if not (counted.get(need.field, 0) & kinds if kinds else memory.knows_field(need.field)):
             return need
     return None
 
 
-def _needs(parameters: SearchParameters) -> Iterator[_FieldNeed]:
-    """Yield all fields that a search names."""
+def _needs(parameters: SearchParameters, configured: tuple[Boost, ...]) -> Iterator[_FieldNeed]:
+    """Yield all fields that a search names, except in the configured boosts."""
     for name, param in parameters.filter_fields.items():
         yield _FieldNeed(name, 0, "", param, code="unknown_facet")
     for key in parameters.sort:
@@ -101,6 +112,11 @@ def _needs(parameters: SearchParameters) -> Iterator[_FieldNeed]:
         for name in spec.summary.fields:
             param = f"facets.{facet}.stats"
             yield _FieldNeed(name, _NUMBERS, "sum up", param, code="invalid_facets")
+    for boost in parameters.boosts if parameters.boosts != configured else ():
+        if boost.point is None:
+            kinds = _MOMENTS if boost.is_time else _FACTORS
+            param = f"boost.{boost.field}"
+            yield _FieldNeed(boost.field, kinds, "boost by", param, code="invalid_boost")
     if parameters.cube is not None:
         field = parameters.cube.field
         yield _FieldNeed(field, _NUMBERS, "count by", "facet_cube.field", code="invalid_facet_cube")
@@ -126,9 +142,9 @@ def _error(memory: IndexMemory, need: _FieldNeed) -> InvalidRequest:
             f"fields with values are {fitting}"
         )
     else:
-        noun = {0: "value", _TEXTS: "text", _NUMBERS: "number"}[kinds]
+        noun, nouns = _NOUNS[kinds]
         message = (
-            f"no item has a {noun} to {purpose} in {field!r}; fields with {noun}s are {fitting}"
+            f"no item has a {noun} to {purpose} in {field!r}; fields with {nouns} are {fitting}"
         )
     return InvalidRequest(message, code=code, param=param)
 

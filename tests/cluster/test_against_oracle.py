@@ -345,8 +345,11 @@ def asked(index: Index, parameters: dict[str, Any]) -> bytes:
     """Return the body of the answer to a search."""
     reply = index.post("search", parameters)
     if reply.status == 400:
-        # A field that no item has a value in cannot be filtered or sorted by.
-        codes = ("unknown_facet", "unknown_sort_field", "invalid_distinct", "invalid_facets")
+        # A field that no item has a value in cannot be filtered, sorted or boosted by.
+        codes = (
+            *("unknown_facet", "unknown_sort_field", "invalid_distinct", "invalid_facets"),
+            "invalid_boost",
+        )
         assert reply.json["error"]["code"] in codes, reply.body
     else:
         assert reply.status == 200, reply.body

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import unicodedata
 from typing import Any
 
+import pytest
+
+from common.analysis.collation import collator
 from tests.cluster.conftest import Index
 
 SWEDISH = ["Ann 2", "Ann 10", "ann 10", "Zorn", "zon", "Åberg", "Ängel", "ängel", "Örn"]
@@ -22,7 +27,7 @@ def test_texts_are_in_the_order_of_a_language(index: Index) -> None:
     assert index.configure({}).status == 200
     assert index.put([{"name": name} for name in SWEDISH]).status < 300
 
-    # RequestedQuery for; by code point without; of several segments, and of new values.
+    # As the request says, and by code points; of several segments, and of new values.
     assert names(index.search(sort="name:collation=sv+numeric")) == ORDERED
     assert names(index.search(sort="name")) == sorted(SWEDISH)
     assert index.put([{"name": "Ann 9"}, {"name": "öl"}]).status < 300
@@ -62,6 +67,41 @@ def test_values_of_a_facet_are_in_the_order_of_a_language(index: Index) -> None:
     wrong = index.post("search", {"facets": {"tag": {"collation": "xx"}}})
     assert wrong.status == 400
     assert b"de-phonebook" in wrong.body
+
+
+@pytest.mark.parametrize("collation", ["de", "vi+numeric", "cs+numeric", "es-traditional"])
+def test_the_order_of_a_language_survives_updates(index: Index, collation: str) -> None:
+    """Random texts, composed and not, written, replaced and deleted, against the order of keys."""
+    rng = random.Random(collation)
+    key_of = collator(collation).key_of
+    words = ["Ärzte", "arzt", "Ậ", "ân", "ắc", "chata", "hora", "čaj", "llama", "luz", "chico", "ö"]
+
+    def text() -> str:
+        typed = f"{rng.choice(words)}{rng.choice(['', ' ', '-'])}{rng.choice(['', 2, 10, '010'])}"
+        return unicodedata.normalize(rng.choice(["NFC", "NFD"]), typed)
+
+    index.configure({"collation": collation, "aggregations": {"tag": {"sort": "term", "size": 99}}})
+    texts: dict[int, str] = {}
+    for _ in range(4):
+        new = {rng.randrange(40): text() for _ in range(15)}
+        assert (
+            index.put([{"id": i, "name": one, "tag": [one]} for i, one in new.items()]).status < 300
+        )
+        gone = rng.choice(sorted(new))
+        assert index.client.delete(f"{index.path}/items/{gone}").status == 200
+        texts = {i: one for i, one in (texts | new).items() if i != gone}
+        ordered = sorted(texts.values(), key=key_of)
+        assert names(index.search(sort="name", per_page=99)) == ordered
+        assert names(index.search(sort="name:desc", per_page=99)) == ordered[::-1]
+        found: list[str] = []
+        cursor: str | None = "*"
+        while cursor is not None:
+            answer = index.search(sort="name", per_page=4, cursor=cursor)
+            found += names(answer)
+            cursor = answer["pagination"].get("cursor")
+        assert found == ordered
+        present = [key for key, count in index.buckets("tag") if count]
+        assert present == sorted(set(texts.values()), key=key_of)
 
 
 def test_merged_searches_need_one_collation(index: Index) -> None:

@@ -42,6 +42,24 @@ def test_every_route_names_it(films: Index, document: Any, path: str, meant: str
     assert not any("which no item has" in one for one in restored)
 
 
+@pytest.mark.parametrize(
+    ("boost", "message"),
+    [
+        ({"ratng": {"log": 1}}, "no item has a number to boost by in 'ratng'; fields with numbers"),
+        ({"name": {"linear": 1}}, "no item has a number to boost by in 'name'; fields with numbe"),
+        ({"born": {"decay": "9d"}}, "no item has a date or number to boost by in 'born'; fields w"),
+    ],
+)
+def test_the_boost_of_a_search_names_a_field_with_numbers(
+    films: Index, boost: Any, message: str
+) -> None:
+    error = error_of(films.post("search", {"boost": boost}))
+    assert (error["code"], error["param"]) == ("invalid_boost", f"boost.{next(iter(boost))}")
+    assert error["message"].startswith(message)
+    for fitting in ({"rating": {"log": 1}}, {"seen": {"linear": 1}}, {"name": {"decay": "9d"}}):
+        assert films.search(boost=fitting)["pagination"]["total"] == 6
+
+
 def test_fields_become_known_with_their_items(index: Index) -> None:
     # No items yet: nothing is known of fields.
     assert index.configure({**BOOST, "aggregations": {"tgas": {}}}).json["warnings"] == []
