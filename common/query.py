@@ -83,6 +83,9 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     spellings: tuple[tuple[str, str], ...] = ()
     """Terms of the spellings with accents that were typed, each with the word as typed (kind
     SPELLING)."""
+    is_fragment: bool = False
+    """Whether the word is the beginning of others and nothing else: it is of kind PREFIX itself,
+    and has no other forms."""
 
     @property
     def correction_typos(self) -> int:

@@ -23,9 +23,10 @@ and the share of it that remains with the last word cut:
     or in another form (chosen)                            0.50 %  0.30 %  0.6561  86.8 %
     the same, weighed 0.75 instead of 0.6                  0.38 %  0.25 %  0.6534  87.3 %
     chosen, however many completions there are             0.21 %  0.25 %
+    chosen, and fragments (chosen too: `is_fragment`)      0.29 %  0.26 %  0.6561
 
-The last one is slow: the completions of `c` would be scored in half of all documents. And `usb c`
-would weigh its c no more than a connector.
+The last but one is slow: the completions of `c` would be scored in half of all documents. And
+`usb c` would weigh its c no more than a connector. (No judged set has enough items for fragments.)
 
 The texts of an array count together for length. If an array were as long as the mean of its texts,
 items with many would win: a word's occurrences are summed over all of them, and short lengths raise
@@ -197,6 +198,26 @@ def is_completed(word: str, doc_freqs: Sequence[int]) -> bool:
     """
     is_word = any((doc_freqs[MatchKind.EXACT], doc_freqs[MatchKind.STEM]))
     return is_word and not word[-1].isdigit() and 0 < doc_freqs[MatchKind.PREFIX] <= COMPLETIONS_MAX
+
+
+def is_fragment(word: str, doc_freqs: Sequence[int], num_together: int) -> bool:
+    """Return whether a last word, typed close to the one before it, is no word yet.
+
+    No item has both next to each other, and what begins with the word is too frequent to be ranked
+    near it. Items with a stray `g` must not hide nfs-ganesha from someone who has typed `nfs-g`;
+    `usb-c` is in many items as it is.
+
+    Args:
+        word: folded.
+        doc_freqs: live documents by `MatchKind`, of all shards.
+        num_together: live documents that have the word right after the one before it.
+    """
+    return (
+        num_together == 0
+        and doc_freqs[MatchKind.EXACT] > 0
+        and doc_freqs[MatchKind.PREFIX] > COMPLETIONS_MAX
+        and not word[-1].isdigit()
+    )
 
 
 def weigh_fields(

@@ -86,6 +86,8 @@ class ParsedQuery(Struct, frozen=True):
     """Words that may be written as two."""
     spellings: tuple[tuple[str, Spellings], ...] = ()
     """Words that were typed with accents, and never without."""
+    fragment: Words = ()
+    """The last two words, if no space separates them and the last may be incomplete."""
     whole: Words = ()
     """All words in order, if there is nothing else in the query and a field may consist of them."""
 
@@ -310,6 +312,7 @@ def parse_query(
         tuple([one for one in collector.spacings if quoted.isdisjoint(one.typed)]),
         tuple([word for word in collector.cuttable if word not in quoted]),
         () if text.isascii() else tuple(_spellings(text, pieces, analyzer)),
+        collector.fragment,
         () if num_words_cut else _whole(pieces),
     )
 
@@ -331,6 +334,7 @@ class _ClauseCollector:
         spacings: other spacings of the rows' words.
         cuttable: words that may be written as two.
         quoted: words that are quoted alone.
+        fragment: the last two words, if no space separates them and the last may be incomplete.
     """
 
     def __init__(
@@ -349,6 +353,7 @@ class _ClauseCollector:
         self.spacings: dict[Spacing, None] = {}
         self.cuttable: dict[str, None] = {}
         self.quoted: set[str] = set()
+        self.fragment: Words = ()
 
     def add_words(self, number: int, piece: _Piece) -> None:
         """Append the words of an unquoted piece to the row."""
@@ -364,6 +369,7 @@ class _ClauseCollector:
     def close_row(self) -> Iterator[None]:
         """Turn the row into clauses, and begin the next one; yield after each step."""
         row = self._row
+        self.fragment = self._open_pair() if self._is_row_open else ()
         for clause in self._builder.clauses([word.token for word in row], self._is_row_open):
             self._count(clause)
             yield
@@ -375,6 +381,14 @@ class _ClauseCollector:
             self.cuttable.update({word: None for word in words if is_cuttable(word)})
         row.clear()
         self._is_row_open = False
+
+    def _open_pair(self) -> Words:
+        """Return the last two words of an open row, if no space separates them."""
+        if len(self._row) < 2 or self._options.prefix != "last":
+            return ()
+        left, right = self._row[-2:]
+        is_close = left.piece == right.piece and left.ordinal + 1 == right.ordinal
+        return (left.token.text, right.token.text) if is_close and not right.token.is_run else ()
 
     def add_quoted_or_excluded(self, piece: _Piece) -> None:
         """Add the clause of a piece that is quoted, excluded or both."""

@@ -30,6 +30,7 @@ from common.scoring import (
     WHOLE_FIELDS_MAX,
     clause_weights,
     is_completed,
+    is_fragment,
     weigh_fields,
 )
 from coordinator.cluster.catalog import Index
@@ -187,6 +188,9 @@ def _weigh(
             clause, freqs = _with_alternatives(clause, statistics, spacings)
             if known:
                 clause, freqs = _with_spellings(clause, freqs, known, statistics)
+            elif parsed.fragment and clause.is_prefix and clause.text == parsed.fragment[1]:
+                num_together = statistics.spacing_freqs.get(parsed.fragment, 0)
+                clause, freqs = _as_fragment(clause, freqs, num_together)
             if not any(freqs):
                 ignored.append(clause.text)
                 continue
@@ -236,6 +240,20 @@ def _with_alternatives(
         # Their other forms have not been counted; their weights do not depend on it.
         freqs = _replaced(freqs, MatchKind(kind + 1), freqs[kind])
     return word, freqs
+
+
+def _as_fragment(
+    word: Word, freqs: tuple[int, ...], num_together: int
+) -> tuple[Word, tuple[int, ...]]:
+    """Return the last word as a mere beginning of others, if it is one."""
+    if word.synonyms or not is_fragment(word.text, freqs, num_together):
+        return word, freqs
+    num_docs = freqs[MatchKind.EXACT] + freqs[MatchKind.PREFIX]
+    freqs = _replaced(_replaced(freqs, MatchKind.EXACT, 0), MatchKind.STEM, 0)
+    return (
+        msgspec.structs.replace(word, is_fragment=True),
+        _replaced(freqs, MatchKind.PREFIX, num_docs),
+    )
 
 
 def _with_spellings(

@@ -115,6 +115,8 @@ class Statistics:
         if parsed.spellings:
             spelt = [(term,) for _, terms in parsed.spellings for term, _ in terms]
             spacings = [*spacings, *dict.fromkeys(spelt)]
+        if parsed.fragment:
+            spacings = dict.fromkeys([*spacings, parsed.fragment])
         missing = StatisticsKeys(
             [word for word in words_of(parsed.clauses) if word not in self.doc_freqs],
             [one for one in spacings if one not in self.spacing_freqs],

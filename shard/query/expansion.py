@@ -7,6 +7,7 @@
                                            jog      SYNONYM    if the configuration says so
                                            ru n     SPACING    if the coordinator says so (a phrase)
                                            runway   PREFIX     or COMPLETION, ranked near run
+                                                               (so is run, if it is a fragment)
                                            forerun  INFIX      where the request or a field says so
     shawsh, is_prefix, typos 1        ──▶  shawshank   PREFIX
                                            shewsbury   no: "shewsb", "shews" … are 2 edits away
@@ -225,8 +226,8 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     """Find the terms of a word by kind, best kind first; no term appears twice for one language."""
     index = text_index(segment)
     vocabulary = index.vocabulary
-    exact = vocabulary.find(word.text)
-    stems = _stems(segment, vocabulary, word, languages)
+    exact = None if word.is_fragment else vocabulary.find(word.text)
+    stems = {} if word.is_fragment else _stems(segment, vocabulary, word, languages)
     if exact is not None:
         stems.pop(exact, None)
     synonyms = _alternatives(vocabulary, word.synonyms, stems, exact)

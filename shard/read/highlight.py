@@ -94,9 +94,10 @@ class QueryWords:
         self._similar: dict[str, list[tuple[int, int, int]]] = {}
         self._known: dict[tuple[str, FieldClass], list[tuple[int, int]]] = {}
         for i, word in enumerate(words):
-            for text in dict.fromkeys(
-                [word.text, *(one[0] for one in _alternatives(word) if len(one) == 1)]
-            ):
+            alternatives = [one[0] for one in _alternatives(word) if len(one) == 1]
+            if not word.is_fragment:
+                alternatives.insert(0, word.text)
+            for text in dict.fromkeys(alternatives):
                 self._same[text].append(i)
 
     def learn(self, terms: Iterable[str]) -> None:
@@ -168,7 +169,7 @@ class QueryWords:
         if stems is None:
             stems = self._stems[language] = defaultdict(list)
             for i, word in enumerate(self._words):
-                if word.is_stemmed:
+                if word.is_stemmed and not word.is_fragment:
                     stems[stem(word.text, language)].append(i)
         return stems.get(stem(term, language), ()) if stems else ()
 

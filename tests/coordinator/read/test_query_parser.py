@@ -66,6 +66,28 @@ def test_an_open_quote_is_a_half_typed_phrase() -> None:
     assert parse('-"green mile"').excluded == (Phrase(("green", "mile")),)
 
 
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("nfs-g", ("nfs", "g")),
+        ("see r-cran-r.u", ("r", "u")),
+        ("nfs g", ()),
+        ("nfs-g ", ("nfs", "g")),
+        ("nfs-g)", ()),
+        ("nfs-", ()),
+        ("-nfs-g", ()),
+        ('"nfs-g', ()),
+        ("日本", ()),
+    ],
+)
+def test_the_last_two_words_without_a_space_between_them(
+    text: str, fragment: tuple[str, ...]
+) -> None:
+    assert parse(text).fragment == fragment
+    for prefix in ("none", "all"):
+        assert parse(text, QueryOptions(prefix=prefix)).fragment == ()
+
+
 def test_punctuation_restricts_nothing() -> None:
     assert parse('-- "" - !? ""').is_blank
 

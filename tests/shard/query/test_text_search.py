@@ -108,7 +108,8 @@ WORDS = st.builds(
     corrections=st.sampled_from([(), (), ("station",), ("raining", "stars")]),
     correction_kind=st.sampled_from([MatchKind.TYPO_1, MatchKind.TYPO_2]).map(int),
     spellings=st.just(()),
-)
+    is_fragment=st.sampled_from([False, False, False, True]),
+).map(lambda word: word if word.is_prefix else structs.replace(word, is_fragment=False))
 SPELT = st.sampled_from([("sea", "séa"), ("sea", "séa sèa"), ("stars", "stärs"), ("st", "şt")])
 WORDS = st.one_of(
     WORDS,
@@ -147,9 +148,10 @@ def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
     """Return how a term matches a word, by the definition."""
     if is_spelling(term):
         return MatchKind.SPELLING if term in dict(word.spellings) else None
-    if term == word.text:
+    if term == word.text and not word.is_fragment:
         return MatchKind.EXACT
-    if word.is_stemmed and language and stem(term, language) == stem(word.text, language):
+    has_forms = word.is_stemmed and not word.is_fragment
+    if has_forms and language and stem(term, language) == stem(word.text, language):
         return MatchKind.STEM
     if (term,) in word.synonyms:
         return MatchKind.SYNONYM
