@@ -1,6 +1,6 @@
 """How far the newest write group reaches, where several hosts share a log.
 
-    meta maps "extent" to | seq u64 | settled u64 | first u64 | shard u16[] |
+    meta maps "reach" to | seq u64 | settled u64 | first u64 | shard u16[] |
 
 A host that is killed may have a group on some of its shards only. To see it after a restart, each
 shard stores with its part, in the same transaction, which shards the group changes. It also stores
@@ -23,7 +23,8 @@ import numpy as np
 from shard.storage.codecs import decode_value, encode_value
 from shard.storage.environment import SubDatabase, Transaction
 
-_KEY: Final = b"extent"
+_KEY: Final = b"reach"
+"""Not "extent", under which versions of November 2026 stored less."""
 _HEAD: Final = struct.Struct("<QQQ")
 
 
