@@ -85,7 +85,7 @@ class CatalogChanges:
         await prepare_on_shards(self._cluster, entry, self._timeout_ms)
 
     @asynccontextmanager
-    async def unchanging(self) -> AsyncIterator[None]:
+    async def holding_indexes(self) -> AsyncIterator[None]:
         """Keep the catalog as it is; entries that change it wait, and all after them."""
         async with self._adopting:
             yield

@@ -222,9 +222,9 @@ class SharedLog(WriteLog):
         await self._changes.prepare(entry)
 
     @asynccontextmanager
-    async def unchanging(self) -> AsyncIterator[None]:
+    async def holding_indexes(self) -> AsyncIterator[None]:
         """Keep the catalog as it is; entries that change it wait, and all after them."""
-        async with self._changes.unchanging():
+        async with self._changes.holding_indexes():
             yield
 
     def check_can_restore(self) -> None:

@@ -378,7 +378,7 @@ class IndexAdministration:
         """Run `work` while no index is created, configured or deleted; writes continue."""
 
         async def run() -> T:
-            async with self._configuring, self._log.unchanging():
+            async with self._configuring, self._log.holding_indexes():
                 return await work()
 
         result: T = await self._tasks.wait_for(run(), deadline)

@@ -112,7 +112,7 @@ class WriteLog(ABC):
         """Raise if indexes cannot be made from a snapshot over HTTP."""
 
     @abstractmethod
-    def unchanging(self) -> AbstractAsyncContextManager[None]:
+    def holding_indexes(self) -> AbstractAsyncContextManager[None]:
         """Keep the catalog's indexes as they are for the body of an `async with` statement."""
 
 
@@ -210,7 +210,7 @@ class EmbeddedLog(WriteLog):
             await self._cluster.push_catalog()  # names no such revision, so shards discard it
             raise
 
-    def unchanging(self) -> AbstractAsyncContextManager[None]:
+    def holding_indexes(self) -> AbstractAsyncContextManager[None]:
         """Return at once: only `IndexAdministration` changes indexes, one after the other."""
         return nullcontext()
 
