@@ -1,13 +1,13 @@
-"""What a shared log costs: loads, single writes and searches, beside a host of its own.
+"""What a shared log costs: loads, single writes and searches, compared with a single host.
 
     python -m benchmarks.replicated --items 200000 --seconds 10            one host, three logs
     python -m benchmarks.replicated --items 200000 --seconds 10 --hosts 3
 
 All servers of the log and all hosts run on this machine, on one disk, each with a sync for every
 write (`sync_interval: always`), so a write costs the disk about four syncs instead of one; hosts on
-machines of their own do not share a disk. Loads, writes and searches go to the first host. Rounds
-of both alternate, so that what else the machine does befalls both; the table has the medians of all
-rounds, and the ratio of the two.
+separate machines do not share a disk. Loads, writes and searches go to the first host. Rounds of
+both alternate, so that other load on the machine affects both alike; the table has the medians of
+all rounds, and the ratio of the two.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def measure(service: Facetd, workload: Workload, seconds: float) -> Measured:
 
 
 def measure_alone(workload: Workload, seconds: float, num_shards: int) -> Measured:
-    """Measure a host of its own."""
+    """Measure a single host."""
     service = Facetd(workload.num_items, num_shards=num_shards)
     try:
         service.empty_folder()

@@ -205,6 +205,10 @@ def test_partition_is_closed() -> None:
 @pytest.mark.parametrize(
     "folder",
     [
+        "common/analysis",
+        "common/json",
+        "common/process",
+        "common/protocol",
         "coordinator/algolia",
         "coordinator/cli",
         "coordinator/cluster",
@@ -213,8 +217,11 @@ def test_partition_is_closed() -> None:
         "coordinator/process",
         "coordinator/read",
         "coordinator/write",
+        "shard/caches",
         "shard/collect",
+        "shard/maintenance",
         "shard/partition",
+        "shard/process",
         "shard/query",
         "shard/read",
         "shard/segment",

@@ -1,1 +1,9 @@
-"""Text analysis, for queries and items alike: characters, words, stems, stop words."""
+"""Text analysis, for queries and items alike: characters, words, stems, stop words.
+
+analyzer         text → folded words
+tokenizer        the kernel that cuts them; its bytes: utf8
+characters       what each code point is; computed by character_rules, stored by page_table
+accents          what folding removes, as terms of their own
+languages        stems, and which language a field has; stop_words
+collation        the order of texts in a language, named in collations; its table: collation_build
+"""

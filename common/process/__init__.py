@@ -1,1 +1,9 @@
-"""Operating-system services that every process uses."""
+"""Operating-system services that every process uses.
+
+python          how a process is started; with its parent it ends: parent_death
+logs            log lines; request_ids: which requests they belong to
+loop_scheduler  long steps of an event loop take turns
+priority        of threads
+memory          how much there is, and giving it back
+faults          points at which tests make a process fail
+"""

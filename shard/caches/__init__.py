@@ -1,1 +1,8 @@
-"""Bounded memory of derived values, and the background tasks that make them."""
+"""Bounded memory of derived values, and the background tasks that make them.
+
+lru_cache         values that follow from segments, bounded by bytes
+query_cache       results of parts of queries, by segment
+recent_items      items that were read recently, decompressed
+derived           values computed once per segment or snapshot
+background_tasks  values that no search should wait for
+"""

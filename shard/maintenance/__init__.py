@@ -1,1 +1,5 @@
-"""Work on partitions that no service uses: check, rebuild, reshard."""
+"""Work on partitions that no service uses: check, rebuild, reshard.
+
+check    verifies the data, rebuilds the derived files
+reshard  spreads the items over another number of shards
+"""
