@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from common import data_directory
+from common.process.priority import REPLICA_BACKGROUND_NICENESS
 from tests.recorded_answers import NUM_REQUESTS
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
 from tests.replication.workload import (
@@ -52,7 +53,14 @@ def test_hosts_with_different_numbers_of_shards_answer_alike(
         for client in clients:
             client.close()
 
+        assert max(map(_niceness, hosts.services)) <= REPLICA_BACKGROUND_NICENESS
         assert_alike(hosts, num_requests)
+
+
+def _niceness(service: Service) -> int:
+    """Return that of the thread of the lowest priority."""
+    threads = [path for pid in service.pids() for path in Path(f"/proc/{pid}/task").iterdir()]
+    return max(os.getpriority(os.PRIO_PROCESS, int(path.name)) for path in threads)
 
 
 def test_without_the_log_reads_go_on(tmp_path: Path, log: SharedLogServers) -> None:
