@@ -177,7 +177,7 @@ def run_both(tmp_path: Path, phases: str, num_examples: tuple[int, int], seed: i
 
 @pytest.mark.timeout(600)
 def test_described_requests_get_described_answers(tmp_path: Path) -> None:
-    run_both(tmp_path, "examples,fuzzing", (5, 5), seed=1)
+    run_both(tmp_path, "examples,fuzzing", (3, 3), seed=1)
 
 
 @pytest.mark.long

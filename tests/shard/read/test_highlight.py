@@ -174,6 +174,5 @@ def test_a_text_of_one_word_costs_what_any_text_costs(clause: Clause) -> None:
         return time.process_time() - started
 
     seconds("aa")
-    plain = min(seconds(" ".join(f"w{i % 100}" for i in range(60_000))) for _ in range(3))
-    repeated = min(seconds("aa " * 60_000) for _ in range(3))
-    assert repeated < 20 * plain
+    plain = min(seconds(" ".join(f"w{i % 100}" for i in range(60_000))) for _ in range(2))
+    assert seconds("aa " * 60_000) < 20 * plain
