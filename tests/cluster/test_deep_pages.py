@@ -22,7 +22,10 @@ def test_all_pages_together_are_the_whole_order(
     index: Index, is_skewed: bool, query: str, per_page: int
 ) -> None:
     """Also where all of one shard's items come before all others."""
-    num_shards = index.client.get("/_ready").json["shards"]["total"]
+    assert (
+        index.configure({"sorting_fields": ["price"], "searchable_fields": ["text"]}).status == 200
+    )
+    num_shards = index.search()["meta"]["shards"]["total"]
     items = [
         {
             "id": number,
@@ -32,9 +35,6 @@ def test_all_pages_together_are_the_whole_order(
         }
         for number in range(NUM_ITEMS)
     ]
-    assert (
-        index.configure({"sorting_fields": ["price"], "searchable_fields": ["text"]}).status == 200
-    )
     assert index.put(items).status == 200
     expected = [item["id"] for item in sorted(items, key=lambda one: -int(str(one["price"])))]
     found = []
