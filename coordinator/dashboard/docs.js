@@ -125,7 +125,7 @@ function createExample(method, path, { query = "", body }, names) {
       { class: "try-line" },
       h("code", {}, method),
       address,
-      h("button", { type: "submit" }, "Run"),
+      h("button", { type: "submit", class: "button primary" }, "Run"),
     ),
     area,
     status,

@@ -27,14 +27,14 @@ def docs_page(routes: Iterable[Route], limits: Limits) -> bytes:
         '<meta name=viewport content="width=device-width, initial-scale=1">'
         "<title>facetd: HTTP API</title>"
         '<link rel=icon href="dashboard/assets/icon.svg" type="image/svg+xml">'
-        '<link rel=stylesheet href="dashboard/assets/palette.css">'
+        '<link rel=stylesheet href="dashboard/assets/style.css">'
         '<link rel=stylesheet href="dashboard/assets/docs.css">'
         '<script type=module src="dashboard/assets/docs.js"></script></head><body>'
         "<header class=top><a class=brand href=dashboard>"
-        '<img src="dashboard/assets/icon.svg" alt="">facetd</a>'
+        '<img class=gem src="dashboard/assets/icon.svg" alt="">facetd</a>'
         "<nav aria-label=Pages><a href=dashboard>Dashboard</a>"
         "<a href=_openapi.json>OpenAPI 3.1</a></nav></header>"
-        f"<div class=columns>{_contents(routes)}"
+        f"<div class=docs>{_contents(routes)}"
         f"<main><h1>HTTP API</h1><p class=muted>Version {escape(program_version())}. GET and POST "
         "take the same parameters; in a query string objects are JSON. Pages that only read can "
         "be tried in place.</p>"
@@ -82,7 +82,7 @@ def _contents(routes: Iterable[Route]) -> str:
 
 
 def _anchor(route: Route) -> str:
-    """Return the id of a route's section: letters, digits and hyphens."""
+    """Return the id of a route's section: its method and path, without slashes and braces."""
     return re.sub(r"[^A-Za-z0-9*_]+", "-", f"{route.method}{route.path}").strip("-").lower()
 
 
