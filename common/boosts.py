@@ -21,6 +21,8 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 from msgspec import Struct
 
+from common.values import ValueKind
+
 WEIGHT_MAX: Final = 1_000.0
 SCALE_MAX: Final = 1e15
 """Largest distance or duration: 30 million years in seconds."""
@@ -45,6 +47,13 @@ NO_POINT: Final = (
 )
 """The error of a boost of a field of points without an origin."""
 
+NUMBER_KINDS: Final = frozenset(
+    (ValueKind.INTEGER, ValueKind.FLOAT, ValueKind.TRUE, ValueKind.FALSE)
+)
+"""Values that count as numbers: true is 1."""
+MOMENT_KINDS: Final = NUMBER_KINDS | {ValueKind.STRING}
+"""Values that may be moments: dates, and seconds or milliseconds since 1970."""
+
 Report: TypeAlias = Callable[[str, str], None]
 """Takes the path within the value, and what would be valid."""
 
@@ -65,6 +74,13 @@ class Boost(Struct, frozen=True, array_like=True):
     """Whether distances are seconds between moments; else differences of numbers."""
     point: tuple[float, float] | None = None
     """Latitude and longitude: distances are metres from it to the nearest point of an item."""
+
+    @property
+    def value_kinds(self) -> frozenset[ValueKind]:
+        """Kinds of values that it counts; empty: points, which are no scalars."""
+        if self.point is not None:
+            return frozenset()
+        return MOMENT_KINDS if self.is_time else NUMBER_KINDS
 
     @property
     def depends_on_time(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from common.boosts import Boost
+from common.boosts import MOMENT_KINDS, NUMBER_KINDS, Boost
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
 from common.values import ValueKind
@@ -18,16 +18,20 @@ from coordinator.read.index_memory import IndexMemory
 from coordinator.read.query_parser import NO_QUERY
 from coordinator.read.searched_state import SearchedState
 
+
+def _bits(kinds: Iterable[ValueKind]) -> int:
+    """Return kinds of values as bits."""
+    return sum(1 << kind for kind in kinds)
+
+
 _TEXTS: Final = 1 << ValueKind.STRING
 _NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
-_FACTORS: Final = _NUMBERS | 1 << ValueKind.TRUE | 1 << ValueKind.FALSE
-_MOMENTS: Final = _FACTORS | _TEXTS
 _NOUNS: Final = {
     0: ("value", "values"),
     _TEXTS: ("text", "texts"),
     _NUMBERS: ("number", "numbers"),
-    _FACTORS: ("number", "numbers"),
-    _MOMENTS: ("date or number", "dates or numbers"),
+    _bits(NUMBER_KINDS): ("number", "numbers"),
+    _bits(MOMENT_KINDS): ("date or number", "dates or numbers"),
 }
 _LISTED_CHARS_MAX: Final = 500
 
@@ -114,8 +118,7 @@ def _needs(parameters: SearchParameters, configured: tuple[Boost, ...]) -> Itera
             yield _FieldNeed(name, _NUMBERS, "sum up", param, code="invalid_facets")
     for boost in parameters.boosts if parameters.boosts != configured else ():
         if boost.point is None:
-            kinds = _MOMENTS if boost.is_time else _FACTORS
-            param = f"boost.{boost.field}"
+            kinds, param = _bits(boost.value_kinds), f"boost.{boost.field}"
             yield _FieldNeed(boost.field, kinds, "boost by", param, code="invalid_boost")
     if parameters.cube is not None:
         field = parameters.cube.field

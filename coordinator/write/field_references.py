@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from common.boosts import Boost
+from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.checked_values import WARNINGS_MAX
 from common.configuration import GEO_FIELD, IndexConfiguration
 from common.nearest import nearest
+from common.values import ValueKind
 from coordinator.parameters.curation import CompiledRule
 from coordinator.parameters.filter_objects import scalar_fields_of
 
-_NUMBERS: Final = frozenset(("integer", "float", "true", "false"))
-_MOMENTS: Final = _NUMBERS | {"string"}
 _ALWAYS_KNOWN: Final = frozenset(("id", GEO_FIELD, "_geoloc"))
 """The id; and the points of both protocols, which indexes are prepared for."""
 _OVERFLOW: Final = "*"
@@ -36,8 +35,8 @@ class FieldReference(NamedTuple):
 
     path: str
     field: str
-    kinds: frozenset[str] = frozenset()
-    """Kinds of values (`ValueKind`) of which the place needs one; empty: any will do."""
+    kinds: frozenset[ValueKind] = frozenset()
+    """Kinds of values of which the place needs one; empty: any will do."""
 
 
 def field_references(
@@ -54,7 +53,10 @@ def field_references(
         *_lists_of_fields(configuration, document),
         *_settings_by_field(configuration),
         *_pages_and_suggestions(configuration),
-        *(_of_boost(boost) for boost in configuration.boosts),
+        *(
+            FieldReference(f"boost.{boost.field}", boost.field, boost.value_kinds)
+            for boost in configuration.boosts
+        ),
         *(one for i, rule in enumerate(rules) for one in _of_rule(rule, f"rules[{i}]")),
         *_of_algolia(document),
     )
@@ -98,14 +100,7 @@ def _pages_and_suggestions(configuration: IndexConfiguration) -> Iterator[FieldR
     yield from _listed("display.fields", display.get("fields", ()))
     yield from _listed("suggestions.fields", suggestions.fields)
     if suggestions.popularity is not None:
-        yield FieldReference("suggestions.popularity", suggestions.popularity, _NUMBERS)
-
-
-def _of_boost(boost: Boost) -> FieldReference:
-    needs = _MOMENTS if boost.is_time else _NUMBERS
-    return FieldReference(
-        f"boost.{boost.field}", boost.field, needs if boost.point is None else frozenset()
-    )
+        yield FieldReference("suggestions.popularity", suggestions.popularity, NUMBER_KINDS)
 
 
 def _of_rule(compiled: CompiledRule, path: str) -> Iterator[FieldReference]:
@@ -143,7 +138,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def unknown_fields(
-    references: Iterable[FieldReference], fields: Mapping[str, Collection[str]]
+    references: Iterable[FieldReference], fields: Mapping[str, Collection[ValueKind]]
 ) -> list[str]:
     """Return a warning for each place whose field no item has, or has no values of its kind.
 
@@ -160,15 +155,12 @@ def unknown_fields(
         if one.field not in known:
             wrong = f"names {name!r}, which no item has{nearest(name, known, 0.7)}"
         elif one.kinds and one.kinds.isdisjoint(fields.get(one.field, one.kinds)):
-            wrong = f"names {name!r}, in which no item has a {_noun(one.kinds)}"
+            noun = "date or number" if one.kinds == MOMENT_KINDS else "number"
+            wrong = f"names {name!r}, in which no item has a {noun}"
         else:
             continue
         warnings.append(f"{one.path[:300]} {wrong}")
     return warnings[:WARNINGS_MAX]
-
-
-def _noun(kinds: frozenset[str]) -> str:
-    return "date or number" if kinds == _MOMENTS else "number"
 
 
 def _with_parents(names: Iterable[str]) -> Iterator[str]:

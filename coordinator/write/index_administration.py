@@ -20,6 +20,7 @@ from common.limits import Limits
 from common.process.logs import Log
 from common.protocol.messages import IndexStatisticsRequest
 from common.protocol.methods import INDEX_STATISTICS
+from common.values import ValueKind
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.cluster import Cluster
@@ -194,10 +195,11 @@ class IndexAdministration:
             return [f"it was not checked that items have the fields: {error.message}"]
         if not any(part.num_docs for part in parts):
             return []
-        fields: dict[str, set[str]] = {}
+        fields: dict[str, set[ValueKind]] = {}
         for part in parts:
             for field in part.fields:
-                fields.setdefault(field["path"], set()).update(field["kinds"])
+                kinds = (ValueKind[name.upper()] for name in field["kinds"])
+                fields.setdefault(field["path"], set()).update(kinds)
         return unknown_fields(references, fields)
 
     async def delete_index(self, name: str, deadline: Deadline | None = None) -> None:

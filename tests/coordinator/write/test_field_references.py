@@ -9,15 +9,16 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.limits import DEFAULT_LIMITS
+from common.values import ValueKind
 from coordinator.parameters.curation import compile_rules
 from coordinator.write.field_references import FieldReference, field_references, unknown_fields
 
-FIELDS: dict[str, list[str]] = {
-    "name": ["string"],
-    "brand": ["string"],
-    "price": ["integer", "null"],
-    "released": ["string"],
-    "variants.size": ["string"],
+FIELDS: dict[str, list[ValueKind]] = {
+    "name": [ValueKind.STRING],
+    "brand": [ValueKind.STRING],
+    "price": [ValueKind.INTEGER, ValueKind.NULL],
+    "released": [ValueKind.STRING],
+    "variants.size": [ValueKind.STRING],
 }
 
 PLACES: list[tuple[dict[str, Any], str]] = [
