@@ -16,9 +16,10 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import click
@@ -161,9 +162,10 @@ def follow(
         raise click.BadParameter("it has 1 to 63 of a-z, 0-9 and _", param_hint="--slot")
     document = configuring.document()
 
-    def connect() -> FollowedTable:
-        return FollowedTable(
-            database, followed.table, slot_name, id_field=followed.id_field, query=followed.query
+    def connect() -> closing[FollowedTable]:
+        query, id_field = followed.query, followed.id_field
+        return closing(
+            FollowedTable(database, followed.table, slot_name, id_field=id_field, query=query)
         )
 
     try:
@@ -221,7 +223,14 @@ class _Follower:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stopping.set())
 
-    def run(self, connect: Any, interval: float, *, once: bool, proposing: str) -> None:
+    def run(
+        self,
+        connect: Callable[[], closing[FollowedTable]],
+        interval: float,
+        *,
+        once: bool,
+        proposing: str,
+    ) -> None:
         """Follow until told to stop, through failures of the database and of the service."""
         num_failures = 0
         while not self._stopping.is_set():

@@ -19,6 +19,17 @@ def names(answer: Any) -> list[str]:
     return [item["name"] for item in answer["data"]["items"]]
 
 
+def names_by_cursor(index: Index, **parameters: Any) -> list[str]:
+    """Return the names of all pages of a search."""
+    found: list[str] = []
+    cursor: str | None = "*"
+    while cursor is not None:
+        answer = index.search(cursor=cursor, **parameters)
+        found += names(answer)
+        cursor = answer["pagination"].get("cursor")
+    return found
+
+
 def keys(answer: Any) -> list[str]:
     return [one["key"] for one in answer["data"]["aggregations"]["tag"]["buckets"]]
 
@@ -41,13 +52,7 @@ def test_texts_are_in_the_order_of_a_language(index: Index) -> None:
         "aggregations": {"name": {"sort": "term", "size": 20}, "tag": {}},
     }
     assert index.configure(document).status == 200
-    found: list[str] = []
-    cursor: str | None = "*"
-    while cursor is not None:
-        answer = index.search(sort_field="name", per_page=2, cursor=cursor)
-        found += names(answer)
-        cursor = answer["pagination"].get("cursor")
-    assert found == grown
+    assert names_by_cursor(index, sort_field="name", per_page=2) == grown
     assert [key for key, _ in index.buckets("name")] == grown
     assert index.get("configuration", effective="true").json["collation"] == "sv"
 
@@ -93,13 +98,7 @@ def test_the_order_of_a_language_survives_updates(index: Index, collation: str) 
         ordered = sorted(texts.values(), key=key_of)
         assert names(index.search(sort="name", per_page=99)) == ordered
         assert names(index.search(sort="name:desc", per_page=99)) == ordered[::-1]
-        found: list[str] = []
-        cursor: str | None = "*"
-        while cursor is not None:
-            answer = index.search(sort="name", per_page=4, cursor=cursor)
-            found += names(answer)
-            cursor = answer["pagination"].get("cursor")
-        assert found == ordered
+        assert names_by_cursor(index, sort="name", per_page=4) == ordered
         present = [key for key, count in index.buckets("tag") if count]
         assert present == sorted(set(texts.values()), key=key_of)
 

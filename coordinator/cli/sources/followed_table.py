@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from coordinator.cli.sources.keyed_rows import KeyedRows
 from coordinator.cli.sources.pgoutput import Begin, Changed, Commit, Truncated
@@ -77,17 +75,6 @@ class FollowedTable:
         connection = PostgresConnection(url, f"facetd follow {slot}")
         self._connections.append(connection)
         return connection
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

@@ -12,6 +12,7 @@ from common.protocol.messages import ApplyRequest, IndexEntry
 from common.protocol.operations import Operation, Outcome
 from common.shard_settings import ShardSettings
 from shard.partition.merger import flush, work
+from shard.partition.opening import Opening
 from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
 from shard.partition.writer import Writer
@@ -122,9 +123,12 @@ class Shard:
         self.writer.close()
         self.partition.environment.close()
 
-    def open(self) -> None:
-        self.partition = Partition.open(self.folder, 1, SETTINGS)
+    def open(self) -> Opening:
+        """Open the folder; return what that took."""
+        opening = Opening()
+        self.partition = Partition.open(self.folder, 1, SETTINGS, opening=opening)
         self.writer = Writer(self.partition, no_failure)
+        return opening
 
     def merge(self) -> None:
         self.writer.retire_open_segment()

@@ -12,9 +12,7 @@ from common.process import logs
 from common.protocol.operations import Operation, Outcome
 from shard.maintenance.check import check_index, drop_damaged, rebuild_index
 from shard.partition.merger import flush
-from shard.partition.opening import Opening
 from shard.partition.partition import Partition
-from shard.partition.writer import Writer
 from shard.storage.codecs import number_key
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.refusals import DamagedEnvironment
@@ -23,7 +21,6 @@ from tests.shard.partition.local_shard import (
     Shard,
     damage_item,
     facet_counts,
-    no_failure,
     reconfigure,
     write_group,
 )
@@ -64,23 +61,17 @@ def test_an_open_reports_how_much_it_indexes_again(shard: Shard) -> None:
     shard.put(*({"id": i} for i in range(40, 70)))
     shard.crash()
 
-    opening = Opening()
-    shard.partition = Partition.open(shard.folder, 1, SETTINGS, opening=opening)
-    shard.writer = Writer(shard.partition, no_failure)
+    opening = shard.open()
     assert opening.num_records == opening.num_built == 30
 
     shard.close()
-    opening = Opening()
-    shard.partition = Partition.open(shard.folder, 1, SETTINGS, opening=opening)
-    shard.writer = Writer(shard.partition, no_failure)
+    opening = shard.open()
     assert opening.num_records == opening.num_built == 0, "all is in segments"
     shard.close()
 
     for path in shard.folder.glob("MANIFEST*"):
         path.unlink()
-    opening = Opening()
-    shard.partition = Partition.open(shard.folder, 1, SETTINGS, opening=opening)
-    shard.writer = Writer(shard.partition, no_failure)
+    opening = shard.open()
     assert opening.num_records == opening.num_built == 80, "records, dead ones included"
     shard.close()
     shard.open()
