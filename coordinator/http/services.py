@@ -9,6 +9,7 @@ from common.process.loop_scheduler import LoopScheduler
 from coordinator.parameters.cache import ParsedRequests
 
 if TYPE_CHECKING:
+    from coordinator.analytics.analytics import Analytics
     from coordinator.cluster.catalog import Catalog
     from coordinator.cluster.cluster import Cluster
     from coordinator.cluster.shared_state import SharedState
@@ -18,11 +19,10 @@ if TYPE_CHECKING:
     from coordinator.http.openapi import InterfaceDocument
     from coordinator.http.security import Guard
     from coordinator.http.slow_queries import SlowQueries
-    from coordinator.read.analytics import Analytics
     from coordinator.read.item_explanation import ItemExplanations
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.search import Search
-    from coordinator.read.suggestions import Suggestions
+    from coordinator.read.suggest.suggestions import Suggestions
     from coordinator.replication.shared_log import SharedLog
     from coordinator.settings import Settings
     from coordinator.write.bulk_loads import BulkLoads

@@ -27,6 +27,7 @@ from common.process.memory import configure_allocator, trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.priority import keep_up, run_in_background
 from common.settings import SettingError
+from coordinator.analytics.analytics import ReaderAnalytics
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.reader_cluster import (
     POLL_SECONDS,
@@ -43,7 +44,6 @@ from coordinator.http.security import UnsafeAddress
 from coordinator.process.coordinator_slots import CoordinatorSlot
 from coordinator.process.services import SWITCH_SECONDS, analytics_arguments, make_services
 from coordinator.process.supervisor import raise_descriptor_limit
-from coordinator.read.analytics import ReaderAnalytics
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 

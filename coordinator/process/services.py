@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from common import data_directory
 from common.process.loop_scheduler import LoopScheduler
+from coordinator.analytics.analytics import Analytics
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
@@ -16,11 +17,10 @@ from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
-from coordinator.read.analytics import Analytics
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search
-from coordinator.read.suggestions import Suggestions
+from coordinator.read.suggest.suggestions import Suggestions
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from coordinator.write.bulk_loads import BulkLoads

@@ -1,8 +1,8 @@
 """The coordinator's memory of all indexes between searches shares one budget of bytes.
 
-Statistics of words and scored queries (`text_scoring`) and the first pages of facets (`facets`) are
-kept by index. They can all be fetched or built again, so when the budget is used up, the index that
-has gone longest without learning anything drops what it has.
+Statistics of words and scored queries (`text`), first pages of facets (`facets`) and lists of
+suggestions (`suggest`) are kept by index. They can all be fetched or built again, so when the
+budget is used up, the index that has gone longest without learning anything drops what it has.
 """
 
 from __future__ import annotations

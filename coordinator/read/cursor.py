@@ -27,7 +27,7 @@ import msgspec
 
 from common.errors import InvalidRequest
 from coordinator.parameters.typed import SearchParameters
-from coordinator.read.text_scoring import query_key
+from coordinator.read.text.scoring import query_key
 
 _VERSION: Final = 3
 START: Final = "*"

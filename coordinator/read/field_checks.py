@@ -15,8 +15,8 @@ from common.protocol.messages import RangeRequest
 from common.values import ValueKind
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.index_memory import IndexMemory
-from coordinator.read.query_parser import NO_QUERY
 from coordinator.read.searched_state import SearchedState
+from coordinator.read.text.query_parser import NO_QUERY
 
 
 def _bits(kinds: Iterable[ValueKind]) -> int:

@@ -2,10 +2,10 @@
 
     hits of a page   ─▶ the sizes and best hits of their groups          (`distinct`, group hits)
     listed buckets   ─▶ statistics of numbers by facet value             (`facets.*.stats`)
-    listed buckets   ─▶ joint counts with the bins of a numeric field    (`facet_cube`)
+    listed buckets   ─▶ joint counts with the bins of a numeric field    (`facets/cube`)
 
 Each is the search's own request, narrowed to these hits or buckets: it has the same hits, whatever
-is written meanwhile. Merging the responses is pure: `groups`, `value_statistics`, `facet_cube`.
+is written meanwhile. Merging the responses is pure: `groups`, `facets`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, SearchResponse
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
-from coordinator.read.facet_cube import cube_request, cube_result, edges_of, empty_cube
+from coordinator.read.facets.cube import cube_request, cube_result, edges_of, empty_cube
+from coordinator.read.facets.value_statistics import statistics_requests, with_statistics
 from coordinator.read.groups import tokens_of, with_groups
 from coordinator.read.merge import Hit, merge_hits
 from coordinator.read.results import CubeResult, FacetResult
 from coordinator.read.scatter import Scatter, SearchOutcome, answered
 from coordinator.read.stored_items import page_items
-from coordinator.read.value_statistics import statistics_requests, with_statistics
 
 
 async def with_group_hits(

@@ -8,10 +8,10 @@ import numpy as np
 
 from common.protocol.messages import FacetRequest, SearchResponse
 from common.values import NO_TOKEN
-from coordinator.read.facet_memory import FacetMemory
-from coordinator.read.facet_values import FacetValues
+from coordinator.read.facets.memory import FacetMemory
+from coordinator.read.facets.merged_counts import Answers, GroupCounts
+from coordinator.read.facets.values import FacetValues
 from coordinator.read.merge import Hit
-from coordinator.read.merged_counts import Answers, GroupCounts
 from coordinator.read.rendering import add_group
 
 

@@ -22,10 +22,10 @@ from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.curation import ACCEPTED, CompiledRule, compile_rules
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facet_memory import FacetMemory
-from coordinator.read.query_parser import QueryDictionary
-from coordinator.read.suggestion_memory import SuggestionMemory
-from coordinator.read.text_statistics import StatisticsMemory
+from coordinator.read.facets.memory import FacetMemory
+from coordinator.read.suggest.memory import SuggestionMemory
+from coordinator.read.text.query_parser import QueryDictionary
+from coordinator.read.text.statistics import StatisticsMemory
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
 """Per index: API key filters whose statistics are kept."""

@@ -34,9 +34,9 @@ from coordinator.parameters.filter_parser import split_conjunction
 from coordinator.parameters.kinds import json_of_text
 from coordinator.parameters.raw import RawParameters
 from coordinator.parameters.typed import SearchParameters
-from coordinator.read.query_parser import query_pieces
 from coordinator.read.results import ExplainedItem, SearchResult
 from coordinator.read.search import Search
+from coordinator.read.text.query_parser import query_pieces
 
 _Find = Callable[[SearchParameters], Awaitable[SearchResult]]
 """Runs one search for the item."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.typed import SearchParameters
-from coordinator.read.buckets import Bucket
+from coordinator.read.facets.buckets import Bucket
 
 
 class FacetStats(Struct, frozen=True):

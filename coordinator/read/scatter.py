@@ -33,17 +33,17 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.cursor import Cursor
-from coordinator.read.facet_cube import histogram_requests
-from coordinator.read.facet_plan import FacetPlan, plan_facets
+from coordinator.read.facets.cube import histogram_requests
+from coordinator.read.facets.field_facets import field_requests
+from coordinator.read.facets.merged_counts import Answers
+from coordinator.read.facets.plan import FacetPlan, plan_facets
 from coordinator.read.field_checks import check_fields, names_fields
-from coordinator.read.field_facets import field_requests
 from coordinator.read.index_memory import IndexMemories, IndexMemory
 from coordinator.read.merge import VALUES_FAST_MAX, num_distinct, num_inline
-from coordinator.read.merged_counts import Answers
-from coordinator.read.query_parser import ParsedQuery, QueryOptions, parse_query
 from coordinator.read.searched_state import SearchedState
-from coordinator.read.text_scoring import UNRESTRICTED, score_again, score_query
-from coordinator.read.text_statistics import ScoredQuery
+from coordinator.read.text.query_parser import ParsedQuery, QueryOptions, parse_query
+from coordinator.read.text.scoring import UNRESTRICTED, score_again, score_query
+from coordinator.read.text.statistics import ScoredQuery
 
 INLINE_HITS_MAX: Final = 40
 """Up to this many hits, shards send documents along with the keys: reading a few needlessly costs

@@ -1,16 +1,16 @@
 """READ PATH: one search over all shards, from parameters to result.
 
-    parameters ─▶ 1 parse      query text → clauses (query_parser)
+    parameters ─▶ 1 parse      query text → clauses (text/query_parser)
                   2 score      words → document frequencies over all shards → weights
-                               (text_scoring); words that occur nowhere are ignored
-                  3 plan       the counts that each facet needs (facets)
+                               (text/scoring); words that occur nowhere are ignored
+                  3 plan       the counts that each facet needs (facets/plan)
                   4 scatter    SearchRequest to every shard (fan_out) ─▶ shard/read/searcher.py
-                  5 learn      fetch what facet dictionaries have grown by, once (facets)
-                  6 merge      hits by order (merge), counts by addition (facets, merged_counts)
+                  5 learn      fetch what facet dictionaries have grown by, once (facets/memory)
+                  6 merge      hits by order (merge), counts by addition (facets/merged_counts)
                   7 fetch      documents of the page that did not come with the hits
                   8 render     projection, marks, scores (rendering) ─▶ SearchResult
 
-    steps 1-5  scatter.py         6  paging.py, facet_listing.py         7-8  stored_items.py
+    steps 1-5  scatter.py         6  paging.py, facets/listing.py        7-8  stored_items.py
 
 A search fixes one horizon at the start and sends it with every call, so hits, facets and total
 describe the same state whatever is written meanwhile. Step 2 costs a round trip only for words not
@@ -39,19 +39,16 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.leases import Leases
 from coordinator.parameters.curation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parse import FacetParameters, SearchParameters
-from coordinator.read.beginnings import BestItems
-from coordinator.read.best_items import best_items
 from coordinator.read.cursor import Cursor, search_hash
-from coordinator.read.facet_listing import BUCKETS_FAST_MAX, FacetListing
+from coordinator.read.facets.listing import BUCKETS_FAST_MAX, FacetListing
+from coordinator.read.facets.merged_counts import Answers
+from coordinator.read.facets.ranges import merge_ranges
+from coordinator.read.facets.trees import merge_trees
 from coordinator.read.fair_share import FairShare
 from coordinator.read.follow_ups import joint_counts, with_group_hits, with_value_statistics
 from coordinator.read.index_memory import IndexMemories
 from coordinator.read.merge import Hit
-from coordinator.read.merged_counts import Answers
-from coordinator.read.near_terms import NearTerms, Scope
 from coordinator.read.paging import Paging, next_cursor
-from coordinator.read.query_parser import QueryDictionary
-from coordinator.read.ranges import merge_ranges
 from coordinator.read.results import (
     FacetPage,
     FacetResult,
@@ -64,12 +61,15 @@ from coordinator.read.results import (
 from coordinator.read.scatter import Retrieval, Scatter, SearchOutcome
 from coordinator.read.searched_state import SearchedState, now
 from coordinator.read.similar import SimilarItems
-from coordinator.read.spelling import DidYouMean, Spelling
 from coordinator.read.stored_items import page_items, read_items
-from coordinator.read.suggestion_memory import SuggestionMemory
-from coordinator.read.text_scoring import is_long_text
-from coordinator.read.text_statistics import StatisticsMemory
-from coordinator.read.trees import merge_trees
+from coordinator.read.suggest.beginnings import BestItems
+from coordinator.read.suggest.best_items import best_items
+from coordinator.read.suggest.memory import SuggestionMemory
+from coordinator.read.text.near_terms import NearTerms, Scope
+from coordinator.read.text.query_parser import QueryDictionary
+from coordinator.read.text.scoring import is_long_text
+from coordinator.read.text.spelling import DidYouMean, Spelling
+from coordinator.read.text.statistics import StatisticsMemory
 
 
 class Search:

@@ -29,8 +29,8 @@ from common.query import Ids, Not, Or
 from common.scoring import inverse_doc_freq
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.typed import SearchParameters
-from coordinator.read.near_terms import NearTerms, Scope
 from coordinator.read.results import RunSearch
+from coordinator.read.text.near_terms import NearTerms, Scope
 
 WORDS_MAX: Final = 25
 """Words of the query."""

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from common import data_directory
+from coordinator.analytics.analytics import Analytics
 from coordinator.cluster import shard_client
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
@@ -21,7 +22,6 @@ from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
-from coordinator.read.analytics import Analytics
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache
 from coordinator.routes import ROUTES

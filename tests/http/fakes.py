@@ -13,6 +13,7 @@ from common.configuration_parser import parse_configuration
 from common.errors import ServiceError
 from common.json.scan import canonical_id
 from common.placement import shard_of_id
+from coordinator.analytics.analytics import Analytics
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.http.app import HttpApp, create_app
@@ -23,8 +24,7 @@ from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.parameters.typed import SuggestParameters
-from coordinator.read.analytics import Analytics
-from coordinator.read.buckets import Bucket
+from coordinator.read.facets.buckets import Bucket
 from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.results import (

@@ -16,13 +16,13 @@ from common.query import NUM_MATCH_KINDS, Word
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import parse_search
-from coordinator.read import text_statistics
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facet_memory import FacetMemory, FacetTotals
-from coordinator.read.facet_plan import plan_facets
-from coordinator.read.merged_counts import MergedCounts
-from coordinator.read.query_parser import ParsedQuery
-from coordinator.read.text_statistics import StatisticsMemory
+from coordinator.read.facets.memory import FacetMemory, FacetTotals
+from coordinator.read.facets.merged_counts import MergedCounts
+from coordinator.read.facets.plan import plan_facets
+from coordinator.read.text import statistics
+from coordinator.read.text.query_parser import ParsedQuery
+from coordinator.read.text.statistics import StatisticsMemory
 
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {}}}, Limits())
 INDEX = Index(1, "films", 1, {}, CONFIGURATION)
@@ -47,7 +47,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
         asked.append(request.words)
         return answers.pop(0)
 
-    monkeypatch.setattr(text_statistics, "gather_partial", gather)
+    monkeypatch.setattr(statistics, "gather_partial", gather)
     memory = StatisticsMemory(a_cluster(failed=[]), CacheBudget())
     sea = Word("sea")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 from coordinator.parameters.typed import BucketOrder
-from coordinator.read.buckets import Bucket
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facet_memory import FacetMemory
+from coordinator.read.facets.buckets import Bucket
+from coordinator.read.facets.memory import FacetMemory
 
 PAGE = [Bucket(f"v{i}", i, False) for i in range(50)]
 ORDER = BucketOrder()

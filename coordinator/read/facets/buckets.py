@@ -1,0 +1,393 @@
+"""Buckets of a facet: chosen and ordered from exact counts (`merged_counts`).
+
+Cost: choosing the top k is one kernel pass with a heap of size k, over the values that have a count
+if all shards sent sparse pairs. Only the values of the page are touched as texts: equal counts are
+ordered by *rank*, which is known for the values that existed when the numbering was last sorted. It
+is sorted again when unranked values get in the way too often (up to the length `_RANKED_MAX`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from common.kernels.decorator import kernel
+from common.kernels.heaps import replace_least
+from common.kernels.types import I64Array, U32Array, int64
+from common.protocol.packed_counts import EVERY
+from coordinator.parameters.typed import BucketOrder, FacetSpec, SearchParameters
+from coordinator.read.facets.merged_counts import MergedCounts
+from coordinator.read.facets.text_order import text_key
+from coordinator.read.facets.values import FacetValues
+
+_TIES_MAX = 4_096
+"""Up to this many values of equal count are sorted as texts; more are sorted by rank."""
+_RANKED_MAX = 1 << 16
+"""Longer numberings are sorted only to break very many ties: a million texts take half a second."""
+_UNRANKED_MIN = 64
+"""Unranked values tolerated before sorting again: this many, or a sixteenth of the ranked ones."""
+_NONE_CHOSEN: frozenset[int] = frozenset()
+NONE_SELECTED: frozenset[str] = frozenset()
+
+
+@kernel
+def _select_top(
+    counts: I64Array,
+    touched: U32Array,
+    num_touched: int,
+    ranks: U32Array,
+    by_rank: U32Array,
+    best: I64Array,
+) -> int:
+    """Write the k values with the greatest counts, best first; the lower rank wins a tie.
+
+    One pass with a min-heap of k keys: count in the upper half, inverted rank in the lower.
+
+    Args:
+        counts: by number; less than 2^31.
+        touched: the numbers that may have a count.
+        num_touched: how many, or `EVERY`.
+        ranks: by number; may be shorter than `counts`.
+        by_rank: the number at each rank.
+        best: output of 2 k elements: k numbers, then their k counts.
+
+    Returns:
+        How many values were written. Negative if unranked values are among the k best or tie with
+        the last of them: minus the k-th greatest count.
+    """
+    k = len(best) >> 1
+    low_half = int64(0xFFFFFFFF)
+    heap = np.empty(k, np.int64)
+    size = 0
+    floor = 0
+    greatest_unranked = 0
+    num_seen = len(counts) if num_touched == EVERY else num_touched
+    for i in range(num_seen):
+        number = int64(i) if num_touched == EVERY else int64(touched[i])
+        count = counts[number]
+        if count <= floor:
+            continue
+        key = count << 32
+        if number < len(ranks):
+            key |= low_half - int64(ranks[number])
+        else:
+            greatest_unranked = max(greatest_unranked, count)
+        if size < k:
+            at = size
+            size += 1
+            while at > 0 and heap[(at - 1) >> 1] > key:
+                heap[at] = heap[(at - 1) >> 1]
+                at = (at - 1) >> 1
+            heap[at] = key
+        elif key > heap[0]:
+            replace_least(heap, k, key)
+        if size == k:
+            floor = (heap[0] >> 32) - 1
+    if greatest_unranked > floor:
+        return -(floor + 1)
+    for i in range(size - 1, -1, -1):
+        key = heap[0]
+        best[i] = int64(by_rank[low_half - (key & low_half)])
+        best[k + i] = key >> 32
+        replace_least(heap, i, heap[i])
+    return size
+
+
+@kernel
+def _list_at_least(
+    counts: I64Array, touched: U32Array, num_touched: int, threshold: int, chosen: I64Array
+) -> int:
+    """Write the numbers of all values whose count is at least the threshold.
+
+    Returns:
+        How many numbers were written, or -1 if they did not fit.
+    """
+    num = 0
+    num_seen = len(counts) if num_touched == EVERY else num_touched
+    for i in range(num_seen):
+        number = int64(i) if num_touched == EVERY else int64(touched[i])
+        if counts[number] >= threshold:
+            if num == len(chosen):
+                return -1
+            chosen[num] = number
+            num += 1
+    return num
+
+
+class NumberSummary(Struct, frozen=True, gc=False):
+    """Statistics of the numbers of one field within the items of a bucket."""
+
+    min: int | float
+    max: int | float
+    avg: float
+    sum: float
+    count: int
+
+
+class Bucket(Struct, frozen=True, gc=False, rename={"is_selected": "selected"}):
+    """One value of a facet as users see it; encoded as JSON, it is a bucket of the API."""
+
+    key: str
+    doc_count: int
+    is_selected: bool
+
+
+class SummedBucket(Bucket, frozen=True, gc=False):
+    """A bucket with statistics of numbers within its items."""
+
+    stats: dict[str, NumberSummary | None]
+    """By field; None where no item has a number."""
+
+
+def page_of_buckets(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    order: BucketOrder,
+    offset: int,
+    limit: int,
+    accepts: NDArray[np.bool_] | None = None,
+) -> list[Bucket]:
+    """Return one page of a facet's buckets.
+
+    Args:
+        values: the numbering of `merged`.
+        merged: exact counts.
+        selected: keys chosen in filters; a key that occurs in no live document has no bucket.
+        order: the order of the buckets.
+        offset: buckets to skip.
+        limit: buckets to return.
+        accepts: by number: which values may be listed at all; None for all.
+
+    Cost: O(values) in a kernel, plus O(page) texts; orders by key sort all values once.
+    """
+    if accepts is not None and not accepts.any():
+        return []
+    candidates = _candidates(values, merged, selected, order, accepts)
+    first = _first_by_count if order.is_by_count else _first_by_keys
+    rows = first(candidates, offset + limit)
+    texts, chosen = values.values, candidates.chosen
+    if not chosen:
+        return [Bucket(texts[n], count, False) for n, count in rows[offset : offset + limit]]
+    return [Bucket(texts[n], count, n in chosen) for n, count in rows[offset : offset + limit]]
+
+
+def num_buckets(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    order: BucketOrder,
+    accepts: NDArray[np.bool_] | None = None,
+) -> int:
+    """Return the number of buckets on all pages; the arguments are those of `page_of_buckets`.
+
+    Exact if `live` was sent or zeros are hidden; otherwise it counts the buckets with hits.
+    """
+    return int(np.count_nonzero(_listed(_candidates(values, merged, selected, order, accepts))))
+
+
+class _Candidates(NamedTuple):
+    """The values of a facet that may have a bucket."""
+
+    values: FacetValues
+    merged: MergedCounts
+    counts: NDArray[np.int64]
+    """By number; 0 for values that may not be listed."""
+    accepts: NDArray[np.bool_] | None
+    """By number: which values may be listed at all; None for all."""
+    chosen: frozenset[int]
+    """Numbers of the selected keys that have a bucket."""
+    order: BucketOrder
+
+
+def _candidates(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    order: BucketOrder,
+    accepts: NDArray[np.bool_] | None,
+) -> _Candidates:
+    """Return the candidates; the arguments are those of `page_of_buckets`."""
+    accepts = _as_long_as(accepts, merged)
+    counts = _accepted(merged.counts, accepts)
+    chosen = _chosen(values, merged, selected, order, accepts) if selected else _NONE_CHOSEN
+    return _Candidates(values, merged, counts, accepts, chosen, order)
+
+
+def _as_long_as(
+    accepts: NDArray[np.bool_] | None, merged: MergedCounts
+) -> NDArray[np.bool_] | None:
+    """Return which values may be listed; values past the inspected ones have no counts here."""
+    if accepts is None or len(accepts) >= len(merged.counts):
+        return accepts
+    return np.pad(accepts, (0, len(merged.counts) - len(accepts)))
+
+
+def _accepted(counts: NDArray[np.int64], accepts: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    return counts if accepts is None else np.where(accepts[: len(counts)], counts, 0)
+
+
+def _chosen(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    order: BucketOrder,
+    accepts: NDArray[np.bool_] | None,
+) -> frozenset[int]:
+    """Return the numbers of the selected keys that have a bucket."""
+    exists = merged.has_hits if order.hides_chosen_zero else merged.exists
+    return frozenset(
+        number
+        for key in selected
+        if (number := values.number(key)) is not None
+        and exists(number)
+        and (accepts is None or accepts[number])
+    )
+
+
+def _listed(candidates: _Candidates) -> NDArray[np.bool_]:
+    """Return which values have a bucket, by number."""
+    _, merged, counts, accepts, chosen, order = candidates
+    listed = counts > 0
+    if merged.live is not None and not order.hides_zero:
+        listed |= merged.live.of_first(len(counts))
+        if accepts is not None:
+            listed &= accepts[: len(counts)]
+    listed[list(chosen)] = True
+    return listed
+
+
+def _first_by_count(candidates: _Candidates, num_wanted: int) -> list[tuple[int, int]]:
+    """Order by (chosen,) count descending, key ascending; return the first (number, count)."""
+    values, merged, counts, accepts, chosen, order = candidates
+    on_top = chosen if order.has_selected_on_top else _NONE_CHOSEN
+    k = min(num_wanted + len(on_top), len(counts))
+    best = _top(values, merged, counts, k, order.collation) if k else []
+    if on_top:
+        texts, sort_key = values.values, text_key(order.collation)
+        first = [(n, int(counts[n])) for n in on_top]
+        first.sort(key=lambda row: (-row[1], sort_key(texts[row[0]])))
+        best = first + [row for row in best if row[0] not in on_top]
+    if len(best) >= num_wanted:
+        return best
+    # Every value with a count is in `best` by now.
+    num_missing = num_wanted - len(best)
+    zeros: list[int] = []
+    if order.hides_zero:
+        silent_chosen = [n for n in chosen - on_top if counts[n] == 0]
+        zeros = _first_by_key(values, silent_chosen, num_missing, order.collation)
+    elif (live := merged.live) is None:
+        return best
+    elif accepts is None and len(values) <= _RANKED_MAX:
+        listed = {n for n, _ in best}
+        first_live = live.first_by_key(values, num_wanted, order.collation)
+        zeros = [n for n in first_live if n not in listed]
+    else:
+        silent = live.of_first(len(counts)) & (counts == 0)
+        if accepts is not None:
+            silent &= accepts[: len(counts)]
+        silent[list(on_top)] = False
+        zeros = _first_by_key(values, np.flatnonzero(silent), num_missing, order.collation)
+    return best + [(n, 0) for n in zeros[:num_missing]]
+
+
+def _top(
+    values: FacetValues, merged: MergedCounts, counts: NDArray[np.int64], k: int, collation: str
+) -> list[tuple[int, int]]:
+    """Return (number, count) of the k values with the greatest counts, best first.
+
+    Equal counts are ordered by text. Values without a count are left out, so there may be fewer
+    than k.
+    """
+    best = np.empty(2 * k, np.int64)
+    touched, num_touched = merged.touched, merged.num_touched
+    order = values.known_order(collation)
+    num: int = _select_top(counts, touched, num_touched, *order, best)
+    if num < 0 and _is_worth_ranking(len(values), len(order.ranks)):
+        order = values.order(collation)
+        num = _select_top(counts, touched, num_touched, *order, best)
+    if num >= 0:
+        both: list[int] = best.tolist()
+        return list(zip(both[:num], both[k : k + num], strict=True))
+    listed_numbers = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
+    num = _list_at_least(counts, touched, num_touched, -num, listed_numbers)
+    if num >= 0:
+        texts, sort_key = values.values, text_key(collation)
+        chosen = listed_numbers[:num]
+        rows = [
+            (-count, sort_key(texts[n]), n)
+            for n, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True)
+        ]
+        rows.sort()
+        return [(n, -negative) for negative, _, n in rows[:k]]
+    positive = np.flatnonzero(counts > 0)
+    rows_order = np.lexsort((values.ranks(collation)[positive], -counts[positive]))
+    numbers = positive[rows_order[:k]]
+    return list(zip(numbers.tolist(), counts[numbers].tolist(), strict=True))
+
+
+def _is_worth_ranking(num_values: int, num_ranked: int) -> bool:
+    num_unranked = num_values - num_ranked
+    return num_values <= _RANKED_MAX and num_unranked > max(_UNRANKED_MIN, num_ranked >> 4)
+
+
+def _first_by_key(
+    values: FacetValues, numbers: list[int] | NDArray[np.int64], num_wanted: int, collation: str
+) -> list[int]:
+    """Return the first `num_wanted` of the numbers in the order of their texts."""
+    if not len(numbers):
+        return []
+    if len(values) > _RANKED_MAX and num_wanted < 64 and len(numbers) <= _TIES_MAX:
+        texts, sort_key = values.values, text_key(collation)
+        return heapq.nsmallest(num_wanted, map(int, numbers), key=lambda n: sort_key(texts[n]))
+    array = np.asarray(numbers, np.int64)
+    ranks = values.ranks(collation)[array]
+    if num_wanted < len(array):
+        nearest = np.argpartition(ranks, num_wanted - 1)[:num_wanted]
+        array, ranks = array[nearest], ranks[nearest]
+    first: list[int] = array[np.argsort(ranks)].tolist()
+    return first
+
+
+def _first_by_keys(candidates: _Candidates, num_wanted: int) -> list[tuple[int, int]]:
+    """Order by any list of keys; return the first (number, count)."""
+    values, _, counts, _, chosen, order = candidates
+    numbers = np.flatnonzero(_listed(candidates))
+    is_selected = np.zeros(len(counts), np.int64)
+    is_selected[list(chosen)] = 1
+    columns: dict[str, Callable[[], NDArray[np.int64]]] = {
+        "selected": lambda: is_selected[numbers],
+        "count": lambda: counts[numbers],
+        "key": lambda: values.ranks(order.collation)[numbers].astype(np.int64),
+    }
+    keys = [
+        -columns[name]() if is_descending else columns[name]()
+        for name, is_descending in reversed(order.keys)
+    ]
+    ranked = numbers[np.lexsort([columns["key"](), *keys])][:num_wanted]
+    return list(zip(ranked.tolist(), counts[ranked].tolist(), strict=True))
+
+
+def listed_buckets(
+    spec: FacetSpec,
+    parameters: SearchParameters,
+    values: FacetValues,
+    counts: MergedCounts,
+    accepts: NDArray[np.bool_] | None,
+) -> list[Bucket]:
+    """Return the buckets to list, of those that may be."""
+    settings = spec.configuration
+    return page_of_buckets(
+        values,
+        counts,
+        parameters.selected.get(settings.field, NONE_SELECTED),
+        spec.order,
+        spec.offset,
+        settings.size,
+        accepts,
+    )

@@ -1,0 +1,142 @@
+"""The facets of a search: merges the counts of all shards and lists the buckets of each facet.
+
+`plan` decides which counts a search needs, `merged_counts` adds them up, `buckets` chooses among
+them, `summaries` sums them up, and `memory` caches the totals of the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import structs
+
+from coordinator.parameters.parse import FacetSpec, SearchParameters
+from coordinator.read.facets.buckets import Bucket, listed_buckets
+from coordinator.read.facets.memory import FacetMemory, FacetTotals, PageKey
+from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
+from coordinator.read.facets.plan import FacetPlan
+from coordinator.read.facets.summaries import is_summed_up, summaries
+from coordinator.read.results import FacetResult
+from coordinator.read.scatter import SearchOutcome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def facet_results(
+    parameters: SearchParameters,
+    outcome: SearchOutcome,
+    accepted: Mapping[str, NDArray[np.bool_]],
+    *,
+    is_complete: bool,
+    groups: Sequence[GroupCounts] = (),
+    sums: Accumulator | None = None,
+) -> Iterator[FacetResult]:
+    """Merge the counts of all shards and choose the buckets of each facet; yield them in order.
+
+    Args:
+        parameters: of the search.
+        outcome: the shards' counts.
+        accepted: by facet, which values may be listed, where a search within the keys decides.
+        is_complete: whether all shards responded; partial counts never become totals.
+        groups: if groups are counted, those with values, by position of the plan's requests.
+        sums: where to add up, on another thread than the event loop's.
+    """
+    plan, memory, answers = outcome.plan, outcome.memory.facets, outcome.answers
+    horizon = outcome.state.horizon
+    reader = CountsReader(answers) if sums is None else CountsReader(answers, sums)
+    requests = iter((*plan.requests, None))
+    request = next(requests)
+    at = 0
+    for spec in parameters.facets:
+        settings = spec.configuration
+        name = settings.field
+        values = memory.values(name)
+        totals = plan.known.get(name)
+        missing = None
+        if totals is None:
+            if spec.summary.missing:
+                missing = sum([answer.facets[at].num_missing for _, answer in answers])
+                missing += groups[at].num_missing if groups else 0
+            assert request is not None, "a facet that is neither known nor requested"
+            with reader.next(values) as counts:
+                if plan.is_total and is_complete:
+                    totals = FacetTotals(horizon, counts.kept(), request.num_alive_wanted)
+                    memory.remember(name, totals)
+                else:
+                    added = counts.plus(groups[at].counts) if groups else counts
+                    buckets = listed_buckets(spec, parameters, values, added, accepted.get(name))
+                    summed_up = summaries(spec, values, added)
+            request = next(requests)
+            at += 1
+            if request is not None and request.field == name:
+                with reader.next(values) as within_hits:
+                    added = within_hits.plus(groups[at].counts) if groups else within_hits
+                    summed_up = summaries(spec, values, added)
+                request = next(requests)
+                at += 1
+        if totals is not None:
+            buckets = _page_of_totals(spec, parameters, memory, totals, accepted.get(name))
+            summed_up = summaries(spec, values, totals.counts)
+        yield structs.replace(summed_up, buckets=buckets, missing=missing)
+
+
+def known_results(
+    parameters: SearchParameters, plan: FacetPlan, memory: FacetMemory
+) -> list[FacetResult] | None:
+    """Return the facets of a search if every page of them is cached: there is nothing to merge."""
+    if plan.requests or parameters.field_facets:
+        return None
+    results = []
+    for spec in parameters.facets:
+        settings = spec.configuration
+        key = _page_key(spec, parameters)
+        if key is None or is_summed_up(spec):
+            return None
+        page = memory.page(plan.known[settings.field].horizon, key)
+        if page is None:
+            return None
+        results.append(FacetResult(settings.field, settings.title, settings.position, page, None))
+    return results
+
+
+def num_values_to_list(parameters: SearchParameters, plan: FacetPlan, memory: FacetMemory) -> int:
+    """Return how many values have to be inspected in facets whose counts are known already."""
+    num_values = 0
+    for spec in parameters.facets:
+        totals = plan.known.get(spec.configuration.field)
+        if totals is not None:
+            key = _page_key(spec, parameters)
+            is_listed = key is not None and memory.page(totals.horizon, key) is not None
+            if not is_listed or is_summed_up(spec):
+                num_values += len(totals.counts.counts)
+    return num_values
+
+
+def _page_key(spec: FacetSpec, parameters: SearchParameters) -> PageKey | None:
+    """Return the cache key of a page of totals; None if the page is not cacheable."""
+    settings = spec.configuration
+    if spec.key_query or parameters.selected.get(settings.field):
+        return None
+    return settings.field, spec.order, spec.offset, settings.size
+
+
+def _page_of_totals(
+    spec: FacetSpec,
+    parameters: SearchParameters,
+    memory: FacetMemory,
+    totals: FacetTotals,
+    accepts: NDArray[np.bool_] | None,
+) -> list[Bucket]:
+    """Return the buckets to list, and cache them for the next search."""
+    values = memory.values(spec.configuration.field)
+    key = _page_key(spec, parameters)
+    if key is None:
+        return listed_buckets(spec, parameters, values, totals.counts, accepts)
+    page = memory.page(totals.horizon, key)
+    if page is None:
+        page = listed_buckets(spec, parameters, values, totals.counts, None)
+        memory.remember_page(totals.horizon, key, page)
+    return page

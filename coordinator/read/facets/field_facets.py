@@ -1,0 +1,117 @@
+"""Facets of fields that are not configured as facets: counted for one request.
+
+Shards have no common numbers for their values, so counts come by facet key (`RangeRequest` with
+`is_of_values`), and are numbered here for the time of one response. Values without hits are not
+known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+import numpy as np
+from msgspec import structs
+
+from common.analysis.analyzer import Analyzer
+from common.protocol.messages import RangeRequest
+from common.protocol.packed_counts import EVERY
+from coordinator.parameters.parse import SearchParameters
+from coordinator.parameters.typed import FacetSpec
+from coordinator.read.facets.buckets import listed_buckets
+from coordinator.read.facets.keys import accept_keys
+from coordinator.read.facets.merged_counts import Answers, MergedCounts
+from coordinator.read.facets.summaries import is_summed_up, summaries
+from coordinator.read.facets.values import FacetValues
+from coordinator.read.results import FacetResult
+
+_STEP_KEYS: Final = 1_000
+"""Keys that are numbered in a step, 0.4 µs each."""
+
+
+def field_requests(parameters: SearchParameters) -> list[RangeRequest]:
+    """Return the requests to the shards.
+
+    Of each field the counts, and those within the hits, if the first leave out its own filter and
+    summaries are wanted.
+    """
+    requests = []
+    for spec in parameters.field_facets:
+        leaves_out_own = _leaves_out_own(parameters, spec)
+        requests.append(
+            RangeRequest(
+                spec.configuration.field,
+                leaves_out_own=leaves_out_own,
+                is_of_values=True,
+                wants_missing=spec.summary.missing,
+            )
+        )
+        if leaves_out_own and is_summed_up(spec):
+            requests.append(structs.replace(requests[-1], leaves_out_own=False))
+    return requests
+
+
+def _leaves_out_own(parameters: SearchParameters, spec: FacetSpec) -> bool:
+    """Return whether the counts leave out what `filters` says of the field."""
+    if spec.configuration.conjunction or parameters.is_strict:
+        return False
+    return any(clause.facet == spec.configuration.field for clause in parameters.filters)
+
+
+def field_results(
+    parameters: SearchParameters, first: int, answers: Answers, analyzer: Analyzer
+) -> Generator[None, None, list[FacetResult]]:
+    """Merge the counts of fields that are not configured as facets; yield regularly.
+
+    Args:
+        parameters: of the search.
+        first: index of the first of `field_requests` among the ranges of each response.
+        answers: pairs (shard ordinal, response).
+        analyzer: folds keys.
+
+    Returns:
+        The facets, by field.
+    """
+    results = []
+    for spec in parameters.field_facets:
+        values, counts, missing = yield from _merged(answers, first)
+        first += 1
+        within_hits = (values, counts)
+        if _leaves_out_own(parameters, spec) and is_summed_up(spec):
+            within_hits = (yield from _merged(answers, first))[:2]
+            first += 1
+        accepts = yield from accept_keys(
+            values, analyzer, None, spec.key_query, typos=spec.key_typos
+        )
+        results.append(
+            structs.replace(
+                summaries(spec, *within_hits),
+                buckets=listed_buckets(spec, parameters, values, counts, accepts),
+                missing=missing if spec.summary.missing else None,
+            )
+        )
+    return sorted(results, key=lambda one: one.field)
+
+
+def _merged(
+    answers: Answers, position: int
+) -> Generator[None, None, tuple[FacetValues, MergedCounts, int]]:
+    """Add up one range by key over the shards.
+
+    Returns:
+        (the numbering, the counts, the documents without a value).
+    """
+    values = FacetValues(len(answers))
+    counts = np.zeros(0, np.int64)
+    missing = 0
+    for shard, (_, answer) in enumerate(answers):
+        part = answer.ranges[position]
+        for start in range(0, len(part.keys), _STEP_KEYS):
+            values.extend(shard, 0, start, list(map(str, part.keys[start : start + _STEP_KEYS])))
+            yield
+        summed = np.zeros(len(values), np.int64)
+        summed[: len(counts)] = counts
+        np.add.at(summed, values.to_number[shard, : len(part.keys)], part.counts)
+        counts = summed
+        missing += part.num_missing
+    return values, MergedCounts(counts, np.zeros(0, np.uint32), EVERY, lambda: None), missing

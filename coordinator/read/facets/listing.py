@@ -1,0 +1,205 @@
+"""The facets of a response, merged and listed without keeping other requests waiting.
+
+    few values and buckets     at once
+    many buckets               facet by facet, through the scheduler (`loop_scheduler`)
+    very many values           on a thread, one response at a time: the kernels that add up, choose
+                               and sort run off the event loop
+
+The keys that a search within the values accepts are found first, always through the scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from common.analysis.analyzer import Analyzer
+from common.deadline import Deadline
+from common.process.loop_scheduler import LoopScheduler, run_to_completion
+from common.process.request_ids import carried
+from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.parse import FacetParameters, SearchParameters
+from coordinator.parameters.typed import KeyTypos
+from coordinator.read.facets.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
+from coordinator.read.facets.facet_results import facet_results, known_results, num_values_to_list
+from coordinator.read.facets.field_facets import field_results
+from coordinator.read.facets.keys import accept_keys
+from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
+from coordinator.read.facets.summaries import is_summed_up
+from coordinator.read.facets.values import FacetValues
+from coordinator.read.groups import count_groups
+from coordinator.read.results import FacetResult
+from coordinator.read.scatter import SearchOutcome
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LONG_RESPONSE_VALUES: Final = 100_000
+"""Responses with more facet value counts are merged on a thread: 30 ns each."""
+LONG_RESPONSE_KEYS: Final = 10_000
+"""So are those whose values are read as numbers, or come as keys, if there are more: 1 µs each."""
+BUCKETS_FAST_MAX: Final = 1_000
+"""A search that may list more buckets goes through the scheduler: listing these takes 0.5 ms."""
+
+T = TypeVar("T")
+
+
+class FacetListing:
+    """Lists facets.
+
+    Args:
+        cluster: the shards.
+        analyzer: folds keys.
+        scheduler: lets long lists yield the event loop.
+    """
+
+    def __init__(self, cluster: Cluster, analyzer: Analyzer, scheduler: LoopScheduler) -> None:
+        self._cluster = cluster
+        self._analyzer = analyzer
+        self._scheduler = scheduler
+        self._lister = ThreadPoolExecutor(1, "lister")
+
+    async def listed(
+        self, parameters: SearchParameters, outcome: SearchOutcome
+    ) -> list[FacetResult]:
+        """Merge the counts of all facets and choose their buckets.
+
+        Args:
+            parameters: of the search.
+            outcome: the shards' counts.
+        """
+        state, facets = outcome.state, outcome.memory.facets
+        if (known := known_results(parameters, outcome.plan, facets)) is not None:
+            return known
+        groups: list[GroupCounts] = []
+        if parameters.distinct is not None and parameters.distinct.counts_groups:
+            groups = await asyncio.to_thread(
+                count_groups, outcome.plan.requests, facets, outcome.answers
+            )
+        accepted = {}
+        for spec in parameters.facets:
+            if not spec.key_query:
+                continue
+            name = spec.configuration.field
+            mask = await self._accepted(
+                outcome, facets.values(name), None, spec.key_query, typos=spec.key_typos
+            )
+            if mask is not None:
+                accepted[name] = mask
+        found: Iterable[FacetResult] = ()
+        if parameters.field_facets:
+            first = len(parameters.ranges) + sum([len(one.requests) for one in parameters.trees])
+            steps = _until(
+                state.deadline, field_results(parameters, first, outcome.answers, self._analyzer)
+            )
+            keys = [part.keys for _, one in outcome.answers for part in one.ranges[first:]]
+            if sum(map(len, keys)) > LONG_RESPONSE_KEYS:
+                found = await self._on_a_thread(lambda _: run_to_completion(steps))
+            else:
+                found = await self._scheduler.run(state.index.number, steps)
+
+        def results(sums: Accumulator | None) -> Iterable[FacetResult]:
+            listed = facet_results(
+                parameters,
+                outcome,
+                accepted,
+                is_complete=len(outcome.answers) == self._cluster.num_shards,
+                groups=groups,
+                sums=sums,
+            )
+            return heapq.merge(listed, found, key=lambda one: one.field) if found else listed
+
+        sums_up = any(is_summed_up(spec) for spec in parameters.facets)
+        num_values = num_counted(outcome) + num_values_to_list(parameters, outcome.plan, facets)
+        if num_values > (LONG_RESPONSE_KEYS if sums_up else LONG_RESPONSE_VALUES):
+            return await self._on_a_thread(lambda sums: list(results(sums)))
+        if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
+            return list(results(None))
+        return await self._scheduler.run(state.index.number, _listing(results(None)))
+
+    async def page(
+        self, requested: FacetParameters, search: SearchParameters, outcome: SearchOutcome
+    ) -> tuple[int, list[Bucket]]:
+        """Return one page of the buckets of a search's only facet, and how many it has.
+
+        Args:
+            requested: the facet, and which of its buckets.
+            search: with the rules that match it applied.
+            outcome: the shards' counts, of every value.
+        """
+        field = requested.facet.field
+        values = outcome.memory.facets.values(field)
+        selected = search.selected.get(field, NONE_SELECTED)
+        (spec,) = search.facets
+        order = spec.order
+        if not order.hides_chosen_zero:  # the request decides, unless the key's filter has
+            order = msgspec.structs.replace(order, hides_zero=requested.facet.hide_zero)
+        accepts = await self._accepted(outcome, values, requested.key_pattern, requested.key_query)
+
+        def listed(reader: CountsReader) -> tuple[int, list[Bucket]]:
+            with reader.next(values) as counts:
+                return (
+                    num_buckets(values, counts, selected, order, accepts),
+                    page_of_buckets(
+                        *(values, counts, selected, order),
+                        *(requested.offset, requested.per_page, accepts),
+                    ),
+                )
+
+        answers = outcome.answers
+        if num_counted(outcome) > LONG_RESPONSE_VALUES:
+            return await self._on_a_thread(lambda sums: listed(CountsReader(answers, sums)))
+        return listed(CountsReader(answers))
+
+    async def _accepted(
+        self,
+        outcome: SearchOutcome,
+        values: FacetValues,
+        pattern: str | None,
+        key_query: str | None,
+        *,
+        typos: KeyTypos = "always",
+    ) -> NDArray[np.bool_] | None:
+        """Return which values may be listed (`accept_keys`); None if nothing restricts them."""
+        if not pattern and not key_query:
+            return None
+        steps = accept_keys(values, self._analyzer, pattern, key_query, typos=typos)
+        state = outcome.state
+        return await self._scheduler.run(state.index.number, _until(state.deadline, steps))
+
+    async def _on_a_thread(self, list_facets: Callable[[Accumulator], T]) -> T:
+        """List facets on the thread for long responses, with separate sums."""
+        listing = carried(lambda: list_facets(Accumulator()))
+        return await asyncio.get_running_loop().run_in_executor(self._lister, listing)
+
+
+def num_counted(outcome: SearchOutcome) -> int:
+    """Return how many counts the shards sent, at most."""
+    return sum([one.num_values for _, part in outcome.answers for one in part.facets])
+
+
+def _until(deadline: Deadline, steps: Generator[None, None, T]) -> Generator[None, None, T]:
+    """Do the steps of a computation, unless it is too late."""
+    while True:
+        deadline.check()
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        yield
+
+
+def _listing(results: Iterable[FacetResult]) -> Generator[None, None, list[FacetResult]]:
+    """List results lazily: each is made when it is requested."""
+    listed = []
+    for result in results:
+        listed.append(result)
+        yield
+    return listed

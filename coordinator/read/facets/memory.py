@@ -1,0 +1,139 @@
+"""What is known about the facets of one index between searches: value texts, totals, pages.
+
+When nothing narrows a search, its counts are the *totals* of the index. These are cached for as
+long as the horizon stays, as are the pages of buckets that list them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from common.deadline import Deadline
+from common.errors import ConfigurationSwitched
+from common.process.loop_scheduler import LoopScheduler
+from common.protocol.messages import FACET_VALUES_MAX, FacetCounts, FacetValuesRequest
+from common.protocol.methods import FACET_VALUES
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import call_all
+from coordinator.parameters.typed import BucketOrder
+from coordinator.read.cache_budget import CacheBudget
+from coordinator.read.facets.buckets import Bucket
+from coordinator.read.facets.merged_counts import Answers, MergedCounts
+from coordinator.read.facets.values import FacetValues
+
+BUCKETS_REMEMBERED_MAX: Final = 100
+"""Buckets of a cached page; longer pages are built again."""
+_PAGE_BYTES: Final = 600
+_BUCKET_BYTES: Final = 100
+"""Estimated size of a cached page, and of each of its buckets; their keys are the facet's."""
+
+PageKey = tuple[str, BucketOrder, int, int]
+"""Facet, order, offset and length of a page of buckets."""
+
+
+class FacetTotals(Struct, frozen=True):
+    """The counts of one facet over all documents live at one horizon."""
+
+    horizon: int
+    counts: MergedCounts
+    num_alive_wanted: int
+    """How many buckets, with zeros, these counts suffice to list."""
+
+
+class FacetMemory:
+    """Caches one index's value numberings and facet totals; all of it can be fetched again.
+
+    Pages of buckets that list these totals are cached too, in a budget of all indexes together.
+    """
+
+    def __init__(self, cluster: Cluster, budget: CacheBudget) -> None:
+        self._cluster = cluster
+        self._budget = budget
+        self._values: dict[str, FacetValues] = {}
+        self._totals: dict[str, FacetTotals] = {}
+        self._pages: dict[PageKey, list[Bucket]] = {}
+        self._pages_horizon = -1
+
+    def values(self, name: str) -> FacetValues:
+        """Return the numbering of a facet."""
+        values = self._values.get(name)
+        if values is None:
+            values = self._values[name] = FacetValues(self._cluster.num_shards)
+        return values
+
+    def totals(self, name: str, horizon: int, num_alive_wanted: int) -> FacetTotals | None:
+        """Return the totals of a facet, if they are cached for this horizon and go far enough."""
+        totals = self._totals.get(name)
+        if totals is None or totals.horizon != horizon:
+            return None
+        return totals if totals.num_alive_wanted >= num_alive_wanted else None
+
+    def remember(self, name: str, totals: FacetTotals) -> None:
+        """Cache totals that were just added up from all shards."""
+        known = self._totals.get(name)
+        if known is None or known.horizon <= totals.horizon:
+            self._totals[name] = totals
+
+    def page(self, horizon: int, key: PageKey) -> list[Bucket] | None:
+        """Return a page of totals, if it is cached for this horizon."""
+        return self._pages.get(key) if horizon == self._pages_horizon else None
+
+    def remember_page(self, horizon: int, key: PageKey, page: list[Bucket]) -> None:
+        """Cache a page of totals."""
+        if len(page) > BUCKETS_REMEMBERED_MAX or horizon < self._pages_horizon:
+            return
+        if horizon > self._pages_horizon:
+            self.forget()
+            self._pages_horizon = horizon
+        if key not in self._pages:
+            self._pages[key] = page
+            self._budget.take(self, _PAGE_BYTES + _BUCKET_BYTES * len(page))
+
+    def forget(self) -> None:
+        """Drop the pages."""
+        self._pages.clear()
+        self._budget.drop(self)
+
+    async def learn(
+        self, index: Index, answers: Answers, deadline: Deadline, scheduler: LoopScheduler
+    ) -> None:
+        """Fetch the parts of dictionaries that the responses refer to and we lack.
+
+        Few new values take one round trip; many come in parts, so that other requests get their
+        turn in between.
+        """
+        while missing := self._missing(answers):
+            requests: list[tuple[int, FacetValuesRequest]] = []
+            ends: list[int] = []
+            num_values = 0
+            for shard, counts, start in missing:
+                num_values += min(counts.num_values - start, FACET_VALUES_MAX)
+                if requests and num_values > FACET_VALUES_MAX:
+                    break
+                request = FacetValuesRequest(index.number, counts.field, counts.epoch, start)
+                requests.append((shard, request))
+                ends.append(counts.num_values)
+            parts = await call_all(self._cluster, FACET_VALUES, requests, deadline.remaining_ms)
+            if num_values > FACET_VALUES_MAX:
+                await scheduler.wait_turn(index.number)
+            for (shard, request), end, part in zip(requests, ends, parts, strict=True):
+                if part.epoch != request.epoch or (request.start < end and not part.values):
+                    raise ConfigurationSwitched(
+                        f"facet {request.field!r} has just been rebuilt on shard {shard}; try again"
+                    )
+                self.values(request.field).extend(shard, part.epoch, part.start, part.values)
+
+    def _missing(self, answers: Answers) -> list[tuple[int, FacetCounts, int]]:
+        """Return (shard, counts, first unknown number) of each dictionary that is not known."""
+        missing: dict[tuple[int, str], tuple[int, FacetCounts, int]] = {}
+        for shard, answer in answers:
+            for counts in answer.facets:
+                start = self.values(counts.field).missing_from(
+                    shard, counts.epoch, counts.num_values
+                )
+                if start is not None:
+                    missing.setdefault((shard, counts.field), (shard, counts, start))
+        return list(missing.values())

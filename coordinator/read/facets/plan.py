@@ -1,0 +1,94 @@
+"""Plans the facet counts of a search: which ones it needs, and which of them are known already.
+
+A disjunctive facet ignores its own filter, statistics cover the hits only, and totals that are
+cached (`memory`) need no request.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from common.protocol.messages import FacetRequest
+from coordinator.parameters.parse import FacetSpec, SearchParameters
+from coordinator.read.facets.memory import FacetMemory, FacetTotals
+from coordinator.read.facets.summaries import is_summed_up
+
+ALWAYS: Final = 1 << 31
+"""A `num_alive_wanted` above any number of values."""
+
+
+class FacetPlan(Struct, frozen=True):
+    """The facet counts that one search needs.
+
+    Attributes:
+        requests: for the shards.
+        known: totals of the facets that need no request.
+        is_total: whether nothing narrows the search, so that its counts are totals.
+    """
+
+    requests: tuple[FacetRequest, ...]
+    known: dict[str, FacetTotals]
+    is_total: bool
+
+
+def plan_facets(
+    parameters: SearchParameters,
+    memory: FacetMemory,
+    horizon: int,
+    *,
+    is_total: bool,
+    wants_all_buckets: bool = False,
+) -> FacetPlan:
+    """Decide what to count.
+
+    `num_alive_wanted` is how many buckets may be shown: a shard that finds fewer values among the
+    hits reports which others are live, since these may be listed with zero. An order by key, or a
+    selected value that hits may lack, can need any value.
+
+    A search that allows partial results neither uses nor makes totals: these cover all shards.
+    """
+    if not parameters.facets:
+        return FacetPlan((), {}, is_total)
+    requests = []
+    known: dict[str, FacetTotals] = {}
+    # A range filter is a facet's own filter too, but selects no value.
+    filtered = {clause.facet for clause in parameters.filters}
+    for spec in parameters.facets:
+        settings = spec.configuration
+        name = settings.field
+        selected = bool(parameters.selected.get(name))
+        leaves_out_own = name in filtered and not settings.conjunction and not parameters.is_strict
+        num_alive_wanted = ALWAYS if wants_all_buckets or selected else _num_alive_wanted(spec)
+        totals = None
+        if is_total and not parameters.allows_partial:
+            totals = memory.totals(name, horizon, num_alive_wanted)
+        wants_missing = spec.summary.missing
+        if totals is not None and not wants_missing:
+            known[name] = totals
+            continue
+        within = parameters.within.get(name)
+        requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted, within, wants_missing))
+        if is_summed_up(spec) and (leaves_out_own or within is not None):
+            requests.append(FacetRequest(name, False, 0))
+    return FacetPlan(tuple(requests), known, is_total)
+
+
+def value_request(parameters: SearchParameters, spec: FacetSpec) -> FacetRequest:
+    """Return the request of a facet for values that are known: within which items they count."""
+    settings = spec.configuration
+    name = settings.field
+    is_filtered = any(clause.facet == name for clause in parameters.filters)
+    leaves_out_own = is_filtered and not settings.conjunction and not parameters.is_strict
+    return FacetRequest(name, leaves_out_own, 0, parameters.within.get(name))
+
+
+def _num_alive_wanted(spec: FacetSpec) -> int:
+    """Return how many buckets a response may list, with or without hits."""
+    settings = spec.configuration
+    if settings.hide_zero:
+        return 0
+    if spec.key_query or not spec.order.is_by_count:
+        return ALWAYS
+    return spec.offset + settings.size

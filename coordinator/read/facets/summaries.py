@@ -1,0 +1,132 @@
+"""Summaries of a facet's counts within the hits: statistics, percentiles, number of values.
+
+They are computed from exact counts by value, so they do not depend on how documents are spread
+over shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from math import ceil, fsum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from common.values import INTEGER_MAX, INTEGER_MIN
+from coordinator.parameters.parse import FacetSpec
+from coordinator.read.facets.merged_counts import MergedCounts
+from coordinator.read.facets.ranges import finite
+from coordinator.read.facets.values import FacetValues
+from coordinator.read.results import FacetResult, FacetStats
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SUMMABLE_END: Final = 2.0**900
+"""Sums of numbers below this cannot overflow, however many there are; larger numbers are scaled
+first."""
+_SCALE: Final = 2.0**-124
+_DOUBLES_EXACT_END: Final = 2.0**53
+"""Below this, doubles represent all integers exactly."""
+
+
+def is_summed_up(spec: FacetSpec) -> bool:
+    """Return whether the facet needs counts within the hits (statistics, percentiles, …)."""
+    summary = spec.summary
+    return bool(spec.configuration.show_facet_stats or summary.cardinality or summary.percentiles)
+
+
+def summaries(spec: FacetSpec, values: FacetValues, counts: MergedCounts) -> FacetResult:
+    """Return a facet's result without buckets: the summaries of its counts within the hits."""
+    settings, summary = spec.configuration, spec.summary
+    return FacetResult(
+        settings.field,
+        settings.title,
+        settings.position,
+        [],
+        facet_stats(values, counts) if settings.show_facet_stats else None,
+        cardinality=int(np.count_nonzero(counts.counts)) if summary.cardinality else None,
+        percentiles=percentiles(values, counts, summary.percentiles)
+        if summary.percentiles
+        else None,
+    )
+
+
+def percentiles(
+    values: FacetValues, merged: MergedCounts, wanted: Sequence[float]
+) -> dict[str, float | None]:
+    """Return percentiles of a facet's numeric values, from its exact counts.
+
+    The p-th percentile is the least value that at least p % of the values do not exceed; a document
+    counts once per value.
+
+    Returns:
+        By percentile as written; None where no document has a numeric value.
+    """
+    counts = merged.counts
+    numbers = values.numeric_values()[: len(counts)]
+    present = np.flatnonzero((counts > 0) & ~np.isnan(numbers))
+    order = present[np.argsort(numbers[present], kind="stable")]
+    sums = np.cumsum(counts[order])
+    found: dict[str, float | None] = {}
+    for percentile in wanted:
+        name = f"{percentile:.15g}"
+        found[name] = None
+        if len(order):
+            rank = max(1, ceil(Fraction(str(percentile)) * int(sums[-1]) / 100))
+            found[name] = float(numbers[order[int(np.searchsorted(sums, rank))]])
+    return found
+
+
+def facet_stats(values: FacetValues, merged: MergedCounts) -> FacetStats | None:
+    """Return min, max, avg, sum and count of a facet's numeric values, from its exact counts.
+
+    They are computed from counts by value, so they do not depend on how documents are spread over
+    shards.
+
+    Returns:
+        None if no document has a numeric value.
+    """
+    # Values may have been added since the counts were made: use their common length.
+    counts = merged.counts
+    numbers = values.numeric_values()[: len(counts)]
+    present = np.flatnonzero((counts > 0) & ~np.isnan(numbers))
+    if not len(present):
+        return None
+    numbers, counts = numbers[present], counts[present]
+    count = int(counts.sum())
+    # fsum rounds exactly, so the order in which values became known does not matter.
+    scale = 1.0 if np.abs(numbers).max() < _SUMMABLE_END else _SCALE
+    total = fsum((numbers * scale * counts).tolist())
+    return FacetStats(
+        min=_exact_extreme(min, values, present, numbers, float(numbers.min())),
+        max=_exact_extreme(max, values, present, numbers, float(numbers.max())),
+        avg=finite(total / count / scale),
+        sum=finite(total / scale),
+        count=count,
+    )
+
+
+def _exact_extreme(
+    choose: Callable[[Iterable[int | float]], int | float],
+    values: FacetValues,
+    present: NDArray[np.int64],
+    numbers: NDArray[np.float64],
+    nearest: float,
+) -> int | float:
+    """Return the least or greatest number: an integer, where doubles are not exact.
+
+    Args:
+        choose: `min` or `max`.
+        values: the numbering.
+        present: the numbers of the values to choose among.
+        numbers: each of them as a double.
+        nearest: the least or greatest of these.
+    """
+    if abs(nearest) < _DOUBLES_EXACT_END:
+        return nearest
+    texts = [values.values[number] for number in present[numbers == nearest].tolist()]
+    integers = [int(text) for text in texts if text.lstrip("-").isdecimal()]
+    exact = [integer for integer in integers if INTEGER_MIN <= integer <= INTEGER_MAX]
+    return choose(exact) if exact else nearest

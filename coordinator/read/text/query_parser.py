@@ -1,0 +1,491 @@
+"""Query text → clauses (pure): parsed once, in the coordinator, so every shard gets the same nodes.
+
+    the "green mile"  -horror  tom han       (as typed; every text is a valid query)
+    ───────┬───────  ───┬───   ────┬───
+           │            │          └ words; the last one may be incomplete
+           │            └ exclusion: -word or -"…"
+           └ phrase: adjacent words, in order, in one text
+
+    clauses    Word(the) Phrase(green mile) Word(tom) Word(han, is_prefix)
+    excluded   Word(horror)
+
+Rules that the picture does not show:
+
+- An unclosed quote is a phrase up to the end of the text; its last word may be incomplete.
+- Stop words are dropped as long as another word remains.
+- A run of a script without spaces is split into bigrams. Where all words must match, they form a
+  phrase, so a run finds its substrings; otherwise each bigram is a word of its own.
+- A word that has synonyms becomes one clause: itself or any alternative. So does each word of a
+  sequence that has some: (new or nyc) and (york or nyc) is (new and york) or nyc.
+- Unquoted words may also be written together or apart (`spacing`), unless no typos are allowed.
+- A repeated clause counts once, with its weight multiplied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from common.analysis.analyzer import (
+    TYPO_LENGTHS_DEFAULT,
+    Analyzer,
+    Token,
+    is_lone_character,
+    is_run,
+    typo_budget,
+)
+from common.analysis.languages import TypoLengths, stop_words, typo_groups
+from common.configuration import IndexConfiguration
+from common.option_forms import PrefixMode, TypoMode
+from common.process.loop_scheduler import run_to_completion
+from common.query import Clause, Phrase, Word
+from coordinator.read.text.spacing import SYMBOLS, Spacing, TypedWord, is_cuttable, spacings_of
+
+Words: TypeAlias = tuple[str, ...]
+Spellings: TypeAlias = tuple[tuple[str, str], ...]
+"""As `Word.spellings`: terms, each with the word as typed."""
+
+INFIX_LETTERS_MIN: Final = 3
+"""Fewer letters are inside too many words."""
+WHOLE_WORDS_MAX: Final = 8
+"""Longer queries are not names."""
+_CLOSING = re.compile(r"[^\s\w'’.,-]")
+"""What closes the word before it: after "(new)" or "rock!" no letters will follow."""
+_PIECE = re.compile(r'(?P<sign>-?)"(?P<phrase>[^"]*)(?P<close>"?)|(?P<word>[^\s"]+)')
+
+
+class QueryOptions(Struct, frozen=True):
+    """How words are matched: as the request says, else as the index is configured."""
+
+    match: str = "all"
+    prefix: PrefixMode = "last"
+    typo: TypoMode = "auto"
+    typo_lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT
+    """Lengths (in letters) from which a word may be one edit off, and two."""
+    infix: int = 0
+    """Where words of three letters or more are found inside others: `Word.infix`."""
+
+
+class ParsedQuery(Struct, frozen=True):
+    """Clauses that a document's texts must, may and must not match."""
+
+    clauses: tuple[Clause, ...]
+    multiplicities: tuple[int, ...]
+    """How often each clause was typed."""
+    excluded: tuple[Clause, ...]
+    match: str
+    num_words_cut: int = 0
+    """Words dropped from the end of the query because it has too many."""
+    spacings: tuple[Spacing, ...] = ()
+    """Other spacings of the words, whether in the index or not, except splits in two."""
+    cuttable: Words = ()
+    """Words that may be written as two."""
+    spellings: tuple[tuple[str, Spellings], ...] = ()
+    """Words that were typed with accents, and never without."""
+    fragment: Words = ()
+    """The last two words, if no space separates them and the last may be incomplete."""
+    whole: Words = ()
+    """All words in order, if there is nothing else in the query and a field may consist of them."""
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether the text restricts nothing."""
+        return not self.clauses and not self.excluded
+
+    def num_required(self, num_known: int) -> int:
+        """Return how many of `num_known` clauses must match."""
+        if self.match == "all":
+            return num_known
+        if self.match.endswith("%"):
+            return min(num_known, max(1, num_known * int(self.match[:-1]) // 100))
+        return min(1, num_known)
+
+
+NO_QUERY: Final = ParsedQuery((), (), (), "all")
+
+
+class QueryDictionary:
+    """Folded stop words and synonyms of one configuration, and its typos; once per revision."""
+
+    def __init__(self, configuration: IndexConfiguration, analyzer: Analyzer) -> None:
+        language = configuration.stop_words_language
+        listed = stop_words(language) if language else configuration.stop_words
+        self.stop_words = frozenset(
+            token.text for word in listed for token in analyzer.tokenize(word)
+        )
+        self.synonyms: dict[Words, tuple[Words, ...]] = {}
+        for phrase, alternatives in configuration.synonyms.items():
+            key = _folded(analyzer, phrase)
+            folded = [_folded(analyzer, alternative) for alternative in alternatives]
+            known = self.synonyms.get(key, ())
+            self.synonyms[key] = tuple(dict.fromkeys([*known, *filter(None, folded)]))
+        self.synonyms.pop((), None)
+        self.synonym_words_max = max(map(len, self.synonyms), default=0)
+        self.typo_groups = typo_groups(configuration.field_typo_lengths)
+
+
+def _folded(analyzer: Analyzer, text: str) -> Words:
+    return tuple(token.text for token in analyzer.tokenize(text))
+
+
+class _Piece(Struct):
+    """A part of the query text: one word as typed, or one quoted phrase."""
+
+    tokens: list[Token]
+    is_phrase: bool
+    is_excluded: bool
+    is_open: bool
+    """Whether the text ends within this piece, so that its last word may be incomplete."""
+
+
+def _split(text: str, analyzer: Analyzer) -> Generator[None, None, list[_Piece]]:
+    pieces = []
+    for match in _PIECE.finditer(text):
+        yield
+        word = match["word"]
+        is_phrase = word is None
+        is_excluded = bool(match["sign"]) if is_phrase else word.startswith("-") and len(word) > 1
+        begin = match.start("phrase" if is_phrase else "word")
+        tokens = analyzer.tokenize(match["phrase"] if is_phrase else word)
+        if begin:
+            tokens = [
+                Token(one.text, one.position, begin + one.start, begin + one.end, one.is_run)
+                for one in tokens
+            ]
+        if tokens:
+            is_open = is_phrase and not match["close"]
+            pieces.append(_Piece(tokens, is_phrase, is_excluded, is_open))
+    if pieces and not pieces[-1].is_phrase:
+        last = pieces[-1].tokens[-1]
+        pieces[-1].is_open = not last.text.endswith(SYMBOLS) and not _CLOSING.search(text, last.end)
+    return pieces
+
+
+def _typos(
+    word: str, options: QueryOptions, groups_of_fields: tuple[TypoLengths, ...]
+) -> tuple[int, tuple[int, ...]]:
+    """Return how many edits a word may be off, and by group of fields where these differ."""
+    groups = [_edits(word, options, one) for one in (options.typo_lengths, *groups_of_fields)]
+    return max(groups), tuple(groups) if len(set(groups)) > 1 else ()
+
+
+def _edits(word: str, options: QueryOptions, lengths: TypoLengths) -> int:
+    """Return how many edits a word may be off in fields with these typo lengths.
+
+    "auto" decides by its length. A requested number applies to every word that keeps more than half
+    of its letters, but never to words with digits or to pieces of unspaced scripts.
+    """
+    if lengths is None:
+        return 0
+    if options.typo == "auto":
+        return typo_budget(word, lengths)
+    is_ordinary = typo_budget(word + "xxxxx") > 0
+    return min(options.typo, (len(word) - 1) // 2) if is_ordinary else 0
+
+
+class _ClauseBuilder:
+    """Turns the tokens of unquoted words into clauses."""
+
+    def __init__(self, vocabulary: QueryDictionary, options: QueryOptions) -> None:
+        self.vocabulary = vocabulary
+        self.options = options
+
+    def clauses(self, tokens: Sequence[Token], is_last_open: bool) -> Iterator[Clause]:
+        """Yield the clauses of consecutive words of the query."""
+        at = 0
+        while at < len(tokens):
+            length, found = self._synonym(tokens, at, is_last_open)
+            if not found:
+                length = self._run_length(tokens, at)
+                is_open = is_last_open and at + length == len(tokens)
+                yield from self._run(tokens[at : at + length], is_open)
+            else:
+                yield from found
+            at += length
+
+    def _synonym(
+        self, tokens: Sequence[Token], at: int, is_last_open: bool
+    ) -> tuple[int, list[Clause]]:
+        """Return the length and the clauses of the longest sequence from `at` with synonyms."""
+        synonyms = self.vocabulary.synonyms
+        for length in range(min(self.vocabulary.synonym_words_max, len(tokens) - at), 0, -1):
+            words = tuple(token.text for token in tokens[at : at + length])
+            alternatives = synonyms.get(words)
+            if alternatives is None:
+                continue
+            if length > 1 and any(token.is_run for token in tokens[at : at + length]):
+                # No term contains a space: only the phrase and its alternatives can match.
+                return length, [Word(" ".join(words), False, 0, (words, *alternatives))]
+            return length, [
+                self._word(
+                    word,
+                    self._is_prefix(is_last_open and at + i + 1 == len(tokens)),
+                    alternatives,
+                )
+                for i, word in enumerate(words)
+            ]
+        return 1, []
+
+    def _word(self, text: str, is_prefix: bool, synonyms: tuple[Words, ...] = ()) -> Word:
+        """Return the clause of one word."""
+        typos, by_group = _typos(text, self.options, self.vocabulary.typo_groups)
+        return Word(
+            text, is_prefix, typos, synonyms, typos_by_group=by_group, infix=self._infix(text)
+        )
+
+    def _infix(self, word: str) -> int:
+        """Return where a word is found inside others."""
+        return self.options.infix if len(word) >= INFIX_LETTERS_MIN and not is_run(word) else 0
+
+    def _is_prefix(self, is_last: bool) -> bool:
+        prefix = self.options.prefix
+        return prefix == "all" or (prefix == "last" and is_last)
+
+    def _run_length(self, tokens: Sequence[Token], at: int) -> int:
+        """Return how many tokens from `at` belong to one unspaced run; 1 for a word."""
+        length = 1
+        while (
+            tokens[at].is_run
+            and at + length < len(tokens)
+            and tokens[at + length].is_run
+            and tokens[at + length].start < tokens[at + length - 1].end
+        ):
+            length += 1
+        return length
+
+    def _run(self, tokens: Sequence[Token], is_open: bool) -> list[Clause]:
+        """Return the clauses of one word, or of one unspaced run."""
+        is_prefix = self._is_prefix(is_open)
+        words = [token.text for token in tokens]
+        if len(words) > 1 and self.options.match in ("all", "last"):
+            return [Phrase(tuple(words), is_prefix)]
+        found: list[Clause] = []
+        for i, word in enumerate(words):
+            # A lone character of an unspaced script matches as the first half of a bigram.
+            is_open_here = (is_prefix and i + 1 == len(words)) or is_lone_character(word)
+            found.append(self._word(word, is_open_here))
+        return found
+
+
+def parse_query(
+    text: str,
+    options: QueryOptions,
+    vocabulary: QueryDictionary,
+    analyzer: Analyzer,
+    words_max: int,
+) -> Generator[None, None, ParsedQuery]:
+    """Parse a query text; any text is valid.
+
+    Yields every ten microseconds or so: hundreds of words, with all ways to write them together or
+    apart, take 10 ms.
+
+    Args:
+        text: as typed.
+        options: of the request.
+        vocabulary: stop words and synonyms of the index.
+        analyzer: splits text into words.
+        words_max: limit of folded words; the rest are dropped.
+    """
+    pieces = yield from _split(text, analyzer)
+    num_words_cut = max(0, sum([len(piece.tokens) for piece in pieces]) - words_max)
+    if num_words_cut:
+        pieces = _cut(pieces, words_max)
+    collector = _ClauseCollector(pieces, vocabulary, options)
+    for number, piece in enumerate(pieces):
+        if not piece.is_phrase and not piece.is_excluded:
+            collector.add_words(number, piece)
+            continue
+        yield from collector.close_row()
+        collector.add_quoted_or_excluded(piece)
+    yield from collector.close_row()
+    counts, quoted = collector.counts, collector.quoted
+    return ParsedQuery(
+        tuple(counts),
+        tuple(counts.values()),
+        tuple(collector.excluded),
+        options.match,
+        num_words_cut,
+        tuple([one for one in collector.spacings if quoted.isdisjoint(one.typed)]),
+        tuple([word for word in collector.cuttable if word not in quoted]),
+        () if text.isascii() else tuple(_spellings(text, pieces, analyzer)),
+        collector.fragment,
+        () if num_words_cut else _whole(pieces),
+    )
+
+
+class _ClauseCollector:
+    """Collects the clauses of a query, piece by piece.
+
+    Unquoted words that follow each other form a row: only within a row can words be synonyms
+    together, or be written together.
+
+    Args:
+        pieces: of the query.
+        vocabulary: stop words and synonyms of the index.
+        options: of the request.
+
+    Attributes:
+        counts: how often each clause was typed, in order.
+        excluded: clauses that no hit may match, in order.
+        spacings: other spacings of the rows' words.
+        cuttable: words that may be written as two.
+        quoted: words that are quoted alone.
+        fragment: the last two words, if no space separates them and the last may be incomplete.
+    """
+
+    def __init__(
+        self, pieces: Sequence[_Piece], vocabulary: QueryDictionary, options: QueryOptions
+    ) -> None:
+        self._builder = _ClauseBuilder(vocabulary, options)
+        self._options = options
+        self._stop_words = stop_words = vocabulary.stop_words
+        if stop_words and not any(_has_content(piece, stop_words) for piece in pieces):
+            self._stop_words = frozenset()
+        self._row: list[TypedWord] = []
+        self._is_row_open = False
+        self._num_words = 0
+        self.counts: dict[Clause, int] = {}
+        self.excluded: dict[Clause, None] = {}
+        self.spacings: dict[Spacing, None] = {}
+        self.cuttable: dict[str, None] = {}
+        self.quoted: set[str] = set()
+        self.fragment: Words = ()
+
+    def add_words(self, number: int, piece: _Piece) -> None:
+        """Append the words of an unquoted piece to the row."""
+        kept = [
+            TypedWord(token, number, ordinal)
+            for ordinal, token in enumerate(piece.tokens, self._num_words)
+            if token.text not in self._stop_words
+        ]
+        self._num_words += len(piece.tokens)
+        self._row.extend(kept)
+        self._is_row_open = piece.is_open and bool(kept) and kept[-1].token is piece.tokens[-1]
+
+    def close_row(self) -> Iterator[None]:
+        """Turn the row into clauses, and begin the next one; yield after each step."""
+        row = self._row
+        self.fragment = self._open_pair() if self._is_row_open else ()
+        for clause in self._builder.clauses([word.token for word in row], self._is_row_open):
+            self._count(clause)
+            yield
+        if self._options.typo != 0:
+            for spacing in spacings_of(row):
+                self.spacings[spacing] = None
+                yield
+            words = [word.token.text for word in row]
+            self.cuttable.update({word: None for word in words if is_cuttable(word)})
+        row.clear()
+        self._is_row_open = False
+
+    def _open_pair(self) -> Words:
+        """Return the last two words of an open row, if no space separates them."""
+        if len(self._row) < 2 or self._options.prefix != "last":
+            return ()
+        left, right = self._row[-2:]
+        is_close = left.piece == right.piece and left.ordinal + 1 == right.ordinal
+        return (left.token.text, right.token.text) if is_close and not right.token.is_run else ()
+
+    def add_quoted_or_excluded(self, piece: _Piece) -> None:
+        """Add the clause of a piece that is quoted, excluded or both."""
+        words = tuple([token.text for token in piece.tokens])
+        is_prefix = piece.is_open and piece.is_phrase and self._options.prefix != "none"
+        clause: Clause = Phrase(words, is_prefix) if len(words) > 1 else Word(words[0], is_prefix)
+        if piece.is_excluded:
+            self.excluded[clause] = None
+        else:
+            self.quoted.add(clause.text if isinstance(clause, Word) else "")
+            self._count(clause)
+
+    def _count(self, clause: Clause) -> None:
+        self.counts[clause] = self.counts.get(clause, 0) + 1
+
+
+def _has_content(piece: _Piece, stop_words: frozenset[str]) -> bool:
+    """Return whether a piece restricts hits without its stop words."""
+    return not piece.is_excluded and (
+        piece.is_phrase or any(token.text not in stop_words for token in piece.tokens)
+    )
+
+
+def _spellings(
+    text: str, pieces: Sequence[_Piece], analyzer: Analyzer
+) -> Iterator[tuple[str, Spellings]]:
+    """Yield the words outside of phrases that were always typed with accents, with their spellings.
+
+    A word that was typed without accents as well may have any.
+    """
+    found: dict[str, dict[str | None, str]] = {}
+    for piece in pieces:
+        if piece.is_excluded or (piece.is_phrase and len(piece.tokens) > 1):
+            continue
+        for token in piece.tokens:
+            typed = text[token.start : token.end]
+            found.setdefault(token.text, {}).setdefault(analyzer.spelling(typed), typed)
+    for word, spellings in found.items():
+        if None not in spellings:
+            yield word, tuple((term, typed) for term, typed in spellings.items() if term)
+
+
+def _whole(pieces: Sequence[_Piece]) -> Words:
+    """Return all words of a query, if a field may consist of them.
+
+    A run without spaces has other words in an item than in a query.
+    """
+    words: list[str] = []
+    for piece in pieces:
+        if piece.is_excluded or len(words) + len(piece.tokens) > WHOLE_WORDS_MAX:
+            return ()
+        for token in piece.tokens:
+            if token.is_run:
+                return ()
+            words.append(token.text)
+    return tuple(words)
+
+
+def _cut(pieces: Sequence[_Piece], words_max: int) -> list[_Piece]:
+    """Return the first `words_max` words of a query; the last one is complete, hence no prefix."""
+    kept: list[_Piece] = []
+    for piece in pieces:
+        tokens = piece.tokens[:words_max]
+        words_max -= len(tokens)
+        if tokens:
+            kept.append(_Piece(tokens, piece.is_phrase, piece.is_excluded, is_open=False))
+    return kept
+
+
+def typed_words(text: str, analyzer: Analyzer) -> tuple[list[Token], bool] | None:
+    """Return the words of a query, and whether the last one may be incomplete.
+
+    None if something is quoted or excluded: such a query is not guessed at.
+    """
+    pieces = run_to_completion(_split(text, analyzer))
+    if not pieces or any(piece.is_phrase or piece.is_excluded for piece in pieces):
+        return None
+    return [token for piece in pieces for token in piece.tokens], pieces[-1].is_open
+
+
+def query_pieces(text: str, analyzer: Analyzer) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the words and phrases of a query as typed, signs included, with their folded words."""
+    pieces = []
+    for match in _PIECE.finditer(text):
+        words = tuple(token.text for token in analyzer.tokenize(match.group()))
+        if words:
+            pieces.append((match.group(), words))
+    return pieces
+
+
+def words_of(clauses: Mapping[Clause, object] | Sequence[Clause]) -> list[Word]:
+    """Return the words whose statistics the clauses' scores need, in order, without repeats."""
+    words: dict[Word, None] = {}
+    for clause in clauses:
+        if isinstance(clause, Word):
+            words[clause] = None
+        else:
+            for i, word in enumerate(clause.words):
+                is_prefix = clause.is_prefix and i + 1 == len(clause.words)
+                words[Word(word, is_prefix, is_stemmed=False)] = None
+    return list(words)

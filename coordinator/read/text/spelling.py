@@ -1,0 +1,223 @@
+"""Did you mean: another spelling of a query's words that finds something, or much more.
+
+    the godfathr (0 items have godfathr)       ──▶  the godfather       a word is nowhere
+    lasr printer (2 items; laser printer 311)  ──▶  laser printer       another has many times more
+
+Candidates come from the index, counted among the items that pass the filters and have the other
+words, so a key's filter hides words here, too. The corrected query is sent as a search before it
+is shown.
+
+Cost: two round trips, and a scan of the vocabulary for each word that is corrected. So it runs only
+if a search found nothing, a word is in no item, or the request says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from common.analysis.analyzer import Analyzer, Token, typo_budget
+from common.errors import DeadlineExceeded, Unavailable
+from coordinator.parameters.typed import SearchParameters
+from coordinator.read.results import RunSearch
+from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
+from coordinator.read.text.query_parser import typed_words
+
+MANY_TIMES: Final = 10
+"""Another spelling of an indexed word is proposed if it has this many times more hits."""
+WORDS_MAX: Final = 8
+"""Longer queries are not corrected."""
+CANDIDATES: Final = 8
+LENGTHS: Final = (4, 9)
+"""Letters from which on a word may be one edit off, and two: a letter less than in searches, since
+nothing is changed unasked."""
+
+
+class Respelling(NamedTuple):
+    """Another spelling of a query's words."""
+
+    words: list[str]
+    num_hits_min: int
+    """Worth proposing if a search for it has this many hits."""
+
+
+class Spelling:
+    """Corrects words.
+
+    Args:
+        near: finds the words of an index.
+    """
+
+    def __init__(self, near: NearTerms) -> None:
+        self._near = near
+
+    async def corrected(
+        self,
+        scope: Scope,
+        words: Sequence[str],
+        *,
+        is_last_open: bool,
+        stop_words: frozenset[str],
+        num_hits: int,
+    ) -> Respelling | None:
+        """Return the words in another spelling; None if there is nothing to propose.
+
+        Args:
+            scope: the items that count.
+            words: of the query, folded.
+            is_last_open: whether the last word may be half typed.
+            stop_words: items need not have these.
+            num_hits: of the query as it is.
+        """
+        if not 0 < len(words) <= WORDS_MAX:
+            return None
+        counts = await self._near.count(scope, [(word,) for word in words])
+        if is_last_open and not counts[-1]:
+            request = first_request(scope, words[-1], 1, is_prefix=True)
+            begun = await self._near.find(scope, request, 1)
+            if begun.terms:
+                return await self._completed(scope, words, counts, stop_words)
+        return await self._respelt(scope, words, counts, is_last_open, stop_words, num_hits)
+
+    async def _completed(
+        self, scope: Scope, words: Sequence[str], counts: list[int], stop_words: frozenset[str]
+    ) -> Respelling | None:
+        """Correct the words before one that is half typed, if any of them is in no item."""
+        before = await self._respelt(scope, words[:-1], counts[:-1], False, stop_words, None)
+        return None if before is None else Respelling([*before.words, words[-1]], 1)
+
+    async def _respelt(
+        self,
+        scope: Scope,
+        words: Sequence[str],
+        counts: Sequence[int],
+        is_last_open: bool,
+        stop_words: frozenset[str],
+        num_hits: int | None,
+    ) -> Respelling | None:
+        """Correct the words that are in no item; if there are none, the one that gains most.
+
+        With `num_hits` None only the former.
+        """
+        spelt = list(words)
+        unknown = [i for i, count in enumerate(counts) if not count]
+        known = [i for i, count in enumerate(counts) if count and words[i] not in stop_words]
+        if unknown:
+            for i in unknown:
+                others = [spelt[other] for other in known]
+                is_open = is_last_open and i + 1 == len(words)
+                found = await self._candidates(scope, words[i], others, is_prefix=is_open)
+                if not found:
+                    return None
+                spelt[i] = found[0].text
+                known.append(i)
+            return Respelling(spelt, 1)
+        if num_hits is None:
+            return None
+        num_hits_min = MANY_TIMES * max(num_hits, 1)
+        best, place = num_hits_min, -1
+        for i in known:
+            others = [spelt[other] for other in known if other != i]
+            for term in await self._candidates(scope, words[i], others):
+                if term.distance and term.count >= best + (place >= 0):
+                    best, place, chosen = term.count, i, term.text
+        if place < 0:
+            return None
+        spelt[place] = chosen
+        return Respelling(spelt, num_hits_min)
+
+    async def _candidates(
+        self, scope: Scope, word: str, others: Sequence[str], *, is_prefix: bool = False
+    ) -> list[NearTerm]:
+        """Return near words in the items that have the other words, too."""
+        typos = typo_budget(word, LENGTHS)
+        if not typos:
+            return []
+        request = first_request(
+            scope, word, CANDIDATES, words=others, typos=typos, is_prefix=is_prefix
+        )
+        return (await self._near.find(scope, request, CANDIDATES)).terms[:CANDIDATES]
+
+
+class DidYouMean:
+    """Proposes another spelling of a query.
+
+    Args:
+        spelling: corrects words.
+        search: counts the hits of a corrected query.
+        analyzer: splits query texts into words.
+    """
+
+    def __init__(self, spelling: Spelling, search: RunSearch, analyzer: Analyzer) -> None:
+        self._spelling = spelling
+        self._search = search
+        self._analyzer = analyzer
+
+    async def propose(
+        self,
+        requested: SearchParameters,
+        scope: Scope,
+        num_hits: int,
+        stop_words: frozenset[str],
+    ) -> str | None:
+        """Return the query in another spelling that has hits, or None if there is none.
+
+        It is a hint: if a shard or time is lacking, the search is answered without it.
+
+        Args:
+            requested: the search as requested.
+            scope: the items that pass its filters.
+            num_hits: of the search as requested.
+            stop_words: of the index.
+        """
+        typed = typed_words(requested.query, self._analyzer)
+        if typed is None or requested.only_ids or requested.page != 1:
+            return None
+        tokens, is_open = typed
+        try:
+            found = await self._spelling.corrected(
+                scope,
+                [token.text for token in tokens],
+                is_last_open=is_open and requested.prefix != "none",
+                stop_words=stop_words,
+                num_hits=num_hits,
+            )
+            if found is None:
+                return None
+            text = respelt(requested.query, tokens, found.words)
+            counted = msgspec.structs.replace(
+                requested,
+                query=text,
+                match="all" if requested.match == "auto" else requested.match,
+                per_page=0,
+                facets=(),
+                field_facets=(),
+                ranges=(),
+                trees=(),
+                cube=None,
+                sort=(),
+                distinct=None,
+                group_hits=None,
+                marks=None,
+                show=frozenset(),
+                did_you_mean=False,
+                timeout_ms=scope.deadline.remaining_ms,
+            )
+            result = await self._search(scope.index, counted, scope.horizon)
+        except (Unavailable, DeadlineExceeded):
+            return None
+        return text if result.total >= found.num_hits_min else None
+
+
+def respelt(text: str, tokens: Sequence[Token], words: Sequence[str]) -> str:
+    """Return a text with its words replaced; those cut from one run overlap."""
+    parts = []
+    at = 0
+    for token, word in zip(tokens, words, strict=True):
+        parts.append(text[at : token.start])
+        written = text[token.start : token.end] if word == token.text else word
+        parts.append(written[max(0, at - token.start) :])
+        at = token.end
+    return "".join(parts) + text[at:]

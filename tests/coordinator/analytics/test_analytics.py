@@ -1,0 +1,229 @@
+"""Analytics: counts, bounded memory, cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.analytics import analytics, search_counts
+from coordinator.analytics.analytics import Analytics
+from coordinator.analytics.search_counts import FrequentKeys
+
+
+@given(st.lists(st.integers(0, 30), max_size=400), st.integers(1, 8))
+def test_true_numbers_are_within_the_bounds(keys: list[int], num_max: int) -> None:
+    counter: FrequentKeys[int] = FrequentKeys(num_max, 1)
+    for key in keys:
+        counter.at(key)[0] += 1
+        assert len(counter) <= 2 * num_max
+    exact = Counter(keys)
+    for key, (count, missed) in counter.rows():
+        assert count <= exact[key] <= count + missed
+    known = {key for key, _ in counter.rows()}
+    assert all(number <= counter.floor for key, number in exact.items() if key not in known)
+
+
+class Clock:
+    """Stands in for the time of day."""
+
+    def __init__(self) -> None:
+        self.now = 20_000 * 86_400.0 + 3600
+        self.set_forward = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now - self.set_forward
+
+    def set(self, seconds: float) -> None:
+        """Set the clock forward, or back."""
+        self.now += seconds
+        self.set_forward += seconds
+
+    def sleep(self, _: float) -> None:
+        pass
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(analytics, "time", clock)
+    return clock
+
+
+def _report(counted: Analytics, index: str | None = None, days: int = 7) -> dict[str, Any]:
+    return asyncio.run(counted.report(index, days, 10))
+
+
+def test_popular_missed_and_slow(tmp_path: Path, clock: Clock) -> None:
+    counted = Analytics(tmp_path / "a", 30, 100)
+    for client, query, hits, took in (
+        (1, "Sea", 5, 100),
+        (2, "sea ", 5, 300),
+        (3, "xyz", 0, 200),
+        (4, "", 9, 900),
+    ):
+        counted.record(client, "films", query, hits, took)
+    counted.record(5, "books", "sea", 0, 50)
+    found = _report(counted)
+    assert (found["searches"], found["no_hits"]) == (5, 2)
+    sea = {"index": "films", "query": "sea", "searches": 2, "no_hits": 0, "took_us": 200}
+    assert found["popular"][0] == {**sea, "clicks": 0}
+    assert [row["query"] for row in found["without_hits"]] == ["sea", "xyz"]
+    assert [row["took_us"] for row in found["slow"]] == [900, 300, 200, 100, 50]
+    assert _report(counted, "books")["searches"] == 1
+
+
+def test_typing_counts_once(tmp_path: Path, clock: Clock) -> None:
+    counted = Analytics(tmp_path / "a", 30, 100)
+    for text in ("", "s", "st", "sta", "star", "star w", "star wa", "star wars"):
+        counted.record("me", "films", text, 1, 1)
+        counted.record("you", "films", "land", 1, 1)
+        clock.now += 1
+    counted.record("me", "films", "sea", 1, 1)
+    clock.now += 60
+    counted.record("me", "films", "seal", 1, 1)
+    queries = {row["query"]: row["searches"] for row in _report(counted)["popular"]}
+    assert queries == {"star wars": 1, "land": 1, "sea": 1, "seal": 1}
+
+
+def test_clicks_belong_to_counted_searches(tmp_path: Path, clock: Clock) -> None:
+    counted = Analytics(tmp_path / "a", 30, 100)
+    counted.record(1, "films", "sea", 5, 100)
+    assert counted.click("films", "Sea", "7", 1)
+    assert counted.click("films", "sea", "7", 4)
+    assert not counted.click("films", "never", "7", 1)
+    assert not counted.click("none", "", "7", 1)
+    found = _report(counted)
+    assert found["clicked"] == [{"index": "films", "id": "7", "clicks": 2, "position": 2.5}]
+    assert (found["popular"][0]["clicks"], found["popular"][0]["position"]) == (2, 2.5)
+
+
+def test_days_are_kept_over_restarts_and_then_removed(tmp_path: Path, clock: Clock) -> None:
+    folder = tmp_path / "a"
+
+    def on_a_day(text: str) -> Analytics:
+        counted = Analytics(folder, 3, 100)
+        counted.record(1, "films", text, 0, 5)
+        counted.record(2, "films", text, 0, 5)
+        asyncio.run(counted.save())
+        return counted
+
+    on_a_day("one")
+    on_a_day("one")
+    clock.now += 86_400
+    two = on_a_day("two")
+    two.record(1, "films", "late", 1, 1)
+    clock.now += 86_400  # midnight passes while it runs
+    two.record(1, "films", "three", 1, 1)
+    found = _report(two)
+    assert [day["searches"] for day in found["days"]] == [4, 3, 1]
+    assert {row["query"]: row["searches"] for row in found["popular"]} == {
+        "one": 4, "two": 2, "late": 1, "three": 1,
+    }  # fmt: skip
+    asyncio.run(two.save())
+    assert len(list(folder.iterdir())) == 3
+    assert _report(Analytics(folder, 3, 100)) == found
+    clock.now += 86_400
+    four = on_a_day("four")
+    assert len(list(folder.iterdir())) == 3
+    asyncio.run(four.forget("films"))
+    assert _report(Analytics(folder, 3, 100))["searches"] == 0
+    asyncio.run(four.forget(None))
+    # A damaged file is skipped and reported.
+    next(folder.iterdir()).write_text("no JSON")
+    assert _report(Analytics(folder, 3, 100))["searches"] == 0
+
+
+def test_memory_is_bounded(tmp_path: Path, clock: Clock) -> None:
+    counted = Analytics(tmp_path / "a", 30, 50)
+    for number in range(30_000):
+        counted.record(number, "films", f"text {number}" * 100, 0, number)
+        counted.click("films", "", str(number), 1)
+    day = counted._today
+    assert len(day.queries) <= 100
+    assert len(day.clicked) <= 100
+    assert len(day.slow) == search_counts.SLOW_MAX
+    assert len(counted._typing) <= analytics.TYPING_MAX
+    asyncio.run(counted.save())
+    (file,) = (tmp_path / "a").iterdir()
+    assert file.stat().st_size < 150_000
+    assert json.loads(file.read_text())["totals"]["films"][0] == 30_000
+
+
+def test_counting_takes_a_few_microseconds(tmp_path: Path) -> None:
+    counted = Analytics(tmp_path / "a", 30, 5_000)
+    best = min(_seconds_of_notes(counted, first) for first in range(0, 50_000, 10_000))
+    assert best / 10_000 < 30e-6  # 2 µs on an idle machine
+
+
+def _seconds_of_notes(counted: Analytics, first: int) -> float:
+    started = time.perf_counter()
+    for number in range(first, first + 10_000):
+        counted.record((None, "10.0.0.1"), "films", f"text {number % 7_000}", 3, 250)
+    return time.perf_counter() - started
+
+
+def test_a_clock_set_forward_and_back_counts_for_the_day_of_each_search(
+    tmp_path: Path, clock: Clock
+) -> None:
+    counted = Analytics(tmp_path / "a", 30, 100)
+    folder = tmp_path / "a"
+    for number, seconds in enumerate((86_400.0, 100 * 86_400.0)):
+        counted.record(1, "films", f"before {number}", 1, 1)
+        asyncio.run(counted.save())
+        clock.set(seconds)
+        counted.record(2, "films", f"ahead {number}", 1, 1)
+        asyncio.run(counted.save())
+        clock.set(-seconds)
+        counted.record(3, "films", f"after {number}", 1, 1)
+        found = _report(counted)
+        assert [day["date"] for day in found["days"]] == ["2024-10-04"]
+        asyncio.run(counted.save())
+    expected = {"after 0", "after 1", "before 0", "before 1"}
+    assert {row["query"] for row in found["popular"]} == expected
+    assert found["searches"] == 4
+    assert len(list(folder.glob("*.json"))) == 3  # none was taken for too old
+    again = Analytics(folder, 30, 100)
+    assert _report(again) == found
+    clock.now += 86_400.0
+    assert [day["searches"] for day in _report(again)["days"]] == [4, 1]
+    again.record(1, "films", "the next day", 1, 1)
+    asyncio.run(again.save())
+    assert [day["searches"] for day in _report(Analytics(folder, 30, 100))["days"]] == [4, 2]
+
+
+def test_a_search_right_before_midnight_counts_for_its_day(tmp_path: Path, clock: Clock) -> None:
+    """Also if another coordinator tells of it later."""
+    counted = Analytics(tmp_path / "a", 30, 100)
+    clock.now += 86_400.0 - 3600 - 0.5
+    late = (clock.now, 1, "films", "late", 1, 1)
+    clock.now += 1
+    counted.record(2, "films", "early", 1, 1)
+    asyncio.run(counted.save())
+    counted.record_all([late])
+    counted.record(2, "films", "earlier", 1, 1)
+    assert [day["searches"] for day in _report(counted)["days"]] == [1, 2]
+    asyncio.run(counted.save())
+    assert [day["searches"] for day in _report(Analytics(tmp_path / "a", 30, 100))["days"]] == [
+        1,
+        2,
+    ]
+
+
+def test_without_searches_today_the_days_before_move_on(tmp_path: Path, clock: Clock) -> None:
+    counted = Analytics(tmp_path / "a", 30, 100)
+    counted.record(1, "films", "sea", 1, 1)
+    assert _report(counted, days=1)["searches"] == 1
+    clock.now += 86_400.0
+    assert _report(counted, days=1)["searches"] == 0
+    assert _report(counted, days=2)["searches"] == 1

@@ -1,0 +1,148 @@
+"""Patterns and half-typed words over the keys of a facet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.analysis.analyzer import Analyzer
+from common.process.loop_scheduler import run_to_completion
+from coordinator.read.facets import keys as module
+from coordinator.read.facets.keys import _prefix_distance, accept_keys
+from coordinator.read.facets.values import FacetValues
+
+KEYS = ["Drama", "Melodrama", "Science Fiction", "Café noir", "Film-Noir", "Mystery", "1994"]
+ANALYZER = Analyzer()
+
+
+def found(pattern: str | None, key_query: str | None) -> list[str]:
+    values = FacetValues(1)
+    values.extend(0, 1, 0, KEYS)
+    accepted = run_to_completion(accept_keys(values, ANALYZER, pattern, key_query))
+    assert accepted is not None
+    return [key for key, is_accepted in zip(KEYS, accepted, strict=True) if is_accepted]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "keys"),
+    [
+        ("drama", ["Drama"]),
+        ("*drama", ["Drama", "Melodrama"]),
+        ("cafe NOIR", ["Café noir"]),
+        ("*noir", ["Café noir", "Film-Noir"]),
+        ("s*fi*n", ["Science Fiction"]),
+        ("*", KEYS),
+        ("dram", []),
+        ("film noir", ["Film-Noir"]),
+    ],
+)
+def test_patterns_match_whole_keys(pattern: str, keys: list[str]) -> None:
+    assert found(pattern, None) == keys
+
+
+@pytest.mark.parametrize(
+    ("key_query", "keys"),
+    [
+        ("no", ["Café noir", "Film-Noir"]),
+        ("fic", ["Science Fiction"]),
+        ("mistery", ["Mystery"]),
+        ("fiction sci", ["Science Fiction"]),
+        ("dramma", ["Drama"]),
+        ("melodarm", ["Melodrama"]),
+        ("19", ["1994"]),
+        ("zzz", []),
+    ],
+)
+def test_words_match_beginnings_of_words(key_query: str, keys: list[str]) -> None:
+    assert found(None, key_query) == keys
+
+
+def test_words_with_the_same_letters_before_their_digits_have_the_same_typos() -> None:
+    values = FacetValues(1)
+    values.extend(0, 1, 0, ["Model12", "Model345 new", "Medal7", "Model", "345"])
+
+    accepted = run_to_completion(accept_keys(values, ANALYZER, None, "modle"))
+
+    assert accepted is not None
+    assert accepted.tolist() == [True, True, False, True, False]
+
+
+def naive_distance(word: str, other: str) -> int:
+    table = {(-1, -1): 0}
+    for i in range(len(word)):
+        table[i, -1] = i + 1
+    for j in range(len(other)):
+        table[-1, j] = j + 1
+    for i in range(len(word)):
+        for j in range(len(other)):
+            table[i, j] = min(
+                table[i - 1, j] + 1,
+                table[i, j - 1] + 1,
+                table[i - 1, j - 1] + (word[i] != other[j]),
+            )
+            if i and j and word[i] == other[j - 1] and word[i - 1] == other[j]:
+                table[i, j] = min(table[i, j], table[i - 2, j - 2] + 1)
+    return table[len(word) - 1, len(other) - 1]
+
+
+@given(st.text("abc", min_size=1, max_size=7), st.text("abc", max_size=9))
+def test_prefix_distance_is_the_least_over_all_prefixes(word: str, candidate: str) -> None:
+    expected = min(naive_distance(word, candidate[:n]) for n in range(len(candidate) + 1))
+    for limit in (1, 2):
+        distance = _prefix_distance(word, candidate, limit)
+        assert (distance if distance <= limit else None) == (
+            expected if expected <= limit else None
+        )
+
+
+TEXTS = st.lists(
+    st.text("aäB0 +#.-\n\u200c日本ا\ud800'c", max_size=8) | st.text(max_size=6), max_size=30
+)
+
+
+@given(TEXTS)
+def test_many_keys_are_folded_like_each_of_them(texts: list[str]) -> None:
+    assert ANALYZER.fold_all(texts) == [ANALYZER.fold(text) for text in texts]
+
+
+def test_keys_that_come_later_are_found_in_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK_KEYS", 8)
+    folded: list[str] = []
+    fold_all = Analyzer.fold_all
+
+    def noting(analyzer: Analyzer, texts: Sequence[str]) -> list[str]:
+        folded.extend(texts)
+        return fold_all(analyzer, texts)
+
+    monkeypatch.setattr(Analyzer, "fold_all", noting)
+    values = FacetValues(1)
+    keys: list[str] = []
+    for _ in range(3):
+        keys += [f"{word} {len(keys) + i}" for i, word in enumerate(["sea", "green mile", "tide"])]
+        values.extend(0, 1, len(values), keys[len(values) :])
+        for pattern, query, wanted in (
+            ("*mile*", None, "mile"),
+            (None, "se", "sea"),
+            (None, "greem", "green"),
+        ):
+            accepted = run_to_completion(accept_keys(values, ANALYZER, pattern, query))
+            assert accepted is not None
+            assert accepted.tolist() == [wanted in key for key in keys]
+        typed = run_to_completion(
+            accept_keys(values, ANALYZER, None, "green", typos="unless_typed")
+        )
+        assert typed is not None
+        assert typed.tolist() == ["green" in key for key in keys]
+    assert len(folded) == 3 + 6 + 9 - 8 + 8, "a full block is folded once"
+
+
+def test_steps_are_short() -> None:
+    """Folding the keys of a long facet must not keep the event loop."""
+    values = FacetValues(1)
+    values.extend(0, 1, 0, [f"Number {i}" for i in range(20_000)])
+    steps = accept_keys(values, ANALYZER, "*7", "num")
+    num_steps = sum(1 for _ in steps)
+    assert num_steps > 20_000 / 64

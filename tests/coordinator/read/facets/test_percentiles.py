@@ -1,0 +1,30 @@
+"""Percentiles from counts by value are those of the sorted list of all values."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.read.facets.merged_counts import MergedCounts
+from coordinator.read.facets.summaries import percentiles
+from coordinator.read.facets.values import FacetValues
+
+
+@given(
+    st.dictionaries(st.integers(-9, 9), st.integers(0, 4), max_size=8),
+    st.lists(st.integers(0, 100), min_size=1, max_size=4),
+)
+def test_percentiles_of_counts(counted: dict[int, int], wanted: list[int]) -> None:
+    values = FacetValues(1)
+    values.extend(0, 1, 0, ("text", *map(str, counted)))
+    counts = np.array([7, *counted.values()], np.int64)
+    merged = MergedCounts(counts, np.zeros(0, np.uint32), len(counts), lambda: None)
+    listed = sorted(number for number, count in counted.items() for _ in range(count))
+    expected = {
+        str(one): float(listed[max(1, ceil(one * len(listed) / 100)) - 1]) if listed else None
+        for one in wanted
+    }
+    assert percentiles(values, merged, wanted) == expected

@@ -1,0 +1,214 @@
+"""Facet counts of several shards, merged through their numberings, equal a plain Counter."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.protocol.messages import FacetCounts, SearchResponse
+from coordinator.parameters.typed import BucketOrder
+from coordinator.read.facets import buckets as module
+from coordinator.read.facets.buckets import num_buckets, page_of_buckets
+from coordinator.read.facets.merged_counts import CountsReader
+from coordinator.read.facets.values import FacetValues
+from tests.common.protocol.packed_model import pack
+
+KEYS = [f"{a}{b}" for a in "abcdé" for b in "xyz漢"]
+
+
+def answer(
+    dictionary: list[str], counts: Counter[str], live: set[str] | None, form: int
+) -> SearchResponse:
+    bits = np.packbits(
+        np.array([key in (live or ()) for key in dictionary], np.bool_), bitorder="little"
+    )
+    by_number = {number: counts[key] for number, key in enumerate(dictionary)}
+    return SearchResponse(
+        total=0,
+        places=b"",
+        scores=b"",
+        records=b"",
+        sort_values=(),
+        documents=(),
+        facets=(
+            FacetCounts(
+                field="f",
+                epoch=7,
+                num_values=len(dictionary),
+                live=None if live is None else bits.tobytes(),
+            ),
+        ),
+        ranges=(),
+        explanations=(),
+        timings_us=(0, 0, 0),
+        facet_counts=pack(by_number, len(dictionary), form),
+    )
+
+
+@given(
+    shards=st.lists(
+        st.tuples(
+            st.permutations(KEYS),
+            st.integers(0, len(KEYS)),
+            st.lists(st.sampled_from(KEYS), max_size=60),
+            st.integers(0, 3),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    selected=st.frozensets(st.sampled_from([*KEYS, "nowhere"]), max_size=3),
+    offset=st.integers(0, 12),
+    limit=st.integers(0, 12),
+    order=st.sampled_from(
+        [
+            BucketOrder(),
+            BucketOrder(hides_zero=True),
+            BucketOrder((("count", True), ("key", False))),
+            BucketOrder((("count", True), ("key", False)), hides_zero=True),
+            BucketOrder((("key", False),)),
+            BucketOrder((("selected", True), ("key", True)), hides_zero=True),
+            BucketOrder((("count", False), ("key", True))),
+        ]
+    ),
+)
+def test_pages_equal_a_sorted_counter(
+    shards: list[tuple[list[str], int, list[str], int]],
+    selected: frozenset[str],
+    offset: int,
+    limit: int,
+    order: BucketOrder,
+) -> None:
+    values = FacetValues(len(shards))
+    answers = []
+    total: Counter[str] = Counter()
+    live: set[str] = set()
+    for shard, (permutation, length, hits, form) in enumerate(shards):
+        dictionary = permutation[:length]
+        counts = Counter(key for key in hits if key in dictionary)
+        living = set(dictionary[::2]) | set(counts)
+        assert values.missing_from(shard, 7, length) == 0
+        values.extend(shard, 7, 0, dictionary[: length // 2])
+        values.extend(shard, 7, length // 2, dictionary[length // 2 :])
+        answers.append((shard, answer(dictionary, counts, living, form)))
+        total += counts
+        live |= living
+    chosen = {key for key in selected if key in live}
+    listed = {key for key in live if total[key] > 0 or not order.hides_zero} | chosen
+
+    def rank(key: str) -> list[object]:
+        columns: list[object] = []
+        for name, is_descending in [*order.keys, ("key", False)]:
+            if name == "key":
+                points = [ord(c) for c in key]
+                columns.append([-p for p in points] if is_descending else points)
+            else:
+                number = total[key] if name == "count" else int(key in chosen)
+                columns.append(-number if is_descending else number)
+        return columns
+
+    expected = sorted(listed, key=rank)
+    with CountsReader(answers).next(values) as merged:
+        is_kept = bool(len(listed) % 2)
+        if not is_kept:
+            buckets = page_of_buckets(values, merged, selected, order, offset, limit)
+            num_listed = num_buckets(values, merged, selected, order)
+        kept = merged.kept()
+    if is_kept:
+        buckets = page_of_buckets(values, kept, selected, order, offset, limit)
+        num_listed = num_buckets(values, kept, selected, order)
+    assert [b.key for b in buckets] == expected[offset : offset + limit]
+    assert [b.doc_count for b in buckets] == [total[b.key] for b in buckets]
+    assert [b.is_selected for b in buckets] == [b.key in chosen for b in buckets]
+    assert num_listed == len(expected)
+
+
+def test_very_many_ties_are_ordered_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RANKED_MAX", 0)  # as if the numbering were too long
+    dictionary = [f"{(i * 7919) % 20000:05d}" for i in range(20000)]
+    values = FacetValues(1)
+    values.extend(0, 7, 0, dictionary)
+    counts = Counter(dictionary)
+    for form in (0, 2):
+        with CountsReader([(0, answer(dictionary, counts, None, form))]).next(values) as merged:
+            buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 5000, 3)
+            assert num_buckets(values, merged, frozenset(), BucketOrder()) == 20000
+        assert [b.key for b in buckets] == ["05000", "05001", "05002"]
+
+
+def zeros_of(values: FacetValues, *live: tuple[list[str], set[str]]) -> list[str]:
+    """Keys of the buckets of a search without hits, given what each shard says is live."""
+    answers = [
+        (shard, answer(dictionary, Counter(), living, 2))
+        for shard, (dictionary, living) in enumerate(live)
+    ]
+    with CountsReader(answers).next(values) as merged:
+        return [b.key for b in page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 3)]
+
+
+def test_what_is_alive_is_remembered_as_long_as_all_shards_say_the_same() -> None:
+    values = FacetValues(2)
+    first, second = ["d", "b", "c"], ["a", "c"]
+    values.extend(0, 7, 0, first)
+    values.extend(1, 7, 0, second)
+    assert zeros_of(values, (first, {"d", "c"}), (second, {"a"})) == ["a", "c", "d"]
+    remembered = values.derived["live"]
+    assert zeros_of(values, (first, {"d", "c"}), (second, {"a"})) == ["a", "c", "d"]
+    assert values.derived["live"] is remembered
+    assert zeros_of(values, (first, {"d"}), (second, {"a"})) == ["a", "d"]
+    assert zeros_of(values, (first, {"d"}), (second, {"c"})) == ["c", "d"]
+    longer = [*second, "e"]
+    values.extend(1, 7, 2, ["e"])
+    assert zeros_of(values, (first, {"d"}), (longer, {"c"})) == ["c", "d"]
+    assert zeros_of(values, (first, set()), (longer, {"e"})) == ["e"]
+
+
+def test_what_is_alive_is_told_apart_by_the_epoch_of_a_dictionary() -> None:
+    values = FacetValues(1)
+    for epoch, dictionary in ((1, ["a", "b"]), (2, ["b", "a"])):
+        values.extend(0, epoch, 0, dictionary)
+        part = answer(dictionary, Counter(), {dictionary[0]}, 2)
+        facets = tuple(msgspec.structs.replace(one, epoch=epoch) for one in part.facets)
+        answers = [(0, msgspec.structs.replace(part, facets=facets))]
+        with CountsReader(answers).next(values) as merged:
+            buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 3)
+        assert [bucket.key for bucket in buckets] == [dictionary[0]]
+
+
+def test_a_new_epoch_clears_the_map() -> None:
+    values = FacetValues(1)
+    values.extend(0, 1, 0, ["a", "b"])
+    assert values.missing_from(0, 1, 2) is None
+    assert values.missing_from(0, 2, 1) == 0
+    values.extend(0, 2, 0, ["b"])
+    with CountsReader([(0, answer(["b"], Counter({"b": 3}), None, 0))]).next(values) as merged:
+        buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 9)
+    assert [(b.key, b.doc_count) for b in buckets] == [("b", 3)]
+
+
+@given(
+    st.lists(st.tuples(st.text("ab", max_size=4), st.integers(0, 3)), max_size=400),
+    st.integers(0, 400),
+    st.integers(1, 30),
+    st.sampled_from([0, 2]),
+)
+def test_values_without_a_rank_are_ordered_like_all_others(
+    rows: list[tuple[str, int]], num_first: int, limit: int, form: int
+) -> None:
+    counts = Counter({f"{text}{i:03d}": count for i, (text, count) in enumerate(rows)})
+    dictionary = list(counts)
+    values = FacetValues(1)
+    expected = sorted((key for key in counts if counts[key]), key=lambda key: (-counts[key], key))
+    for end in (num_first, len(dictionary)):
+        values.extend(0, 7, len(values), dictionary[len(values) : end])
+        if end == num_first:
+            values.ranks()
+    for _ in range(2):  # the second time most have a rank
+        with CountsReader([(0, answer(dictionary, counts, None, form))]).next(values) as merged:
+            buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, limit)
+        assert [bucket.key for bucket in buckets] == expected[:limit]
+        assert [bucket.doc_count for bucket in buckets] == [counts[b.key] for b in buckets]

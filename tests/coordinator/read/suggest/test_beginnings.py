@@ -1,0 +1,168 @@
+"""What is told of a longer beginning is what the shards would answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from common.analysis.analyzer import Analyzer
+from common.configuration_parser import parse_configuration
+from coordinator.parameters.typed import SearchParameters
+from coordinator.read.cache_budget import CacheBudget
+from coordinator.read.suggest.beginnings import (
+    Beginning,
+    BestItems,
+    LastWord,
+    Surroundings,
+    best_from,
+    completions_from,
+    last_word,
+)
+from coordinator.read.suggest.memory import SuggestionMemory
+from coordinator.read.text.near_terms import NearTerm
+from coordinator.read.text.query_parser import QueryDictionary
+
+ANALYZER = Analyzer()
+TERMS = [NearTerm("hanks", 31, 0), NearTerm("hardy", 12, 0), NearTerm("hank", 3, 0)]
+
+
+def items(*titles: Any) -> list[bytes]:
+    return [orjson.dumps({"id": i, "title": title}) for i, title in enumerate(titles)]
+
+
+def plain(text: str) -> LastWord:
+    return LastWord(text, text, None, is_stemmed=False)
+
+
+def found(
+    shorter: dict[str, Beginning],
+    last: LastWord,
+    completions: list[NearTerm] | None = None,
+    size: int = 2,
+) -> list[bytes] | None:
+    best = best_from(shorter, last, completions, ["title"], size, ANALYZER)
+    return None if best is None else best.items
+
+
+def test_completions_are_those_of_the_longest_known_beginning() -> None:
+    known = Beginning(TERMS, None)
+
+    assert completions_from([Beginning(None, None), known], "hank") == [TERMS[0], TERMS[2]]
+    assert completions_from([known], "hax") == []
+    assert completions_from([Beginning(None, BestItems([]))], "ha") is None
+
+
+def test_all_items_are_narrowed_to_those_with_a_word_that_begins_so() -> None:
+    titles = items("Tom Hanks", ["Hardy", "x"], {"en": [{"a": "hank"}], "n": 7}, "hänk, x", None, 7)
+    known = {"ha": Beginning(None, BestItems(titles, are_all=True, num_by_value=len(titles)))}
+
+    assert found(known, plain("hank")) == [titles[0], titles[2], titles[3]]
+    assert found(known, plain("hax")) is None
+    for best in (BestItems(titles, are_all=True), BestItems(titles, num_by_value=1)):
+        assert found({"ha": Beginning(None, best)}, plain("hank")) is None
+
+
+def test_the_best_items_are_among_those_of_a_beginning_if_as_many_as_are_shown() -> None:
+    titles = items("Tom Hanks", "Hardy", "hank", "hard", "hanks a lot", "hanks")
+    decided, undecided = BestItems(titles, num_by_value=6), BestItems(titles, num_by_value=2)
+
+    assert found({"ha": Beginning(None, decided)}, plain("hank")) == [titles[0], titles[2]]
+    assert found({"ha": Beginning(None, decided)}, plain("hank"), size=4) == [
+        *titles[0:3:2],
+        *titles[4:],
+    ]
+    assert found({"ha": Beginning(None, decided)}, plain("hank"), size=5) is None
+    assert found({"ha": Beginning(None, undecided)}, plain("hank")) is None
+    # The order of the first two is by value, so they are known where both match.
+    assert found({"h": Beginning(None, undecided)}, plain("ha")) == titles[:2]
+    tied = BestItems(titles, are_all=True, num_by_value=3)
+    assert found({"ha": Beginning(None, tied)}, plain("hank")) == [titles[0], titles[2]]
+    assert found({"ha": Beginning(None, tied)}, plain("hard")) is None
+
+
+def test_fields_are_found_by_path() -> None:
+    item = {"a.b": "one", "a": [{"b": {"c": "two"}, "bc": "no"}], "ab": "no", "b": "no"}
+    known = {"t": Beginning(None, BestItems([orjson.dumps(item)], are_all=True, num_by_value=1))}
+
+    def has(last: str) -> bool:
+        best = best_from(known, plain(last), None, ["a.b"], 10, ANALYZER)
+        return best is not None and bool(best.items)
+
+    assert has("t")
+    assert has("two")
+    assert not has("tn")
+    known = {"o": known["t"], "n": known["t"]}
+    assert has("one")
+    assert not has("no")
+
+
+def test_the_same_completions_have_the_same_items() -> None:
+    best = BestItems(items("a hanks", "hanks"), num_by_value=2)
+    known = {"hank": Beginning(TERMS[:1], best), "ha": Beginning(TERMS, None)}
+
+    assert found(known, plain("hanks"), TERMS[:1], size=3) == best.items
+    assert found(known, plain("hanks"), TERMS[:2], size=3) is None
+    assert found(known, plain("hanks"), size=3) is None
+    stemmed = LastWord("hanks", "hanks", None, is_stemmed=True)
+    assert found(known, stemmed, TERMS[:1], size=3) is None
+    tied = {"hank": Beginning(TERMS[:1], BestItems(best.items))}
+    assert found(tied, plain("hanks"), TERMS[:1]) is None
+
+
+def test_other_forms_of_a_word_are_among_those_of_a_beginning_that_they_share() -> None:
+    titles = items("happy", "happily", "hape", "harpy")
+    best = Beginning(None, BestItems(titles, are_all=True, num_by_value=len(titles)))
+    word = last_word("happi", SearchParameters(query="x"), *dictionary({"language": "english"}))
+
+    assert word is not None
+    assert word.beginning == "hap"
+    assert found({"happ": best}, word) is None
+    assert found({"happ": best, "ha": best}, word) == titles[:2]
+
+
+def dictionary(configuration: dict[str, Any]) -> tuple[QueryDictionary, Any]:
+    parsed, _ = parse_configuration(configuration)
+    return QueryDictionary(parsed, ANALYZER), parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "search", "configuration"),
+    [
+        ("ha", {"prefix": "none"}, {}),
+        ("ha", {"infix": 2}, {}),
+        ("ha", {}, {"synonyms": {"new york": ["nyc"]}}),
+        ("the", {}, {"stop_words": ["the"]}),
+        ("ha", {}, {"field_languages": {"title": "german"}}),
+        ("三", {}, {}),
+    ],
+)
+def test_words_that_match_more_than_they_begin_are_left_to_the_shards(
+    text: str, search: dict[str, Any], configuration: dict[str, Any]
+) -> None:
+    assert last_word(text, SearchParameters(**search), *dictionary(configuration)) is None
+    assert last_word("xa", SearchParameters(), *dictionary({})) == plain("xa")
+
+
+def test_beginnings_are_remembered_for_one_state_and_surroundings() -> None:
+    budget = CacheBudget()
+    memory = SuggestionMemory(budget)
+    tom, tim = Surroundings(("tom",), (), None, 8), Surroundings(("tim",), (), None, 8)
+    short, long = Beginning(TERMS, None), Beginning(TERMS[:1], None)
+    memory.remember_beginning(7, tom, "ha", short)
+    memory.remember_beginning(7, tom, "hank", long)
+
+    assert list(memory.shorter(7, tom, "hanks").items()) == [("hank", long), ("ha", short)]
+    assert memory.shorter(7, tom, "han") == {"ha": short}
+    assert memory.shorter(7, tom, "h") == memory.shorter(7, tim, "hanks") == {}
+    assert memory.shorter(8, tom, "hanks") == {}
+    assert budget.num_bytes > 0
+    memory.remember_beginning(6, tom, "h", short)
+    assert memory.shorter(7, tom, "h") == {}
+    memory.remember_beginning(8, tim, "ha", short)
+    assert memory.shorter(7, tom, "hanks") == {}
+    memory.remember_beginning(8, tim, "hu", Beginning(TERMS * 90, None))
+    assert memory.shorter(8, tim, "hu") == {}
+    memory.forget()
+    assert budget.num_bytes == 0

@@ -1,0 +1,194 @@
+"""Lists of suggestions are remembered for one state, within the budget of all indexes."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import AsyncMock, Mock
+
+from common.configuration_parser import parse_configuration
+from common.protocol.messages import FilterClause
+from common.query import AnyOf
+from coordinator.parameters.table import SUGGEST_PARAMETERS
+from coordinator.parameters.typed import SearchParameters, SuggestParameters
+from coordinator.read.cache_budget import CacheBudget
+from coordinator.read.results import Suggestion
+from coordinator.read.suggest.memory import Doubts, SuggestionKey, SuggestionMemory, key_of
+from coordinator.read.suggest.suggestions import _NO_TEXTS, _NO_WORDS, Suggestions
+
+FILTER = FilterClause(AnyOf("brand", ("a",)))
+LIST = [Suggestion("harbour", "word", 31), Suggestion("Harvey", "facet", 9, "name")]
+
+
+def key(query: str, *, size: int = 10, searches: tuple[str, ...] = ()) -> SuggestionKey:
+    parameters = SuggestParameters(SearchParameters(query=query), size)
+    return key_of(parameters, [Suggestion(text, "search", 1) for text in searches])
+
+
+def test_a_list_is_of_its_state_and_request() -> None:
+    budget = CacheBudget()
+    memory = SuggestionMemory(budget)
+    memory.remember(7, key("har"), LIST)
+    once = budget.num_bytes
+    memory.remember(7, key("har"), LIST)
+
+    assert budget.num_bytes == once > 0
+    assert memory.known(7, key("har")) == LIST
+    assert memory.known(8, key("har")) is None
+    assert memory.known(7, key("harb")) is None
+    assert memory.known(7, key("har", size=5)) is None
+    assert memory.known(7, key("har", searches=("harbours",))) is None
+
+    memory.remember(8, key("harb"), LIST[:1])
+    memory.remember(7, key("har"), LIST)
+
+    assert memory.known(8, key("harb")) == LIST[:1]
+    assert memory.known(8, key("har")) is memory.known(7, key("har")) is None
+    assert 0 < budget.num_bytes < once
+    memory.forget()
+    assert budget.num_bytes == 0
+
+
+def test_lists_of_all_indexes_are_bounded_together() -> None:
+    budget = CacheBudget(100_000)
+    memories = [SuggestionMemory(budget) for _ in range(20)]
+    for number in range(50):
+        for memory in memories:
+            memory.remember(7, key(f"har{number}"), LIST)
+            assert budget.num_bytes <= 100_000
+
+    kept = [
+        number
+        for memory in memories
+        for number in range(50)
+        if memory.known(7, key(f"har{number}")) is not None
+    ]
+    assert 0 < len(kept) < 20 * 50
+
+
+def test_long_lists_are_not_kept() -> None:
+    budget = CacheBudget()
+    memory = SuggestionMemory(budget)
+
+    memory.remember(7, key("har"), LIST * 51)
+
+    assert memory.known(7, key("har")) is None
+    assert budget.num_bytes == 0
+
+
+def test_what_begins_no_value_begins_none_with_more_letters_or_words() -> None:
+    budget = CacheBudget()
+    memory = SuggestionMemory(budget)
+    memory.remember_no_values(7, (), ["gold", "ha"])
+    taken = budget.num_bytes
+    memory.remember_no_values(7, (), ["gold", "har"])
+
+    assert budget.num_bytes == taken > 0
+    assert memory.has_no_values(7, (), ["gold", "ha"])
+    assert memory.has_no_values(7, (), ["gold", "harb"])
+    assert memory.has_no_values(7, (), ["gold", "harb", "x"])
+    for words in (["gold", "h"], ["golden", "ha"], ["ha"], ["ha", "gold"], ["gold"], []):
+        assert not memory.has_no_values(7, (), words)
+    assert not memory.has_no_values(8, (), ["gold", "ha"])
+    assert not memory.has_no_values(7, (FILTER,), ["gold", "ha"])
+
+    memory.remember_no_values(7, (FILTER,), ["z"])
+    assert memory.has_no_values(7, (FILTER,), ["zz"])
+    memory.remember(8, key("ha"), LIST)
+    assert not memory.has_no_values(7, (), ["gold", "ha"])
+    memory.forget()
+    assert budget.num_bytes == 0
+
+
+def test_scores_are_asked_for_where_they_are_often_needed() -> None:
+    doubts = Doubts()
+    for _ in range(8):
+        doubts.note(is_doubtful=True)
+        assert not doubts.are_frequent
+    for _ in range(8):
+        doubts.note(is_doubtful=True)
+    assert doubts.are_frequent
+
+    doubts = Doubts()
+    for number in range(1_000):
+        doubts.note(is_doubtful=number % 10 == 0)
+        assert not doubts.are_frequent
+
+
+class Reading:
+    """A state that is read."""
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = horizon
+
+    def __enter__(self) -> int:
+        return self.horizon
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+async def test_a_beginning_is_looked_up_once_for_each_state(monkeypatch: Any) -> None:
+    reading = Reading(3)
+    memory = SuggestionMemory(CacheBudget())
+    suggestions = Suggestions(
+        Mock(reading=lambda _: reading), Mock(suggestions=lambda _: memory), Mock(is_on=False)
+    )
+    asked = []
+
+    async def made(_: Suggestions, scope: Any, search: SearchParameters, *__: Any) -> Any:
+        asked.append((scope.horizon, search.query))
+        return LIST
+
+    monkeypatch.setattr(Suggestions, "_made", made)
+
+    async def suggest(query: str, timeout_ms: int = 1_000) -> None:
+        search = SearchParameters(query=query, timeout_ms=timeout_ms)
+        page = await suggestions.suggest(Mock(number=1), SuggestParameters(search))
+        assert page.suggestions == LIST
+        assert page.seq == reading.horizon
+
+    await suggest("ha")
+    await suggest("har")
+    await suggest("ha", timeout_ms=50)
+    reading.horizon = 4
+    await suggest("ha")
+    await suggest("ha")
+
+    assert asked == [(3, "ha"), (3, "har"), (4, "ha")]
+
+
+def test_a_list_is_of_everything_that_a_request_can_ask_for() -> None:
+    """A new parameter of the route needs its place in the key."""
+    names = {one.name for one in SUGGEST_PARAMETERS}
+    in_key = {"query", "size", "filters", "not_filters", "filter"}
+
+    assert names - in_key == {"timeout_ms"}
+
+
+async def test_facet_values_of_a_mistyped_text_are_counted_once(monkeypatch: Any) -> None:
+    memory = SuggestionMemory(CacheBudget())
+    counts = object()
+    search = Mock(
+        suggestions=lambda _: memory,
+        facet_counts=AsyncMock(return_value=counts),
+        facets=AsyncMock(return_value=[]),
+    )
+    suggestions = Suggestions(Mock(reading=lambda _: Reading(3)), search, Mock(is_on=False))
+    monkeypatch.setattr(
+        Suggestions, "_texts_and_words", AsyncMock(return_value=(_NO_TEXTS, _NO_WORDS))
+    )
+    configuration, _ = parse_configuration({"aggregations": {"brand": {}}})
+    index = Mock(number=1, configuration=configuration)
+
+    async def typos_asked(query: str) -> list[str]:
+        search.facets.reset_mock()
+        await suggestions.suggest(index, SuggestParameters(SearchParameters(query=query)))
+        assert all(call.args[1] is counts for call in search.facets.await_args_list)
+        return [call.args[0].facets[0].key_typos for call in search.facets.await_args_list]
+
+    assert await typos_asked("laesr") == ["never", "unless_typed"]
+    assert search.facet_counts.await_count == 1
+    # No value begins like this as typed: there is no need to look.
+    assert await typos_asked("laesrs") == ["unless_typed"]
+    assert await typos_asked("laes") == ["never", "unless_typed"]
+    assert search.facet_counts.await_count == 3

@@ -1,0 +1,98 @@
+"""Together or apart: the spacings that the letters allow, and those worth looking up."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.analysis.analyzer import Analyzer
+from common.configuration_parser import parse_configuration
+from common.process.loop_scheduler import run_to_completion
+from coordinator.read.text.query_parser import QueryDictionary, QueryOptions, parse_query
+from coordinator.read.text.spacing import COMMON_DOCS_MIN, Spacing, cut_in_two, is_worthwhile
+
+ANALYZER = Analyzer()
+
+
+def spacings(text: str, options: QueryOptions | None = None, **configuration: object) -> set[str]:
+    index, _ = parse_configuration(configuration)
+    dictionary = QueryDictionary(index, ANALYZER)
+    parsed = run_to_completion(
+        parse_query(text, options or QueryOptions(), dictionary, ANALYZER, words_max=20)
+    )
+    in_two = [cut_in_two(word, cut) for word in parsed.cuttable for cut in range(1, len(word))]
+    return {" ".join(one.words) for one in (*parsed.spacings, *in_two) if one is not None}
+
+
+@pytest.mark.parametrize(
+    ("text", "some"),
+    [
+        ("spiderman", {"spider man", "s piderman", "spiderma n"}),
+        ("xmen", {"x men"}),
+        ("lap top", {"laptop"}),
+        ("wi-fi", {"wifi"}),
+        ("hp364", {"hp 364"}),
+        ("hp 364", {"hp364"}),
+        ("hp364xl", {"hp 364 xl", "hp 364xl"}),
+        ("hp 364 xl", {"hp364xl"}),
+        ("usb2.0", {"usb 2"}),
+        ("20000", {"20 000"}),
+        ("1234567", {"1 234 567"}),
+        ("20,000 leagues", {"20000"}),
+        ("jrr", {"j r r"}),
+        ("u.s.a.", {"usa", "us", "sa"}),
+        ("ocean's", {"oceans"}),
+        ("oceans", {"ocean s"}),
+    ],
+)
+def test_words_are_split_and_joined(text: str, some: set[str]) -> None:
+    assert some <= spacings(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "none"),
+    [
+        ("2015", {"20 15", "201 5"}),
+        ("usb 2.0", {"20"}),
+        ("1 5", {"15"}),
+        ("mile9000", {"mile90 00"}),
+        ("dark blue night", {"darkbluenight"}),
+        ("x" * 25, {"x " + "x" * 24}),
+        ("東京 都", {"東京都"}),
+    ],
+)
+def test_numbers_runs_and_long_words_stay_as_they_are(text: str, none: set[str]) -> None:
+    assert not none & spacings(text)
+
+
+def test_quoted_and_excluded_words_are_taken_as_typed() -> None:
+    assert spacings('"lap top"') == set()
+    assert "laptop" not in spacings('lap "top"')
+    assert "laptop" not in spacings("lap -top")
+    assert "laptop" not in spacings('lap "x y" top')
+    assert "laptop" not in spacings('lap top "top"')
+
+
+def test_without_typos_words_are_taken_as_typed() -> None:
+    assert spacings("spiderman lap top", QueryOptions(typo=0)) == set()
+
+
+def test_words_around_a_stop_word_are_no_neighbours() -> None:
+    assert "laptop" not in spacings("lap the top", stop_words=["the"])
+
+
+def test_a_split_must_be_frequent_beside_the_word() -> None:
+    split = Spacing(("wifi",), ("wi", "fi"), is_close=True)
+    assert is_worthwhile(split, 302, [12], 20_000)
+    assert is_worthwhile(split, 1, [0], 20_000)
+    assert is_worthwhile(split, 2, [20], 20_000)
+    assert not is_worthwhile(split, 2, [21], 20_000)
+    assert not is_worthwhile(split, 0, [0], 20_000)
+
+
+def test_function_words_are_not_joined_unless_typed_together() -> None:
+    joined = Spacing(("a", "bout"), ("about",), is_close=False)
+    num_docs = 8 * COMMON_DOCS_MIN
+    assert is_worthwhile(joined, 5, [COMMON_DOCS_MIN, 2], num_docs)
+    assert not is_worthwhile(joined, 5, [COMMON_DOCS_MIN + 1, 2], num_docs)
+    assert is_worthwhile(joined._replace(is_close=True), 5, [num_docs, 2], num_docs)
+    assert is_worthwhile(joined, 5, [500, 2], COMMON_DOCS_MIN - 1)
