@@ -36,11 +36,11 @@ from coordinator.read.text.near_terms import NearTerm
 from coordinator.read.text.query_parser import QueryDictionary
 
 
-class Surroundings(Struct, frozen=True):
-    """What a last word stands beside, and which items count."""
+class CompletionContext(Struct, frozen=True):
+    """What completions of a last word depend on, besides the word."""
 
     words: tuple[str, ...]
-    """Before it, folded."""
+    """The words before it, folded."""
     filters: tuple[FilterClause, ...]
     key_filter: Filter | None
     size: int

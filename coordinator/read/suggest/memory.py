@@ -20,7 +20,7 @@ from common.query import Filter
 from coordinator.parameters.typed import SuggestParameters
 from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.results import Suggestion
-from coordinator.read.suggest.beginnings import Beginning, Surroundings
+from coordinator.read.suggest.beginnings import Beginning, CompletionContext
 
 _LIST_BYTES: Final = 1_500
 """Estimated size of a list and of its request, without filters and suggestions."""
@@ -103,7 +103,7 @@ class SuggestionMemory:
         self._budget = budget
         self._lists: dict[SuggestionKey, Sequence[Suggestion]] = {}
         self._without_values: set[_Narrowed] = set()
-        self._beginnings: dict[Surroundings, dict[str, Beginning]] = {}
+        self._beginnings: dict[CompletionContext, dict[str, Beginning]] = {}
         self._horizon = -1
         self.doubts = Doubts()
 
@@ -143,16 +143,16 @@ class SuggestionMemory:
             self, _WORDS_BYTES + 4 * sum(map(len, words)) + _bytes_of_filters(filters)
         )
 
-    def shorter(self, horizon: int, surroundings: Surroundings, last: str) -> dict[str, Beginning]:
+    def shorter(self, horizon: int, context: CompletionContext, last: str) -> dict[str, Beginning]:
         """Return what is known of the beginnings of a last word, the longest first."""
-        beginnings = self._beginnings.get(surroundings) if horizon == self._horizon else None
+        beginnings = self._beginnings.get(context) if horizon == self._horizon else None
         if beginnings is None:
             return {}
         texts = [last[:end] for end in range(len(last), 0, -1)]
         return {text: beginnings[text] for text in texts if text in beginnings}
 
     def remember_beginning(
-        self, horizon: int, surroundings: Surroundings, last: str, known: Beginning
+        self, horizon: int, context: CompletionContext, last: str, known: Beginning
     ) -> None:
         """Keep what the shards have answered about a last word."""
         completions = known.completions or ()
@@ -164,11 +164,11 @@ class SuggestionMemory:
         ):
             return
         if self._is_newest(horizon):
-            self._beginnings.setdefault(surroundings, {})[last] = known
+            self._beginnings.setdefault(context, {})[last] = known
             self._budget.take(
                 self,
                 _BEGINNING_BYTES
-                + _bytes_of_filters(surroundings.filters)
+                + _bytes_of_filters(context.filters)
                 + _COMPLETION_BYTES * (len(completions) + len(items))
                 + num_bytes,
             )

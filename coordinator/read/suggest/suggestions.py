@@ -49,8 +49,8 @@ from coordinator.read.search import Search
 from coordinator.read.suggest.beginnings import (
     Beginning,
     BestItems,
+    CompletionContext,
     LastWord,
-    Surroundings,
     best_from,
     completions_from,
     last_word,
@@ -234,7 +234,7 @@ class Suggestions:
             return _NOTHING_KNOWN
         memory = self._search.suggestions(scope.index)
         last = typed.words[-1]
-        shorter = memory.shorter(scope.horizon, _surroundings(search, typed, size), last)
+        shorter = memory.shorter(scope.horizon, _context(search, typed, size), last)
         if not shorter:
             return _NOTHING_KNOWN
         completions = completions_from(shorter.values(), last)
@@ -263,8 +263,8 @@ class Suggestions:
             fresh.best is not None and fresh.best.is_decided(size)
         ):
             memory = self._search.suggestions(scope.index)
-            surroundings = _surroundings(search, typed, size)
-            memory.remember_beginning(scope.horizon, surroundings, typed.words[-1], fresh)
+            context = _context(search, typed, size)
+            memory.remember_beginning(scope.horizon, context, typed.words[-1], fresh)
 
     def _last_word(self, scope: Scope, search: SearchParameters, typed: _Typed) -> LastWord | None:
         if not typed.is_open:
@@ -544,9 +544,9 @@ def _having_items(sources: _Sources, counts: Mapping[str, int]) -> _Sources:
     )
 
 
-def _surroundings(search: SearchParameters, typed: _Typed, size: int) -> Surroundings:
+def _context(search: SearchParameters, typed: _Typed, size: int) -> CompletionContext:
     before = tuple(typed.words[:-1])
-    return Surroundings(before, search.filters, search.key_filter, size)
+    return CompletionContext(before, search.filters, search.key_filter, size)
 
 
 def _narrowing(scope: Scope, search: SearchParameters) -> SearchParameters:

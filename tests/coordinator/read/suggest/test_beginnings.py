@@ -14,8 +14,8 @@ from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.suggest.beginnings import (
     Beginning,
     BestItems,
+    CompletionContext,
     LastWord,
-    Surroundings,
     best_from,
     completions_from,
     last_word,
@@ -148,7 +148,7 @@ def test_words_that_match_more_than_they_begin_are_left_to_the_shards(
 def test_beginnings_are_remembered_for_one_state_and_surroundings() -> None:
     budget = CacheBudget()
     memory = SuggestionMemory(budget)
-    tom, tim = Surroundings(("tom",), (), None, 8), Surroundings(("tim",), (), None, 8)
+    tom, tim = CompletionContext(("tom",), (), None, 8), CompletionContext(("tim",), (), None, 8)
     short, long = Beginning(TERMS, None), Beginning(TERMS[:1], None)
     memory.remember_beginning(7, tom, "ha", short)
     memory.remember_beginning(7, tom, "hank", long)
