@@ -23,6 +23,7 @@ Start at `text_search` for text and at `filters` for filters. In the order of a 
 
     filters          a filter → the bitset of its documents; on one field: field_filters
     filter_matches   filters without text; few documents are tested one by one
+    disjunctive      matches without the clauses of one facet, for its own counts
     matches          what all of this hands to `shard.collect`
     pinning          hits that need not match the words
     boosting         factors on scores

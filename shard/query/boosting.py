@@ -19,6 +19,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.query import filters
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches
+from shard.segment.doc_sets import are_in
 from shard.segment.geo_columns import geo_column
 from shard.segment.sort_columns import (
     EMPTY_TEXT_KEY,
@@ -76,8 +77,7 @@ def _rule_factors(
 ) -> NDArray[np.float64]:
     """Return a rule's factor for some documents; 1 for those that do not pass its filter."""
     words = filters.resolve(snapshot, view, rule.filter)
-    is_passing = words[docs >> np.uint32(6)] >> (docs & np.uint32(63)).astype(np.uint64)
-    return np.where(is_passing & np.uint64(1), rule.factor, 1.0)
+    return np.where(are_in(words, docs), rule.factor, 1.0)
 
 
 def raised(scores: NDArray[np.float64], by: NDArray[np.float64]) -> NDArray[np.float64]:

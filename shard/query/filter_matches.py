@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from common.query import AllOf, And, AnyOf, Filter
+from shard.query.disjunctive import intersection, narrow_each
 from shard.query.filters import resolve
-from shard.query.matches import Matches, both, narrow_each
+from shard.query.matches import Matches
 from shard.segment.doc_sets import pick_docs
 from shard.segment.facet_columns import FacetColumn, StoredSet, code_table, facet_column
 
@@ -92,7 +93,7 @@ def narrow(
 ) -> NDArray[np.uint64] | None:
     """Return the documents of a bitset (None: all) that pass every clause."""
     for clause in clauses:
-        words = both(words, resolve(snapshot, view, clause))
+        words = intersection(words, resolve(snapshot, view, clause))
     return words
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from shard.query.filters import docs_with_ids
 from shard.query.matches import Matches
+from shard.segment.doc_sets import are_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ class PinnedDocs(NamedTuple):
         """Return those in a bitset (None: all)."""
         if words is None or not len(self.docs):
             return self
-        is_in = _has_bit(words, self.docs)
+        is_in = are_in(words, self.docs)
         return PinnedDocs(self.numbers[is_in], self.docs[is_in])
 
 
@@ -45,7 +46,7 @@ def find_pinned(snapshot: Snapshot, view: SegmentView, pins: Sequence[Pin]) -> P
     return PinnedDocs(*docs_with_ids(snapshot, view, [pin.id for pin in pins]))
 
 
-def united(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
+def with_docs(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
     """Return matches with documents added; those that did not match score 0."""
     if not len(docs) or matches.is_all:
         return matches
@@ -59,7 +60,7 @@ def united(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
     return Matches(matches.view, docs=joined, scores=scores)
 
 
-def without(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
+def without_docs(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
     """Return matches with documents removed."""
     if not len(docs) or not matches.count:
         return matches
@@ -83,9 +84,3 @@ def scores_of(matches: Matches, docs: NDArray[np.uint32]) -> NDArray[np.float64]
         is_match = matches.docs[at] == docs
         scores[is_match] = matches.scores[at[is_match]]
     return scores
-
-
-def _has_bit(words: NDArray[np.uint64], docs: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    bits = words[docs >> np.uint32(6)] >> (docs & np.uint32(63)).astype(np.uint64)
-    has_bit: NDArray[np.bool_] = (bits & np.uint64(1)).astype(np.bool_)
-    return has_bit

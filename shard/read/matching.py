@@ -25,11 +25,11 @@ from shard.collect.range_counts import all_ranges, group_of
 from shard.collect.segment_order import first_docs_by
 from shard.query.bm25f import SCRATCH
 from shard.query.boosting import boosted
+from shard.query.disjunctive import intersection, leave_out_each
 from shard.query.filter_matches import match_filters, narrow, resolve_groups
 from shard.query.languages import languages_of
-from shard.query.matches import Matches, both, leave_out_each
-from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
-from shard.query.pinning import without as without_docs
+from shard.query.matches import Matches
+from shard.query.pinning import PinnedDocs, find_pinned, scores_of, with_docs, without_docs
 from shard.query.prepared import PreparedQuery
 from shard.query.text_search import match_among, match_text, num_hits_expected
 from shard.segment.doc_sets import pick_docs
@@ -169,8 +169,8 @@ def _match_no_query(
     reaching = {}
     for facet, part in others.items():
         kept = _at_least(boosted(snapshot, part, request), request.min_score)
-        reaching[facet] = united(kept, all_pins.among(part.words).docs)
-    matches = united(_at_least(best, request.min_score), pins.docs)
+        reaching[facet] = with_docs(kept, all_pins.among(part.words).docs)
+    matches = with_docs(_at_least(best, request.min_score), pins.docs)
     return matches, matches, reaching, pins
 
 
@@ -200,7 +200,7 @@ def _match_query(
     )
     allowed = base
     for words in groups.values():
-        allowed = both(allowed, words)
+        allowed = intersection(allowed, words)
     if _scores_late(request) or not request.needs_scores:
         first = None
         if not groups and _needs_few(request):
@@ -220,7 +220,7 @@ def _match_query(
     # Pins join the matches, if they pass the filters.
     if request.pins:
         wider_pins, pins = pins.among(base), pins.among(allowed)
-        found, ranked = united(found, pins.docs), united(ranked, pins.docs)
+        found, ranked = with_docs(found, pins.docs), with_docs(ranked, pins.docs)
     if not groups:
         return found, ranked, {}, pins
     # The second, wider match, for facets that leave out their own clauses.
@@ -230,7 +230,7 @@ def _match_query(
         scored = match_text(view, prepared, base, None).ranked
         wider = _at_least(boosted(snapshot, scored, request), request.min_score)
     if request.pins:
-        wider = united(wider, wider_pins.docs)
+        wider = with_docs(wider, wider_pins.docs)
     return found, ranked, leave_out_each(view, wider.docs, groups), pins
 
 

@@ -39,7 +39,7 @@ from common.values import NO_TOKEN
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.collect import facet_counts
 from shard.collect.distinct import MatchValues
-from shard.query import filter_matches, filters, matches
+from shard.query import disjunctive, filter_matches, filters
 from shard.query.near_terms import near_terms
 from shard.query.prepared import PreparedQuery
 from shard.read import corpus_statistics, fetch, matching, search_cost, searcher
@@ -395,7 +395,7 @@ def test_groups_list_their_documents_where_these_are_few(
 
     def narrow_each(view: SegmentView, *arguments: Any) -> Any:
         assert view.segment.num_docs < SETS_DOCS_MIN
-        return matches.narrow_each(view, *arguments)
+        return disjunctive.narrow_each(view, *arguments)
 
     monkeypatch.setattr(filter_matches, "narrow_each", narrow_each)
     clauses = [FilterClause(condition, field) for field, (condition, _) in groups.items()]
