@@ -34,9 +34,9 @@ class RecentItems:
     __slots__ = ("_older", "_older_bytes", "_younger", "_younger_bytes", "bytes_max")
 
     def __init__(self, bytes_max: int) -> None:
-        self.begin(bytes_max)
+        self.reset(bytes_max)
 
-    def begin(self, bytes_max: int) -> None:
+    def reset(self, bytes_max: int) -> None:
         """Start empty."""
         self.bytes_max = bytes_max
         self._younger: dict[Key, bytes] = {}

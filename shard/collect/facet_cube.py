@@ -141,7 +141,7 @@ class _Grid:
             self.counts = np.concatenate([self.counts, more])
         return rows
 
-    def counts_of(self, keys: Sequence[Any], counts: NDArray[np.uint32]) -> None:
+    def add_counts(self, keys: Sequence[Any], counts: NDArray[np.uint32]) -> None:
         """Add counts by key and bin."""
         rows = self.rows_of(keys)
         if len(rows):
@@ -198,7 +198,7 @@ class _Grid:
             )
             by_name = counts.reshape(-1, width)
             present = np.flatnonzero(by_name[1:].any(axis=1))
-            self.counts_of([names[name] for name in present.tolist()], by_name[present + 1, 1:])
+            self.add_counts([names[name] for name in present.tolist()], by_name[present + 1, 1:])
             return
         counts = np.zeros(len(name_of_code), np.uint32)
         count_codes(part.matches.docs, column.codes, column.starts, counts)

@@ -109,7 +109,7 @@ class Indexes:
         self._unmade: dict[int, IndexEntry] = {}
         self._settling: asyncio.Future[None] | None = None
         self._read_ahead = ReadAhead(num_shards)
-        RECENT_ITEMS.begin(settings.recent_items_bytes_max)
+        RECENT_ITEMS.reset(settings.recent_items_bytes_max)
 
     # --- life
 

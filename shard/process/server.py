@@ -126,7 +126,7 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     pages = page_budget(indexes.open, identity.num_shards, settings)
     keeping = [
         asyncio.create_task(trim_periodically()),
-        asyncio.create_task(pages.keep_always()),
+        asyncio.create_task(pages.run()),
     ]
     await stop.wait()
     for task in keeping:

@@ -47,8 +47,8 @@ _ALL_EVERY = 16
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-LOOK_SECONDS_MIN = 0.02
-LOOK_SECONDS_MAX = 0.16
+POLL_SECONDS_MIN = 0.02
+POLL_SECONDS_MAX = 0.16
 
 
 RESIDENT_BYTES_MIN = 192 << 20
@@ -74,35 +74,35 @@ class PageBudget:
         release_items: Callable[[], None],
         release_all: Callable[[], None],
     ) -> None:
-        self._ask_bytes_max = resident_bytes_max
+        self._current_bytes_max = resident_bytes_max
         self._bytes_max = resident_bytes_max()
         self._release_items = release_items
         self._release_all = release_all
         self._num_releases = 0
-        self.pause = LOOK_SECONDS_MIN
+        self.pause = POLL_SECONDS_MIN
         self._others = self._most = shared_bytes()
         """Resident size of other files (libraries), and its maximum since the last release."""
 
-    async def keep_always(self) -> None:
+    async def run(self) -> None:
         """Poll until cancelled."""
         while True:
             await asyncio.sleep(self.pause)
-            self.keep()
+            self.enforce()
 
-    def keep(self) -> bool:
+    def enforce(self) -> bool:
         """Release pages if over budget; returns whether it did."""
         shared = shared_bytes()
         has_grown = shared > self._most
-        self.pause = LOOK_SECONDS_MIN if has_grown else min(2 * self.pause, LOOK_SECONDS_MAX)
+        self.pause = POLL_SECONDS_MIN if has_grown else min(2 * self.pause, POLL_SECONDS_MAX)
         self._most = max(self._most, shared)
         was_unmapped = (self._most - shared) * _SLACK_SHARE > self._bytes_max
         if not was_unmapped and self._room(shared) >= 0:
             return False
-        self._bytes_max = self._ask_bytes_max()
+        self._bytes_max = self._current_bytes_max()
         if was_unmapped:
-            self._give_all_back()
+            self._release_everything()
         elif self._room(shared) < 0:
-            self._give_back()
+            self._release_some()
         else:
             return False
         return True
@@ -111,16 +111,16 @@ class PageBudget:
         """Return how many bytes are left of the budget; negative if it is exceeded."""
         return self._others + self._bytes_max - shared
 
-    def _give_back(self) -> None:
+    def _release_some(self) -> None:
         self._num_releases += 1
         if self._num_releases % _ALL_EVERY:
             self._release_items()
             self._most = shared_bytes()
             if self._room(self._most) * _SLACK_SHARE >= self._bytes_max:
                 return
-        self._give_all_back()
+        self._release_everything()
 
-    def _give_all_back(self) -> None:
+    def _release_everything(self) -> None:
         self._release_all()
         self._others = self._most = shared_bytes()
 

@@ -14,8 +14,8 @@ import pytest
 
 from shard.segment.segment import Segment
 from shard.storage.residency import (
-    LOOK_SECONDS_MAX,
-    LOOK_SECONDS_MIN,
+    POLL_SECONDS_MAX,
+    POLL_SECONDS_MIN,
     Mapping,
     PageBudget,
     find_mappings,
@@ -130,7 +130,7 @@ def test_nothing_is_done_within_the_budget(data: Mapped, columns: Mapped) -> Non
     budget = Budget(data, columns, 8 * MIB)
     data.read(0, 2 * MIB)
     columns.read(0, 2 * MIB)
-    assert not budget.keep()
+    assert not budget.enforce()
     assert _resident(data.path) == 2 * MIB
 
 
@@ -142,7 +142,7 @@ def test_budget_is_kept_whatever_is_read(data: Mapped, columns: Mapped) -> None:
     for _ in range(400):
         start = choice.randrange(0, 16 * MIB - 65_536)
         choice.choice((data, columns)).read(start, start + choice.randrange(1, 65_536))
-        num_released += budget.keep()
+        num_released += budget.enforce()
         assert _resident(data.path) + _resident(columns.path) <= 4.5 * MIB
     assert 1 < num_released < 100
     assert 1 < budget.num_all_released < num_released
@@ -155,7 +155,7 @@ def test_stored_items_make_room_for_columns(data: Mapped, columns: Mapped) -> No
     for turn in range(10):
         start = turn % 2 * 8 * MIB
         data.read(start, start + 6 * MIB)
-        assert budget.keep()
+        assert budget.enforce()
         assert _resident(data.path) == 0
         assert _resident(columns.path) == 3 * MIB
     assert budget.num_all_released == 0
@@ -167,7 +167,7 @@ def test_unread_columns_are_released_for_stored_items(data: Mapped, columns: Map
     for turn in range(16):
         start = turn % 2 * 8 * MIB
         data.read(start, start + 6 * MIB)
-        assert budget.keep()
+        assert budget.enforce()
     assert _resident(columns.path) == 0
 
 
@@ -175,7 +175,7 @@ def test_columns_beyond_the_budget_go_back_at_once(data: Mapped, columns: Mapped
     budget = Budget(data, columns, 4 * MIB)
     data.read(0, MIB)
     columns.read(0, 4 * MIB)
-    assert budget.keep()
+    assert budget.enforce()
     assert budget.num_all_released == 1
     assert _resident(columns.path) == 0
 
@@ -183,20 +183,20 @@ def test_columns_beyond_the_budget_go_back_at_once(data: Mapped, columns: Mapped
 def test_looks_are_frequent_only_while_pages_are_read(data: Mapped, columns: Mapped) -> None:
     budget = Budget(data, columns, 4 * MIB)
     for _ in range(10):
-        budget.keep()
-    assert budget.pause == LOOK_SECONDS_MAX
+        budget.enforce()
+    assert budget.pause == POLL_SECONDS_MAX
     data.read(0, MIB)
-    budget.keep()
-    assert budget.pause == LOOK_SECONDS_MIN
+    budget.enforce()
+    assert budget.pause == POLL_SECONDS_MIN
 
 
 async def test_looks_go_on_until_they_are_cancelled(data: Mapped, columns: Mapped) -> None:
     released = asyncio.Event()
     budget = PageBudget(lambda: 4 * MIB, release_items=released.set, release_all=released.set)
-    looking = asyncio.create_task(budget.keep_always())
+    looking = asyncio.create_task(budget.run())
     for _ in range(3):
         data.release()
-        budget.keep()
+        budget.enforce()
         released.clear()
         data.read(0, 8 * MIB)
         async with asyncio.timeout(10):
@@ -211,9 +211,9 @@ def test_what_else_is_unmapped_hides_nothing(data: Mapped, columns: Mapped, tmp_
         other = Mapped(tmp_path / f"segment-{turn}", 3 * MIB)
         other.read(0, 3 * MIB)
         data.read(turn * 4 * MIB, (turn * 4 + 2) * MIB)
-        budget.keep()
+        budget.enforce()
         other.mapping.close()
-        budget.keep()
+        budget.enforce()
         assert _resident(data.path) <= 4.5 * MIB
 
 
