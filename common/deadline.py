@@ -52,7 +52,7 @@ class Deadline(Struct, frozen=True, gc=False):
     def check(self) -> None:
         """Raise `DeadlineExceeded` if it is too late."""
         if self.has_passed:
-            raise DeadlineExceeded("the request's deadline passed before an answer was there")
+            raise DeadlineExceeded("the request's deadline passed before the response was ready")
 
 
 NEVER: Final = Deadline(float("inf"))

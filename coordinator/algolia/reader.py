@@ -149,8 +149,8 @@ class AlgoliaReader:
         """Reject a value that contradicts the index's configuration."""
         if bool(value) != is_on:
             raise Mistake(
-                f"is a matter of the index here: {'it has' if is_on else 'set'} {key} in its "
-                "configuration",
+                f"is decided by the configuration of the index, which "
+                f"{'has' if is_on else 'lacks'} {key}; change it there",
                 code=UNHONOURED,
             )
 

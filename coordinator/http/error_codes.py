@@ -113,7 +113,7 @@ _ROWS: Final = (
     ("switched", 503, "the configuration is being replaced, for long; see Retry-After"),
     ("log_unavailable", 503, "several hosts: the log is away, so nothing is written; reads go on"),
     ("replica_lags", 503, "several hosts: this one lags by more than X-Max-Lag-Ms"),
-    ("replica_stopped", 503, "several hosts: this one is not as the others; ask another one"),
+    ("replica_stopped", 503, "several hosts: this one differs from the others; ask another one"),
     ("starting", 503, "the service is starting; see Retry-After"),
     ("partly_stored", 500, "items without ids: not_stored and unknown say which to look after"),
     ("stopping", 503, "the service stops; created and updated say what a load has stored"),

@@ -174,7 +174,7 @@ class FilterObjects:
         self.num_values += len(values)
         if self.num_values > self.limits.filter_values_max:
             raise Mistake(
-                f"and the others have more than {self.limits.shown('filter_values_max')} values",
+                f"brings all filters to more than {self.limits.shown('filter_values_max')} values",
                 code="too_many_filter_values",
                 path=path,
             )
@@ -205,21 +205,22 @@ def check_objects(condition: Filter, configuration: IndexConfiguration, path: st
             if field not in configuration.geo_fields:
                 known = ", ".join(configuration.geo_fields) or "none"
                 raise Mistake(
-                    f"asks where {field[:100]!r} lies; the geo_fields of the configuration are "
-                    f"{known[:500]}",
+                    f"has a condition on points of {field[:100]!r}; the geo_fields of the "
+                    f"configuration are {known[:500]}",
                     path=path,
                 )
         case NumElements(field):
             if field not in configuration.facets and field not in configuration.nested:
                 raise Mistake(
-                    f"counts {field[:100]!r}, which is neither a facet nor a nested field",
+                    f"counts the values of {field[:100]!r}, which is neither a facet nor a nested "
+                    "field: add it to the aggregations or to nested",
                     path=path,
                 )
         case Same(field, child):
             if field not in configuration.nested:
                 known = ", ".join(configuration.nested) or "none"
                 raise Mistake(
-                    f"asks for one element of {field[:100]!r}; the nested fields of the "
+                    f"has conditions on one element of {field[:100]!r}; the nested fields of the "
                     f"configuration are {known[:500]}",
                     path=path,
                 )
@@ -253,7 +254,11 @@ def _check_element(condition: Filter, configuration: IndexConfiguration, path: s
         case Exists():
             pass
         case _:
-            raise Mistake("asks of one element more than values, numbers and EXISTS", path=path)
+            raise Mistake(
+                "has a condition that one element cannot have: valid are values, bounds of numbers "
+                "and EXISTS",
+                path=path,
+            )
 
 
 def scalar_fields_of(condition: Filter) -> Iterator[str]:

@@ -93,7 +93,7 @@ def run(settings: Settings, inherited: Inheritance) -> int:
     configure_allocator()
     try:
         if settings.coordinators > 1 and inherited.slot is None:
-            raise SettingError("several coordinators take facetd serve, which starts them")
+            raise SettingError("several coordinators need facetd serve, which starts them")
         return uvloop.run(_run(settings, inherited))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
         print(f"facetd: {error}", file=sys.stderr)

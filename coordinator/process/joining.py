@@ -420,7 +420,7 @@ async def _copy_shards(
                 best = max(offers, key=lambda one: len(missing & set(one.shards)), default=None)
                 given = missing & set(best.shards) if best is not None else set()
                 if best is None or not given:
-                    raise LogAway(f"no host that serves has shards {shown_shards(sorted(missing))}")
+                    raise LogAway(f"no serving host has shards {shown_shards(sorted(missing))}")
                 chosen.append((best, tuple(sorted(given))))
                 missing -= given
             return [await _copy_shards_of(stream, data, offer, shards) for offer, shards in chosen]

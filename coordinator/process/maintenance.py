@@ -408,6 +408,6 @@ def _unpack(archive: BinaryIO, work: Path) -> ServiceSnapshot:
     listed = {file.path for file in snapshot.files} | {"lock"}
     for path in work.rglob("*"):
         if not path.is_dir() and str(path.relative_to(work)) not in listed:
-            raise SnapshotError(f"the backup has a file too many: {path.relative_to(work)}")
+            raise SnapshotError(f"the backup has an unexpected file: {path.relative_to(work)}")
     (work / "catalog.json").chmod(0o600)
     return snapshot

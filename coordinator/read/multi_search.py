@@ -100,7 +100,7 @@ async def run_fairly(searches: Sequence[Callable[[], Awaitable[T]]], deadline: D
             await asyncio.gather(*(answer_next() for _ in range(SEARCHES_AT_ONCE)))
     except TimeoutError:
         raise DeadlineExceeded(
-            f"{len(results)} of {len(searches)} searches were answered when the time was over"
+            f"{len(results)} of {len(searches)} searches were answered within the deadline"
         ) from None
     if failures:
         raise failures[min(failures)]

@@ -146,7 +146,9 @@ class Gateway:
     ) -> asyncio.Future[Any] | Awaitable[Any]:
         """Pass a read on to a shard of this host."""
         if self._cluster.own_host.is_stopped:
-            raise Unavailable("the host that holds a shard has stopped: its data differ")
+            raise Unavailable(
+                "the host that holds the shard has stopped: its data differ from the others'"
+            )
         index = getattr(params, "index", None)
         if index is not None and index not in self._numbers:
             raise ConfigurationSwitched(

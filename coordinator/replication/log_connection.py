@@ -137,7 +137,7 @@ class LogConnection:
         except (Error, OSError, TimeoutError) as error:
             await _close(client)
             if refused:
-                raise SettingError(f"the log's servers refuse us: {refused[0]}") from error
+                raise SettingError(f"the log's servers refuse this host: {refused[0]}") from error
             raise LogAway(f"no server of the log answers: {', '.join(self.servers)}") from error
         self._client = client
         self._dropping = asyncio.create_task(self._drop_lost(client))

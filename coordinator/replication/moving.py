@@ -184,7 +184,7 @@ class Mover:
         offers = await find_offers(self._stream)
         offers = [one for one in offers if shard in one.shards and one.host != self._host.id]
         if not offers:
-            raise LogAway(f"no host that serves gives shard {shard}")
+            raise LogAway(f"no serving host offers shard {shard}")
         offer = max(offers, key=lambda one: one.seq)
         _log.info("taking a shard", shard=shard, host=offer.host, seq=offer.seq)
         taken = data.with_name(f"{data.name}.taken")

@@ -219,7 +219,7 @@ class TableStore:
                 raise LogAway(f"the table of shards cannot be read ({error})") from error
             await asyncio.to_thread(self._copy, after)
             return after
-        raise LogAway("the table of shards is being changed by others all the time")
+        raise LogAway("other hosts kept changing the table of shards; try again")
 
     async def _opened(self) -> KeyValue:
         """Return the bucket; make it if there is none."""

@@ -176,6 +176,7 @@ class Serving:
 
     def _refusal(self) -> Unavailable:
         return Unavailable(
-            f"this host is not as the others and has stopped: {self.why_stopped}; ask another one",
+            f"this host differs from the others and has stopped: {self.why_stopped}; "
+            "ask another one",
             code="replica_stopped",
         )

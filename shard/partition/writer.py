@@ -177,7 +177,9 @@ class Writer:
             return ApplyResponse(outcomes=group.outcomes)
         if is_repeat:
             return ApplyResponse(outcomes=b"")
-        raise InternalError(f"write group {seq} is older than what this shard has settled")
+        raise InternalError(
+            f"write group {seq} is older than the newest group that this shard has compacted"
+        )
 
     def outcomes_of(self, seq: int) -> OutcomesResponse:
         """Return what became of a group.

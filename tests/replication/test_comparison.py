@@ -206,7 +206,7 @@ def change_alone(service: Service) -> None:
 
 
 def refuses(service: Service) -> bool:
-    """Return whether a host says at last that it is not as the others."""
+    """Return whether a host reports in the end that it differs from the others."""
     codes = set()
 
     def is_refused() -> bool:
