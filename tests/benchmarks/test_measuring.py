@@ -13,7 +13,6 @@ from benchmarks import (
     compare,
     cores,
     floor,
-    game,
     keystrokes,
     large,
     relevance,
@@ -27,6 +26,9 @@ from benchmarks import (
 )
 from benchmarks import results as results_module
 from benchmarks.corpus import Shape, words
+from benchmarks.game.__main__ import main as play_game
+from benchmarks.game.brute_force import IDFS, BruteForce
+from benchmarks.game.records import Record, check_counts, check_scores
 from benchmarks.peers.facetd import CONFIGURATION, INDEX, Facetd
 from benchmarks.peers.servers.game_player import GameQuery, Played
 from benchmarks.relevance import JudgedSet
@@ -205,10 +207,10 @@ def test_the_game_counts_like_brute_force(
     queries = tmp_path / "queries.tsv"
     queries.write_text('1\tthe\n2\t+red +sea\n3\tthe sea\n4\t"the red sea"\n5\t+the sea\n')
 
-    game.main(["--items", "300", "--rounds", "1", "--peers", "floor,facetd", "--count", "5"])
+    play_game(["--items", "300", "--rounds", "1", "--peers", "floor,facetd", "--count", "5"])
     drawn = capsys.readouterr().out
     arguments = ["--items", "300", "--rounds", "1", "--peers", "facetd", "--reuse"]
-    game.main([*arguments, "--queries", str(queries)])
+    play_game([*arguments, "--queries", str(queries)])
     read = capsys.readouterr().out
 
     assert "All counts are right; best scores are those of BM25." in drawn
@@ -218,17 +220,17 @@ def test_the_game_counts_like_brute_force(
 
 def test_the_game_notices_a_wrong_count_and_a_wrong_score() -> None:
     queries = [GameQuery("term", (words(SHAPE)[0],))]
-    teller = game.Teller(SHAPE, 300, queries)
-    right = teller.best_scores(queries[0], 10, game.RARITIES["pisa"])
-    total = teller.count(queries[0])
-    record = game.Record("an engine")
+    brute_force = BruteForce(SHAPE, 300, queries)
+    right = brute_force.best_scores(queries[0], 10, IDFS["pisa"])
+    total = brute_force.count(queries[0])
+    record = Record("an engine")
     record.turns["TOP_10"] = [[Played(1, -1, right)]]
     record.turns["COUNT"] = [[Played(1, total, ())]]
 
-    game.check(record, queries, {queries[0]: total})
-    game.check_scores(record, queries, teller, game.RARITIES["pisa"])
+    check_counts(record, queries, {queries[0]: total})
+    check_scores(record, queries, brute_force, IDFS["pisa"])
     assert record.wrong == []
-    game.check(record, queries, {queries[0]: total + 1})
+    check_counts(record, queries, {queries[0]: total + 1})
     record.turns["TOP_10"] = [[Played(1, -1, [2 * right[0], *right[1:]])]]
-    game.check_scores(record, queries, teller, game.RARITIES["pisa"])
+    check_scores(record, queries, brute_force, IDFS["pisa"])
     assert [one.partition(" ")[0] for one in record.wrong] == ["COUNT", "TOP_10"]

@@ -1,4 +1,4 @@
-"""A player of the query game: one engine in this process, one thread; see `benchmarks/game.py`.
+"""A player of the query game: one engine in this process, one thread; see `benchmarks/game`.
 
     python -m benchmarks.peers.servers.game_player ENGINE build ITEMS FOLDER
     python -m benchmarks.peers.servers.game_player ENGINE play FOLDER QUERIES
