@@ -375,8 +375,8 @@ def _add_counts(part: Matches, column: FacetColumn, counts: NDArray[np.uint32]) 
     code_ns = _CODE_NS if column.is_single else _CODES_NS
     listing_ns = 0.0 if part.has_docs else _CODE_NS
     if part.count > _SETS_MATCHES_MIN:
-        sets_ns = column.intersection_ns(_SET_UNIT_NS, _SET_DOC_NS)
-        if sets_ns < (code_ns + listing_ns) * min(part.count, num_others):
+        limit_ns = (code_ns + listing_ns) * min(part.count, num_others)
+        if column.intersects_within(_SET_UNIT_NS, _SET_DOC_NS, limit_ns):
             column.add_intersections(part.words, counts)
             return
     if num_others * (code_ns + _CODE_NS) + len(counts) < part.count * (code_ns + listing_ns):

@@ -248,8 +248,9 @@ class Indexes:
         self._closed.pop(number, None)
         self._take_up(partition)
         for view in partition.newest.views:
-            if not view.segment.is_verified:
-                self._read_ahead.verify(view.segment.verify_all)
+            segment = view.segment
+            if not segment.is_verified:
+                self._read_ahead.verify(segment.verify_searched, segment.verify_all)
         self._read_ahead.read(partition.environment.data_path, partition.environment.file_bytes())
         opening.add_open()
 

@@ -504,6 +504,29 @@ def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -
 
 
 @kernel
+def bound_stored(stored: StoredSets, num_docs: int) -> tuple[int, int]:
+    """Return sizes as `measure_stored`, without reading the sets: these cost no more to read.
+
+    A set of few documents has lists only. The containers of a larger one may be lists or bitsets;
+    what it takes beyond their heads is counted as bitsets, of which a unit costs less.
+
+    Args:
+        stored: the sets.
+        num_docs: of the segment.
+    """
+    _, counts, _, set_offsets = stored
+    heads = 4 + 4 * ((num_docs + 65_535) >> 16)
+    num_units = int64(0)
+    num_listed = int64(0)
+    for i in range(len(counts)):
+        if counts[i] <= _CONTAINER_LIST_MAX:
+            num_listed += int64(counts[i])
+        else:
+            num_units += max(set_offsets[i + 1] - set_offsets[i] - heads, 0)
+    return num_units, num_listed
+
+
+@kernel
 def measure_stored(stored: StoredSets) -> tuple[int, int]:
     """Return the size of stored sets: uint16 units of bitsets, documents of lists."""
     _, counts, sets, set_offsets = stored

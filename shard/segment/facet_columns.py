@@ -28,7 +28,6 @@ concatenates the columns and rebuilds the sets from them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -50,6 +49,7 @@ from shard.segment.doc_sets import (
     LISTED_AHEAD,
     StoredSets,
     add_stored_sets,
+    bound_stored,
     count_intersections,
     list_stored_set,
     measure_stored,
@@ -425,19 +425,27 @@ class FacetColumn:
         """Whether no document has several values."""
         return len(self.starts) == 0
 
-    def intersection_ns(self, unit_ns: float, doc_ns: float) -> float:
-        """Estimate the time of `add_intersections`; infinite without stored sets.
+    def intersects_within(self, unit_ns: float, doc_ns: float, limit_ns: float) -> bool:
+        """Return whether `add_intersections` is estimated to take less than some time.
+
+        The exact sizes are in the heads of all sets, which lie wide apart in the file. What is
+        known without them is mostly enough to say no.
 
         Args:
             unit_ns: nanoseconds per uint16 of a stored bitset.
-            doc_ns: nanoseconds per document of a stored list.
+            doc_ns: nanoseconds per document of a stored list, no less.
+            limit_ns: the time.
         """
-        if self._sets is None:
-            return math.inf
+        sets = self._sets
+        if sets is None:
+            return False
         if self._set_sizes is None:
-            self._set_sizes = measure_stored(self._sets)
+            num_units, num_listed = bound_stored(sets, self.num_docs)
+            if num_units * unit_ns + num_listed * doc_ns >= limit_ns:
+                return False
+            self._set_sizes = measure_stored(sets)
         num_units, num_listed = self._set_sizes
-        return num_units * unit_ns + num_listed * doc_ns
+        return num_units * unit_ns + num_listed * doc_ns < limit_ns
 
     def add_docs_with(
         self, numbers: Sequence[int] | NDArray[np.uint32], words: NDArray[np.uint64]

@@ -2,8 +2,9 @@
 
 A start need not read gigabytes before it serves, and still no damaged byte is used: the mapping is
 inaccessible at first, and the thread that first touches a block, in whatever code, verifies it on
-the way (`common/kernels/build/first_touch.c` draws it). Meanwhile another one verifies the rest in
-order. Once a block is verified, reading it costs what it costs in any mapping.
+the way (`common/kernels/build/first_touch.c` draws it). Meanwhile another one verifies the blocks
+that most searches read, before these touch them, and later the rest. Once a block is verified,
+reading it costs what it costs in any mapping.
 
 A damaged block cannot become an exception in the middle of a kernel. So the file is set aside and
 the process ends; the supervisor starts another one, which finds the file missing and builds it from
@@ -19,6 +20,7 @@ import mmap
 import os
 import threading
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -32,10 +34,11 @@ CALL_BLOCKS = 4
 class FirstTouch:
     """Verifies the blocks of one mapping; see `watch`."""
 
-    def __init__(self, extension: ModuleType, handle: int, num_blocks: int) -> None:
+    def __init__(self, extension: ModuleType, handle: int, num_blocks: int, size: int) -> None:
         self._extension = extension
         self._handle = handle
         self._num_blocks = num_blocks
+        self._block_bytes = size
         self._num_verified = 0
 
     @property
@@ -43,17 +46,27 @@ class FirstTouch:
         """Whether `verify_all` has come to the end."""
         return self._num_verified >= self._num_blocks
 
+    def verify_spans(
+        self, spans: Iterable[tuple[int, int]], is_stopping: threading.Event | None = None
+    ) -> None:
+        """Verify the blocks of some spans of bytes; as `verify_all`."""
+        for start, end in spans:
+            self._verify(start // self._block_bytes, -(-end // self._block_bytes), is_stopping)
+
     def verify_all(self, is_stopping: threading.Event | None = None) -> None:
         """Verify the blocks that no thread has touched yet; the mapping must stay mapped meanwhile.
 
         It returns only if all is sound, or if it is to stop.
         """
-        while not self.is_done:
-            if is_stopping is not None and is_stopping.is_set():
-                return
-            first = self._num_verified
-            self._extension.verify(self._handle, first, CALL_BLOCKS)
-            self._num_verified = first + CALL_BLOCKS
+        self._num_verified = self._verify(self._num_verified, self._num_blocks, is_stopping)
+
+    def _verify(self, block: int, end: int, is_stopping: threading.Event | None) -> int:
+        """Verify the blocks from one up to another, or up to the one that is returned."""
+        while block < end and not (is_stopping is not None and is_stopping.is_set()):
+            count = min(CALL_BLOCKS, end - block)
+            self._extension.verify(self._handle, block, count)
+            block += count
+        return block
 
 
 def watch(
@@ -99,4 +112,4 @@ def watch(
         return None
     forget = weakref.finalize(mapping, extension.forget, handle)
     forget.atexit = False  # threads may use the mapping to the end
-    return FirstTouch(extension, handle, len(checksums) // 8)
+    return FirstTouch(extension, handle, len(checksums) // 8, block_bytes)

@@ -58,10 +58,11 @@ import itertools
 import math
 import mmap
 import os
+import re
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 import orjson
@@ -92,6 +93,9 @@ _ENTRY_BYTES_MAX = 72
 """One entry of the directory: two lengths and an offset of 20 digits, a type, and separators."""
 _FACTS_BYTES_MAX = 256
 """The part of the directory that describes no array."""
+
+_SEARCHED: Final = re.compile(r"text\.lengths|facet\.\d+\.(codes|starts)")
+"""Long arrays that a search of text with facets reads all over, whatever it searches for."""
 
 _uids = itertools.count(1)
 
@@ -180,6 +184,26 @@ class Segment:
     def is_verified(self) -> bool:
         """Whether no block waits to be verified, as far as is known without asking each."""
         return self._first_touch is None or self._first_touch.is_done
+
+    def verify_searched(self, is_stopping: threading.Event | None = None) -> None:
+        """Verify what most searches read, as `verify_all`; and so have it read from the disk."""
+        if self._first_touch is not None:
+            self._first_touch.verify_spans(self._searched_spans(), is_stopping)
+
+    def _searched_spans(self) -> list[tuple[int, int]]:
+        """Return where the file has the arrays that most searches read.
+
+        These are the short ones, which say where the others have a word or a value, and those that
+        are read by document, in all of their blocks.
+        """
+        assert self._mapping is not None, "it is in memory"
+        base = np.frombuffer(self._mapping, np.uint8).ctypes.data
+        spans = []
+        for name, array in self._arrays.items():
+            if array.nbytes <= BLOCK_BYTES or _SEARCHED.fullmatch(name):
+                start = array.ctypes.data - base
+                spans.append((start, start + array.nbytes))
+        return spans
 
     def verify_all(self, is_stopping: threading.Event | None = None) -> None:
         """Verify the blocks that no thread has touched yet, if it was opened unread.

@@ -2,10 +2,12 @@
 
 Opening an index maps its large segments, whose blocks are verified when they are first touched, and
 its data.mdb. So the first searches wait for the disk: for whole blocks, and for each hit, ten times
-for a page of ten, one after the other: 10-60 ms where the same search takes one later. A thread of
-the lowest priority reads the files once from their beginning to their end, by short calls, so that
-searches pass.
+for a page of ten, one after the other: 10-60 ms where the same search takes one later. A thread
+reads the files once, by short calls, so that searches pass.
 
+What most searches read of the segments comes first, and is there when the coordinator is, which
+starts meanwhile. The rest waits a few seconds, because the first searches share the disk with it,
+and has the lowest priority.
 Segments are read as a whole, because damage shall be found soon. Of data.mdb it reads no more than
 a share of the memory that is free or holds other cached pages, since pages that do not stay would
 only evict needed ones. The limit of a control group counts: a container has no more than that,
@@ -15,11 +17,13 @@ whatever the host has.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from common.file_io import CALL_BYTES
 from common.process.memory import available_bytes
@@ -31,6 +35,21 @@ FILE_BYTES_MIN: Final = 1 << 20
 """Smaller files are not worth it: the kernel reads their surroundings with the first item."""
 
 
+LATER_SECONDS: Final = 3.0
+"""What is not read by most searches is read this long after the start."""
+_POLL_SECONDS: Final = 0.05
+_SOON, _LATER = 0, 1
+_Verify: TypeAlias = Callable[[threading.Event], None]
+
+
+class _Step(NamedTuple):
+    """Something to do: the soonest first, then in order."""
+
+    rank: int
+    number: int
+    do: Callable[[], None]
+
+
 class ReadAhead:
     """The thread; tell it what to `verify` and to `read`, `stop` it.
 
@@ -40,17 +59,20 @@ class ReadAhead:
 
     def __init__(self, num_shards: int) -> None:
         self._num_shards = num_shards
-        self._steps: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._steps: queue.PriorityQueue[_Step] = queue.PriorityQueue()
+        self._numbers = itertools.count()
         self._is_stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def verify(self, verify_all: Callable[[threading.Event], None]) -> None:
-        """Verify something before what is added later.
+    def verify(self, verify_searched: _Verify, verify_all: _Verify) -> None:
+        """Verify a segment.
 
         Args:
-            verify_all: does it; returns early once the event is set.
+            verify_searched: verifies what most searches read; returns early once the event is set.
+            verify_all: the rest too.
         """
-        self._add(lambda: verify_all(self._is_stopping))
+        self._add(_SOON, lambda: verify_searched(self._is_stopping))
+        self._add(_LATER, lambda: verify_all(self._is_stopping))
 
     def read(self, path: Path, size: int) -> None:
         """Read a file as soon as what was added before is done.
@@ -60,25 +82,35 @@ class ReadAhead:
             size: bytes of it that are in use.
         """
         if size >= FILE_BYTES_MIN:
-            self._add(lambda: self._read(path))
+            self._add(_LATER, lambda: self._read(path))
 
-    def _add(self, step: Callable[[], None]) -> None:
+    def _add(self, rank: int, do: Callable[[], None]) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="read-ahead", daemon=True)
             self._thread.start()
-        self._steps.put(step)
+        self._steps.put(_Step(rank, next(self._numbers), do))
 
     def stop(self) -> None:
         """End after the call in progress."""
         self._is_stopping.set()
         if self._thread is not None:
-            self._steps.put(None)
+            self._add(_SOON, lambda: None)  # wakes it
             self._thread.join()
 
     def _run(self) -> None:
-        run_in_background()
-        while (step := self._steps.get()) is not None and not self._is_stopping.is_set():
-            step()
+        later_at = time.monotonic() + LATER_SECONDS
+        is_later = False
+        while not self._is_stopping.is_set():
+            step = self._steps.get()
+            if step.rank == _LATER and time.monotonic() < later_at:
+                self._steps.put(step)
+                self._is_stopping.wait(_POLL_SECONDS)
+                continue
+            if step.rank == _LATER and not is_later:
+                run_in_background()
+                is_later = True
+            if not self._is_stopping.is_set():
+                step.do()
             del step  # what it holds may be closed
 
     def _read(self, path: Path) -> None:

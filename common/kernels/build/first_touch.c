@@ -8,8 +8,13 @@
    code that was about to read it, so the file is set aside and the process ends; the next one finds
    the file missing. The same holds for a block that cannot be read.
 
-   The handler calls only what signal handlers may call, takes no lock, and may run in several
-   threads for one block. The checksum is XXH64 with seed 0, as the writer's library computes it. */
+   A block is asked for as a whole before its pieces are read, and with it those that will be needed
+   next, where blocks are touched in order. Left to itself, the kernel takes the pieces for the
+   beginning of a long read: it reads six times as much around a block that is touched alone.
+
+   The handler calls only what signal handlers may call (posix_fadvise is not on their list, but is
+   nothing but a system call), takes no lock, and may run in several threads for one block. The
+   checksum is XXH64 with seed 0, as the writer's library computes it. */
 
 #define _GNU_SOURCE
 #define Py_LIMITED_API 0x030B0000
@@ -17,6 +22,7 @@
 #include <Python.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -29,6 +35,7 @@
 #include "first_touch.h"
 
 #define FILES_MAX 256
+#define AHEAD_BLOCKS 8    /* asked for before they are needed, of a file that is read in order */
 #define PIECE_BYTES 32768 /* read at once, on the stack of whatever thread it is */
 
 struct file {
@@ -138,11 +145,20 @@ static int open_up(const struct file *file, size_t from, size_t to)
     return mprotect(file->start + from, to - from, PROT_READ | PROT_WRITE);
 }
 
+/* Let the kernel read blocks from the disk, without waiting for them. */
+static void ask_for(const struct file *file, size_t block, size_t count)
+{
+    const off_t start = (off_t)(block * file->block_bytes);
+    posix_fadvise(file->descriptor, start, (off_t)(count * file->block_bytes), POSIX_FADV_WILLNEED);
+}
+
 /* Verify a block and make it accessible; returns only if it is sound. */
 static void verify_block(struct file *file, size_t block)
 {
     if (atomic_load(&file->is_verified[block]))
         return;
+    const int is_in_order = block > 0 && atomic_load(&file->is_verified[block - 1]);
+    ask_for(file, block, is_in_order ? AHEAD_BLOCKS : 1);
     if (!is_sound(file, block))
         give_up(file);
     const size_t from = block * file->block_bytes;

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from common.placement import hash_id
 from common.values import Shape
+from shard.segment import facet_columns
 from shard.segment.columns import build_columns, merge_columns
-from shard.segment.doc_sets import empty_bitset, list_docs
+from shard.segment.doc_sets import StoredSets, empty_bitset, list_docs, measure_stored
 from shard.segment.external_ids import find_live, is_item_of
 from shard.segment.facet_columns import SETS_DOCS_MIN, facet_column
 from shard.segment.facet_dictionary import FacetDictionary
@@ -144,6 +145,26 @@ def _large(count: int) -> list[Item]:
     ]
 
 
+def test_sets_that_take_too_long_anyway_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = _large(3 * SETS_DOCS_MIN)
+    registry = FieldRegistry()
+    segment = build_segment(batch, registry, {"year": FacetDictionary()})
+    column = facet_column(segment, registry.register("year"))
+    assert column is not None
+    measured: list[object] = []
+
+    def note(stored: StoredSets) -> tuple[int, int]:
+        measured.append(stored)
+        return measure_stored(stored)
+
+    monkeypatch.setattr(facet_columns, "measure_stored", note)
+    # Three years, in nearly all documents.
+    assert not column.intersects_within(1.0, 1.0, 2.5 * SETS_DOCS_MIN)
+    assert not measured
+    assert column.intersects_within(1.0, 1.0, 4 * SETS_DOCS_MIN)
+    assert len(measured) == 1
+
+
 def test_large_segments_have_stored_sets_that_say_what_the_codes_say() -> None:
     batch = _large(3 * SETS_DOCS_MIN)
     registry = FieldRegistry()
@@ -152,7 +173,7 @@ def test_large_segments_have_stored_sets_that_say_what_the_codes_say() -> None:
     for path, dictionary in dictionaries.items():
         column = facet_column(segment, registry.register(path))
         assert column is not None
-        assert column.intersection_ns(1, 1) < float("inf")
+        assert column.intersects_within(1, 1, float("inf"))
         odd = empty_bitset(len(batch))
         odd[:] = np.uint64(0xAAAAAAAAAAAAAAAA)
         counts = np.zeros(len(dictionary) + 1, np.uint32)

@@ -14,6 +14,7 @@ from shard.segment.doc_sets import (
     StoredSets,
     add_stored_sets,
     bitset_of,
+    bound_stored,
     complement,
     count_docs,
     count_intersections,
@@ -76,3 +77,7 @@ def test_stored_sets_of_all_sizes_are_roaring_or_lists() -> None:
     num_units, num_listed = measure_stored(stored)
     assert num_units % 4_096 == 0
     assert num_listed < num_docs
+    least_units, least_listed = bound_stored(stored, num_docs)
+    for doc_ns in (1, 3, 20):
+        assert least_units + doc_ns * least_listed <= num_units + doc_ns * num_listed
+    assert least_units + least_listed > (num_units + num_listed) / 8

@@ -38,6 +38,8 @@ if sys.argv[2] == "touch":
     print("damaged part:", int(numbers[by]))
 elif sys.argv[2] == "verify":
     segment.verify_all()
+elif sys.argv[2] == "searched":
+    segment.verify_searched()
 else:
     segment.apart()
 print("went on")
@@ -130,6 +132,21 @@ def test_a_damaged_block_ends_the_process_before_it_is_read(
     assert f"{path}: checksum differs" in ended.stderr
     assert not path.exists()
     assert path.with_name("segment-1.seg.damaged").exists()
+
+
+@pytest.mark.parametrize("name", ["text.lengths", "facet.12.codes", "facet.0.starts", "numbers"])
+def test_what_most_searches_read_is_verified_before_the_rest(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "segment-1.seg"
+    names = ("text.lengths", "facet.12.codes", "facet.0.starts", "facet.0.sets", "numbers")
+    long = {other: np.arange(BLOCK_BYTES // 2 + 3, dtype=np.uint64) for other in names}
+    Segment({"few": np.arange(3), **long}, num_docs=0).write(path)
+    first_block = 1 + 4 * names.index(name)
+    damage(path, (first_block + 2) * BLOCK_BYTES + 9)
+    ended = run(path, "searched", 0, 0, 0)
+    if name == "numbers":
+        assert ended.stdout == "sound part: 0\nwent on\n", ended.stderr
+    else:
+        assert ended.returncode == EXIT_DAMAGED, ended.stderr
 
 
 def test_a_cut_file_and_damaged_checksums_are_noticed_when_it_is_opened(path: Path) -> None:

@@ -1,8 +1,10 @@
-"""Reading ahead: whole files, in order, within a share of the available memory."""
+"""Reading ahead: what is searched first, then whole files, within a share of the memory."""
 
 from __future__ import annotations
 
 import threading
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,7 @@ def test_files_are_read_one_after_the_other_and_small_ones_never(
 
     monkeypatch.setattr(read_ahead, "read_once", note)
     monkeypatch.setattr(read_ahead, "available_bytes", lambda: 8 << 20)
+    monkeypatch.setattr(read_ahead, "LATER_SECONDS", 0.0)
     ahead = ReadAhead(2)
     for name, size in (("a", FILE_BYTES_MIN), ("b", 7), ("gone", 1 << 30), ("c", 1 << 30)):
         ahead.read(tmp_path / name, size)
@@ -44,19 +47,39 @@ def test_files_are_read_one_after_the_other_and_small_ones_never(
     assert read == [(tmp_path / name, 2 << 20) for name in ("a", "gone", "c")]
 
 
-def test_what_is_to_be_verified_is_so_before_files_are_read(
+def test_what_searches_read_of_all_segments_comes_first_and_the_rest_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
+    priorities: list[int] = []
     monkeypatch.setattr(
         read_ahead, "read_once", lambda path, _, is_stopping: done.append(path.name)
     )
+    monkeypatch.setattr(read_ahead, "run_in_background", lambda: priorities.append(len(done)))
+    monkeypatch.setattr(read_ahead, "LATER_SECONDS", 0.3)
     ahead = ReadAhead(1)
-    ahead.verify(lambda is_stopping: done.append("verified"))
-    ahead.read(tmp_path / "read", FILE_BYTES_MIN)
+
+    def note(what: str, _is_stopping: threading.Event) -> None:
+        done.append(what)
+
+    for name in ("a", "b"):
+        ahead.verify(partial(note, f"searched of {name}"), partial(note, f"all of {name}"))
+        ahead.read(tmp_path / f"items of {name}", FILE_BYTES_MIN)
     wait_until(lambda: len(done) == 2)
+    assert not priorities
+    wait_until(lambda: len(done) == 6)
     ahead.stop()
-    assert done == ["verified", "read"]
+    assert done[:2] == ["searched of a", "searched of b"]
+    assert done[2:] == ["all of a", "items of a", "all of b", "items of b"]
+    assert priorities == [2]
+
+
+def test_it_stops_at_once_while_the_rest_waits(tmp_path: Path) -> None:
+    ahead = ReadAhead(1)
+    ahead.read(tmp_path / "not there", FILE_BYTES_MIN)
+    started = time.monotonic()
+    ahead.stop()
+    assert time.monotonic() - started < read_ahead.LATER_SECONDS / 2
 
 
 def test_it_stops_without_having_begun() -> None:
