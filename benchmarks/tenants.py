@@ -372,7 +372,7 @@ def _by_name(pids: Sequence[int]) -> dict[str, int]:
                         ("coordinator", "--takeover-pipe"),
                         ("coordinator", "--lock"),
                         ("shards", "--shard-id"),
-                        ("fork server", "shard.process.fork_server"),
+                        ("fork server", "common.process.fork_server"),
                     )
                     if mark in words
                 ),

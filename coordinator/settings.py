@@ -44,7 +44,16 @@ from coordinator.addresses import (
 
 _OTHER_VARIABLES = frozenset(
     f"{ENVIRONMENT_PREFIX}{name}"
-    for name in ("CONFIG_FILE", "FAULTS", "KERNELS", "KERNEL_BUILD", "KERNEL_LEVELS", "KEY", "URL")
+    for name in (
+        "CONFIG_FILE",
+        "FAULTS",
+        "KERNELS",
+        "KERNELS_VOUCHED",
+        "KERNEL_BUILD",
+        "KERNEL_LEVELS",
+        "KEY",
+        "URL",
+    )
 )
 _TEST_PREFIX = f"{ENVIRONMENT_PREFIX}TEST_"
 

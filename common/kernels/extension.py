@@ -14,10 +14,13 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from common.kernels import sources
 from common.process.python import let_processes_find_us, python_command
+
+_VOUCHED: Final = "FACETD_KERNELS_VOUCHED"
+"""In the environment: an extension that the parent process has found current."""
 
 
 class KernelsMissing(SystemExit):
@@ -69,7 +72,7 @@ def prepare(path: Path) -> bool:
     Raises:
         KernelsMissing: as `load`.
     """
-    if not sources.is_current(path):
+    if not _is_vouched(path) and not sources.is_current(path):
         if importlib.util.find_spec("numba") is None:
             raise KernelsMissing(
                 f"the compiled kernels ({path.name}) are missing or belong to other sources, and"
@@ -82,6 +85,23 @@ def prepare(path: Path) -> bool:
     if _import(path).level() is None:
         raise KernelsMissing(f"the compiled kernels ({path.name}) need a newer processor")
     return True
+
+
+def vouch(path: Path) -> None:
+    """Spare processes that this one starts the comparison of an extension with the sources."""
+    os.environ[_VOUCHED] = _stamp(path)
+
+
+def _is_vouched(path: Path) -> bool:
+    return os.environ.get(_VOUCHED) == _stamp(path)
+
+
+def _stamp(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError:
+        return "missing"
+    return f"{path}:{status.st_mtime_ns}:{status.st_size}"
 
 
 def build_command(path: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Operating-system services that every process uses.
 
+fork_server     imports programs once, then forks their processes
 python          how a process is started; with its parent it ends: parent_death
 logs            log lines; request_ids: which requests they belong to
 loop_scheduler  long steps of an event loop take turns

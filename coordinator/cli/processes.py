@@ -62,6 +62,7 @@ def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 @click.option("--lock", type=int, hidden=True)
 @click.option("--takeover-pipe", type=int, hidden=True)
 @click.option("--slot", hidden=True)
+@click.option("--supervisor", type=int, hidden=True)
 @click.pass_context
 def coordinator(
     ctx: click.Context,
@@ -71,6 +72,7 @@ def coordinator(
     lock: int | None,
     takeover_pipe: int | None,
     slot: str | None,
+    supervisor: int | None,
     **flags: Any,
 ) -> None:
     """Run the coordinator alone, for shards that run elsewhere.
@@ -88,7 +90,7 @@ def coordinator(
         from coordinator.process.reader import run_reader
 
         ctx.exit(run_reader(settings, ours, parent_pipe))
-    ctx.exit(run(settings, Inheritance(lock, parent_pipe, takeover_pipe, ours)))
+    ctx.exit(run(settings, Inheritance(lock, parent_pipe, takeover_pipe, ours, supervisor)))
 
 
 @click.command(

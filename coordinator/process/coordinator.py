@@ -71,12 +71,14 @@ class Inheritance:
         parent_pipe: read end of the supervisor's pipe, which ends when the supervisor does.
         takeover_pipe: write end of the pipe to the startup listener, if that holds the port.
         slot: among several coordinators; None: there are no others.
+        supervisor: its pid.
     """
 
     lock: int | None = None
     parent_pipe: int | None = None
     takeover_pipe: int | None = None
     slot: CoordinatorSlot | None = None
+    supervisor: int | None = None
 
     @property
     def is_supervised(self) -> bool:
@@ -136,7 +138,7 @@ class _Coordinator:
         self._settings = settings
         self._inherited = inherited
         num_shards = len(settings.shard_addresses) or settings.all_shards
-        starter = process_starter(inherited.is_supervised)
+        starter = process_starter(inherited.supervisor)
         with data_directory.start_explained(settings.data_dir):
             self._catalog = catalog = Catalog.open(settings.data_dir, num_shards)
             self._cluster = Cluster.from_settings(settings, catalog, held_here(settings))
@@ -225,9 +227,9 @@ def held_here(settings: Settings) -> tuple[int, ...] | None:
     return held_shards(settings, read_replica(settings.data_dir))
 
 
-def process_starter(is_supervised: bool) -> Callable[[], None] | None:
+def process_starter(supervisor: int | None) -> Callable[[], None] | None:
     """Return a callback by which the supervisor starts and ends shard processes."""
-    return partial(os.kill, os.getppid(), signal.SIGUSR1) if is_supervised else None
+    return None if supervisor is None else partial(os.kill, supervisor, signal.SIGUSR1)
 
 
 def make_replica(

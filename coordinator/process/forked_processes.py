@@ -1,6 +1,6 @@
-"""Shard processes, created by the fork server so that they start at once.
+"""Processes created by the fork server, so that they start at once.
 
-The fork server itself is `shard.process.fork_server`.
+The fork server itself is `common.process.fork_server`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,19 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
+from common.process.fork_server import ProcessRequest, Program
 from common.process.logs import Log
 from common.process.python import python_command
+
+SHARD: Final = Program("shard", "shard.process.main:main")
+COORDINATOR: Final = Program(
+    "coordinator",
+    "coordinator.cli.commands:main",
+    imports=("coordinator.process.coordinator", "coordinator.cli.processes"),
+)
 
 _log = Log("supervisor")
 
@@ -26,43 +35,58 @@ class ForkedProcess:
     def __init__(self) -> None:
         self.pid = 0  # not made yet
         self.status: int | None = None
+        self._due: list[int] = []
 
     def poll(self) -> int | None:
         """Return the exit status, None while it runs."""
         return self.status
 
     def send_signal(self, number: int, /) -> None:
-        """Send a signal, if it has been created and is still running."""
-        if self.pid and self.status is None:
+        """Send a signal, unless it has ended; as soon as it is created if it is not yet."""
+        if self.pid == 0:
+            self._due.append(number)
+        elif self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def is_created(self, pid: int) -> None:
+        """Take note of its pid."""
+        self.pid = pid
+        for number in self._due:
+            self.send_signal(number)
+
 
 class ForkServer:
-    """Our end of `shard.process.fork_server`, which creates processes that start at once.
+    """Our end of `common.process.fork_server`, which creates processes that start at once.
 
     Args:
-        inherited: descriptors that it inherits, and so does every process.
         wake: called when a message has arrived.
     """
 
-    def __init__(self, inherited: tuple[int, ...], wake: Callable[[], None]) -> None:
-        self._inherited = inherited
+    def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._connection: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._made: list[ForkedProcess] = []
 
-    def make(self, arguments: list[str]) -> ForkedProcess:
-        """Request a new process; start a fork server if there is none."""
+    def make(
+        self, program: Program, arguments: list[str], descriptors: Sequence[int]
+    ) -> ForkedProcess:
+        """Request a new process; start a fork server if there is none.
+
+        Args:
+            program: what it runs.
+            arguments: of the program.
+            descriptors: that it inherits, under their numbers.
+        """
         if self._process is None or self._process.poll() is not None:
             self._start()
         process = ForkedProcess()
         self._made.append(process)
-        message = {"ordinal": len(self._made) - 1, "arguments": arguments}
+        request = ProcessRequest(len(self._made) - 1, program, arguments, descriptors)
         try:
             assert self._connection is not None
-            self._connection.send(json.dumps(message).encode())
+            request.send(self._connection)
         except OSError:
             process.status = -int(signal.SIGKILL)  # the fork server has just died
             self._wake()
@@ -101,9 +125,9 @@ class ForkServer:
             number = theirs.fileno()
             filler = "-" * 400  # room for the arguments of the processes that it becomes
             self._process = subprocess.Popen(
-                python_command("shard.process.fork_server", str(number), filler),
+                python_command("common.process.fork_server", str(number), filler),
                 stdin=subprocess.DEVNULL,
-                pass_fds=(number, *self._inherited),
+                pass_fds=(number,),
                 process_group=0,
             )
         asyncio.get_running_loop().add_reader(self._connection, self._read)
@@ -123,7 +147,7 @@ class ForkServer:
                 break
             message = json.loads(packet)
             if "ordinal" in message:
-                self._made[message["ordinal"]].pid = message["pid"]
+                self._made[message["ordinal"]].is_created(message["pid"])
                 continue
             for process in self._made:
                 if process.pid == message["pid"] and process.status is None:

@@ -63,7 +63,7 @@ def _holder(process: int) -> PortHolder:
     arguments = _arguments(process)
     is_part = "--parent-pipe" in arguments and "coordinator" in arguments
     name = "facetd" if _is_facetd(arguments) else _read(process, "comm").strip() or "a process"
-    is_ending = is_part and not _is_facetd(_arguments(_parent(process)))
+    is_ending = is_part and not _is_facetd(_arguments(_starter(process)))
     return PortHolder(f"{name} (process {process})", is_ending)
 
 
@@ -76,6 +76,13 @@ def _is_facetd(arguments: list[str]) -> bool:
 
 def _arguments(process: int) -> list[str]:
     return _read(process, "cmdline").split("\0")
+
+
+def _starter(process: int) -> int:
+    """Return what had a process started: its parent, or the parent of its fork server."""
+    parent = _parent(process)
+    is_fork_server = "common.process.fork_server" in _arguments(parent)
+    return _parent(parent) if is_fork_server else parent
 
 
 def _parent(process: int) -> int:

@@ -1,12 +1,12 @@
 """The supervisor: starts the shards and the coordinator, restarts what dies, stops all in order.
 
-    facetd serve ─┬─ coordinator          (HTTP in, RPC out)
-                  ├─ reader 1 …           (with --coordinators N: N - 1 of them)
-                  └─ fork server ─┬─ shard 0
-                                  └─ shard 1 …
+    facetd serve ── fork server ─┬─ shard 0
+                                 ├─ shard 1 …
+                                 ├─ coordinator    (HTTP in, RPC out)
+                                 └─ reader 1 …     (with --coordinators N: N - 1 of them)
 
 - A process that ends is restarted (`child`). A killed shard serves again within 2 s, because it is
-  forked (`forked_processes`).
+  forked (`forked_processes`). If the fork server ends, all end with it and are restarted.
 - A process that ends with `EXIT_CANNOT_START` cannot start as things are (a wrong setting, data in
   another format): everything stops, with status 1.
 - SIGTERM and SIGINT stop the coordinator first (it accepts no new requests and finishes the running
@@ -26,7 +26,6 @@ import errno
 import os
 import resource
 import signal
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -41,7 +40,7 @@ from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python import let_processes_find_us, python_command
 from coordinator.process.child import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
-from coordinator.process.forked_processes import ForkServer
+from coordinator.process.forked_processes import COORDINATOR, SHARD, ForkedProcess, ForkServer
 from coordinator.process.port_holder import PortHolder, port_holder
 from coordinator.process.startup_listener import StartupListener
 from coordinator.replication.position import shards_to_run
@@ -83,14 +82,6 @@ LEAN: Final = {
 _log = Log("supervisor")
 
 
-def popen(command: list[str], inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start a process as leader of its own group, so that Ctrl-C reaches only the supervisor.
-
-    It stays in our session: priorities apply per session (`common.process.priority`).
-    """
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, process_group=0)
-
-
 class Supervisor:
     """All processes of one data directory.
 
@@ -130,7 +121,9 @@ class Supervisor:
     def _shard_child(self, shard: int) -> Child:
         assert self._fork_server is not None
         arguments = shard_arguments(self._settings, shard, self._pipe)
-        return Child(f"shard {shard}", partial(self._fork_server.make, arguments))
+        return Child(
+            f"shard {shard}", partial(self._fork_server.make, SHARD, arguments, (self._pipe,))
+        )
 
     def _fit_shards(self) -> None:
         """Start and end shard processes, on hosts to which shards can be moved."""
@@ -222,13 +215,13 @@ class Supervisor:
     def _start_children(self, pipe: int, lock: int) -> None:
         """Start the shards, the coordinator and its readers, which end with our end of the pipe."""
         slots = self._slots
-        self._fork_server = ForkServer((pipe,), self._wake.set)
+        self._fork_server = ForkServer(self._wake.set)
         self._pipe = pipe
         self._shards = {shard: self._shard_child(shard) for shard in shards_to_run(self._settings)}
         self._coordinators = [
             Child("coordinator", partial(self._start_coordinator, pipe, lock, slots)),
             *(
-                Child(f"reader {slot.ordinal}", partial(start_reader, pipe, slot))
+                Child(f"reader {slot.ordinal}", partial(self._start_reader, pipe, slot))
                 for slot in ([] if slots is None else slots.slots[1:])
             ),
         ]
@@ -265,14 +258,28 @@ class Supervisor:
 
     def _start_coordinator(
         self, pipe: int, lock: int, slots: CoordinatorSlots | None
-    ) -> subprocess.Popen[bytes]:
+    ) -> ForkedProcess:
         """Start the coordinator; the first one takes over the port from the startup listener."""
         assert self._startup_listener is not None
+        assert self._fork_server is not None
         takeover_pipe = self._startup_listener.takeover_end
         slot = None if slots is None else slots.slots[0]
         inherited = (pipe, lock) if takeover_pipe < 0 else (pipe, lock, takeover_pipe)
-        command = coordinator_command(pipe, lock, takeover_pipe, slot)
-        return popen(command, inherited if slot is None else (*inherited, *slot.descriptors))
+        arguments = [
+            *("coordinator", "--supervisor", str(os.getpid())),
+            *("--parent-pipe", str(pipe)),
+            *("--lock", str(lock)),
+            *(("--takeover-pipe", str(takeover_pipe)) if takeover_pipe >= 0 else ()),
+            *(("--slot", slot.argument()) if slot is not None else ()),
+        ]
+        descriptors = inherited if slot is None else (*inherited, *slot.descriptors)
+        return self._fork_server.make(COORDINATOR, arguments, descriptors)
+
+    def _start_reader(self, pipe: int, slot: CoordinatorSlot) -> ForkedProcess:
+        """Start one of several coordinators that only reads."""
+        assert self._fork_server is not None
+        arguments = ["coordinator", "--parent-pipe", str(pipe), "--slot", slot.argument()]
+        return self._fork_server.make(COORDINATOR, arguments, (pipe, *slot.descriptors))
 
     async def _prepare_kernels(self) -> bool:
         """Make sure that there are kernels to run; return False if the start must be abandoned.
@@ -286,7 +293,8 @@ class Supervisor:
             return self._refuse(error)
         if wanted is None:
             return True
-        if extension.can_build(wanted) and not sources.is_current(wanted):
+        is_current = sources.is_current(wanted)
+        if not is_current and extension.can_build(wanted):
             _log.info("compiling the kernels that changed")
             assert self._startup_listener is not None
             self._startup_listener.doing = (
@@ -295,11 +303,14 @@ class Supervisor:
             await self._run_aside(extension.build_command(wanted))
             if self._is_stopping:
                 return False
-            if not sources.is_current(wanted):
+            is_current = sources.is_current(wanted)
+            if not is_current:
                 _log.warning("kernels are compiled by numba: no extension could be built")
                 os.environ["FACETD_KERNELS"] = "numba"
                 await self._run_aside(python_command("common.kernels.jit_cache"))
                 return not self._is_stopping
+        if is_current:
+            extension.vouch(wanted)
         try:
             extension.prepare(wanted)
         except KernelsMissing as error:
@@ -438,16 +449,6 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
     ]
 
 
-def start_reader(pipe: int, slot: CoordinatorSlot) -> subprocess.Popen[bytes]:
-    """Start one of several coordinators that only reads."""
-    command = [
-        *python_command("coordinator", "coordinator"),
-        *("--parent-pipe", str(pipe)),
-        *("--slot", slot.argument()),
-    ]
-    return popen(command, (pipe, *slot.descriptors))
-
-
 def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = None) -> str:
     """Describe why nothing can listen on the address, and who does if that is known."""
     # The error's own text repeats the address; an unknown name has a negative number.
@@ -458,19 +459,6 @@ def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = N
         f"cannot listen on {settings.host}:{settings.port}: {reason}{by}; "
         "choose another --port or --host"
     )
-
-
-def coordinator_command(
-    pipe: int, lock: int, takeover_pipe: int = -1, slot: CoordinatorSlot | None = None
-) -> list[str]:
-    """Return the arguments of the coordinator process; settings are passed in the environment."""
-    return [
-        *python_command("coordinator", "coordinator"),
-        *("--parent-pipe", str(pipe)),
-        *("--lock", str(lock)),
-        *(("--takeover-pipe", str(takeover_pipe)) if takeover_pipe >= 0 else ()),
-        *(("--slot", slot.argument()) if slot is not None else ()),
-    ]
 
 
 def raise_descriptor_limit() -> None:

@@ -21,6 +21,7 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -34,8 +35,6 @@ START: Final = "*"
 INLINE_CHARS_MAX: Final = 1_024
 """Cursors longer than this leave out the sort values."""
 _TAG_BYTES: Final = 12
-_KEY: Final = secrets.token_bytes(32)
-"""Lives as long as the process, like the states that its cursors refer to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +196,16 @@ def search_hash(index: int, parameters: SearchParameters) -> bytes:
 
 
 def _tag(packed: bytes) -> bytes:
-    return hashlib.blake2b(packed, digest_size=_TAG_BYTES, key=_KEY).digest()
+    return hashlib.blake2b(packed, digest_size=_TAG_BYTES, key=_key()).digest()
+
+
+@cache
+def _key() -> bytes:
+    """Return the key, which lives as long as the process, like the states of its cursors.
+
+    Drawn at the first use: modules are imported before processes are forked.
+    """
+    return secrets.token_bytes(32)
 
 
 def _invalid(problem: str) -> InvalidRequest:

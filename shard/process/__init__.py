@@ -1,6 +1,5 @@
-"""The shard process: server, handlers, and the fork server that starts it.
+"""The shard process: its server and handlers.
 
-fork_server   imports everything once, then forks the shards
 main          flags and settings of one shard
 server        owns the folder, listens, drains
 handlers      method → function

@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from common.process.fork_server import ProcessRequest
+from coordinator.process.forked_processes import SHARD
 from tests.service import ROOT
 
 COMPILER: Final = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -97,7 +99,7 @@ class ShardMaker:
         with theirs, log.open("ab") as output:
             number = theirs.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "shard.process.fork_server", str(number), "-" * 400],
+                [sys.executable, "-m", "common.process.fork_server", str(number), "-" * 400],
                 cwd=ROOT,
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
@@ -119,8 +121,7 @@ class ShardMaker:
         arguments = ["--shard-id", "0", "--shards", "1", "--data-dir", str(data), "--port", "0"]
         ordinal = self._num_made
         self._num_made += 1
-        message = {"ordinal": ordinal, "arguments": arguments}
-        self._connection.send(json.dumps(message).encode())
+        ProcessRequest(ordinal, SHARD, arguments).send(self._connection)
         while ordinal not in self._pids:
             self._hear(None)
         return self._pids[ordinal]

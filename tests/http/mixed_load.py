@@ -406,7 +406,7 @@ _KINDS = (
     (b"serve", "supervisor"),
     (b"coordinator", "coordinator"),
     (b"--shard-id", "shard"),
-    (b"shard.process.fork_server", "fork server"),
+    (b"common.process.fork_server", "fork server"),
 )
 """Word of a command line, and what the process is."""
 

@@ -252,7 +252,7 @@ def _servers_not_looked_at() -> Iterator[None]:
 def _supervised() -> Iterator[None]:
     """`Machine` looks itself at what processes shall run."""
     real = coordinator.process.coordinator.process_starter
-    coordinator.process.coordinator.process_starter = lambda is_supervised: _do_nothing
+    coordinator.process.coordinator.process_starter = lambda supervisor: _do_nothing
     try:
         yield
     finally:

@@ -131,8 +131,8 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     # The real memory would decide when a shard looks at it again.
     stand_ins[id(residency.shared_bytes)] = lambda: 0
     stand_ins[id(time.monotonic)] = monotonic
-    # Drawn when the module was imported; responses, and with them the trace, contain its seals.
-    stand_ins[id(cursor._KEY)] = bytes(len(cursor._KEY))
+    # Drawn once by each process; responses, and with them the trace, contain its seals.
+    stand_ins[id(cursor._key)] = lambda: bytes(32)
     # Tasks that another world has scheduled are not this one's.
     stand_ins[id(options.BACKGROUND_TASKS)] = options.BackgroundTasks()
 

@@ -80,11 +80,11 @@ class TestHealing:
         assert len(service.pids_of("shard")) == 2
         assert _num_items(service) == 10
 
-    def test_a_killed_fork_server_takes_its_shards_along_and_all_return(
+    def test_a_killed_fork_server_takes_its_processes_along_and_all_return(
         self, service: Service
     ) -> None:
-        former = service.pids_of("shard")
-        os.kill(service.pids_of("shard.process.fork_server")[0], signal.SIGKILL)
+        former = [*service.pids_of("shard"), *service.pids_of("coordinator")]
+        os.kill(service.pids_of("common.process.fork_server")[0], signal.SIGKILL)
         wait_until(lambda: not any(is_running(pid) for pid in former))
         _wait_healed(service)
         assert _num_items(service) == 10
@@ -122,6 +122,11 @@ class TestSession:
         assert len(pids) == 5
         assert {os.getsid(pid) for pid in pids} == {os.getsid(pids[0])}
         assert [os.getpgid(pid) for pid in pids] == pids
+
+
+def test_processes_are_forked_from_one_that_has_one_thread(service: Service) -> None:
+    (fork_server,) = service.pids_of("common.process.fork_server")
+    assert len(list(Path(f"/proc/{fork_server}/task").iterdir())) == 1
 
 
 class TestOwnership:
