@@ -63,6 +63,7 @@ def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 @click.option("--takeover-pipe", type=int, hidden=True)
 @click.option("--slot", hidden=True)
 @click.option("--supervisor", type=int, hidden=True)
+@click.option("--filling-pipe", type=int, hidden=True)
 @click.pass_context
 def coordinator(
     ctx: click.Context,
@@ -73,6 +74,7 @@ def coordinator(
     takeover_pipe: int | None,
     slot: str | None,
     supervisor: int | None,
+    filling_pipe: int | None,
     **flags: Any,
 ) -> None:
     """Run the coordinator alone, for shards that run elsewhere.
@@ -90,7 +92,9 @@ def coordinator(
         from coordinator.process.reader import run_reader
 
         ctx.exit(run_reader(settings, ours, parent_pipe))
-    ctx.exit(run(settings, Inheritance(lock, parent_pipe, takeover_pipe, ours, supervisor)))
+    ctx.exit(
+        run(settings, Inheritance(lock, parent_pipe, takeover_pipe, ours, supervisor, filling_pipe))
+    )
 
 
 @click.command(

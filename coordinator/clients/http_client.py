@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -152,23 +151,6 @@ class Client:
                 f"what answers at {self.url} is not facetd: its answer is no JSON; check the URL, "
                 "and the path if a proxy serves facetd under one"
             ) from error
-
-    def wait_ready(self, seconds: float) -> None:
-        """Return once all shards are serving.
-
-        Raises:
-            ClientError: they are not, within the time.
-        """
-        give_up_at = time.monotonic() + seconds
-        while True:
-            try:
-                self.request("GET", "/_ready")
-            except ClientError:
-                if time.monotonic() >= give_up_at:
-                    raise
-                time.sleep(0.1)
-            else:
-                return
 
     def configure(self, index: str, document: dict[str, Any]) -> Any:
         """Create or change an index."""

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from common.data_directory import read_coordinator_endpoint
 from coordinator.clients.http_client import Client, ClientError, find_url
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 INDEX: Final = "films"
 READY_SECONDS: Final = 600.0
 """If kernels had to be compiled, the first start of an installation takes this long."""
+TRY_SECONDS: Final = 0.05
 
 _TEXT: Final = """
   facetd serves {films} at {url}
@@ -51,12 +52,25 @@ def _load(settings: Settings) -> tuple[str, str]:
         time.sleep(0.05)
     url = find_url(None, settings.data_dir, settings.host, settings.port)
     client = Client(url, os.environ.get("FACETD_KEY") or None)
-    client.wait_ready(READY_SECONDS)
     try:
-        client.configure(INDEX, json.loads(files.joinpath("configuration.json").read_bytes()))
+        _configure(client, json.loads(files.joinpath("configuration.json").read_bytes()))
         result = client.load(INDEX, files.joinpath("films.ndjson").read_bytes())
     except ClientError as error:
         if error.status not in (401, 403):
             raise
         return client.url, "its films, to requests with an API key,"
     return client.url, f"{int(result['created']) + int(result['updated'])} films"
+
+
+def _configure(client: Client, configuration: dict[str, Any]) -> None:
+    """Configure the index, as soon as the shards serve: the service is not ready before we end."""
+    give_up_at = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            client.configure(INDEX, configuration)
+        except ClientError as error:
+            if error.status not in (0, 503) or time.monotonic() >= give_up_at:
+                raise
+            time.sleep(TRY_SECONDS)
+        else:
+            return

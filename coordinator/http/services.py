@@ -9,6 +9,8 @@ from common.process.loop_scheduler import LoopScheduler
 from coordinator.parameters.cache import ParsedRequests
 
 if TYPE_CHECKING:
+    import asyncio
+
     from coordinator.analytics.analytics import Analytics
     from coordinator.cluster.catalog import Catalog
     from coordinator.cluster.cluster import Cluster
@@ -62,5 +64,7 @@ class Services:
     """Memory shared with the other coordinators, if there are several."""
     outbox: Outbox | None = None
     """Leads to the owner, if this is a reader."""
+    filled: asyncio.Event | None = None
+    """Set once the service has the items that it starts with; None: it starts with none."""
     scheduler: LoopScheduler = field(default_factory=LoopScheduler)
     parsed: ParsedRequests = field(default_factory=ParsedRequests)

@@ -72,6 +72,8 @@ class Inheritance:
         takeover_pipe: write end of the pipe to the startup listener, if that holds the port.
         slot: among several coordinators; None: there are no others.
         supervisor: its pid.
+        filling_pipe: read end of a pipe that ends when the service is filled, if it is at its
+            start; it is not ready before.
     """
 
     lock: int | None = None
@@ -79,6 +81,7 @@ class Inheritance:
     takeover_pipe: int | None = None
     slot: CoordinatorSlot | None = None
     supervisor: int | None = None
+    filling_pipe: int | None = None
 
     @property
     def is_supervised(self) -> bool:
@@ -149,6 +152,10 @@ class _Coordinator:
         if inherited.slot is not None:
             self._readers = ReaderProcesses(settings, inherited.slot, services)
             services = replace(services, shared=self._readers.shared)
+        if inherited.filling_pipe is not None:
+            filled = asyncio.Event()
+            watch_parent(inherited.filling_pipe, filled.set)
+            services = replace(services, filled=filled)
         self._services = services
         self._app = create_app(services, ROUTES)
 
@@ -183,7 +190,7 @@ class _Coordinator:
         gc.freeze()
         gc.enable()
         _log.info("listening", url=url(settings.host, port))
-        announcing = _announce(self._cluster, settings, port, is_alone=not inherited.is_supervised)
+        announcing = _announce(self._services, port, is_alone=not inherited.is_supervised)
         analytics = self._services.analytics
         background = [
             asyncio.create_task(one)
@@ -316,11 +323,12 @@ async def _listen(app: HttpApp, settings: Settings, slot: CoordinatorSlot | None
         await asyncio.sleep(PORT_TRY_SECONDS)
 
 
-async def _announce(cluster: Cluster, settings: Settings, port: int, *, is_alone: bool) -> None:
+async def _announce(services: Services, port: int, *, is_alone: bool) -> None:
     """Publish the endpoint for the command line; log once the service is complete.
 
     If no other program starts the shards, say which ones are missing.
     """
+    settings, cluster = services.settings, services.cluster
     endpoint = Endpoint(settings.host, port, os.getpid())
     try:
         data_directory.write_coordinator_endpoint(settings.data_dir, endpoint)
@@ -335,6 +343,8 @@ async def _announce(cluster: Cluster, settings: Settings, port: int, *, is_alone
             remedy=_remedy(settings),
         )
         await cluster.wait_ready()
+    if services.filled is not None:
+        await services.filled.wait()
     _log.info("ready", url=url(settings.host, port), shards=cluster.num_shards, seq=cluster.seq)
 
 

@@ -87,8 +87,8 @@ class Supervisor:
 
     Args:
         settings: of the service.
-        with_service: called once the processes are started; may use the service (the demo does).
-            If it raises, the service stops.
+        with_service: called once the processes are started, to fill the service (the demo does),
+            which is not ready before. If it raises, the service stops.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class Supervisor:
         self._settings = settings
         self._with_service = with_service
         self._pipe = -1
+        self._filling_pipe, self._filling_end = os.pipe() if with_service else (-1, -1)
         self._shards: dict[int, Child] = {}
         self._ending: dict[int, Child] = {}
         """Shards that have left this host."""
@@ -264,12 +265,14 @@ class Supervisor:
         assert self._fork_server is not None
         takeover_pipe = self._startup_listener.takeover_end
         slot = None if slots is None else slots.slots[0]
-        inherited = (pipe, lock) if takeover_pipe < 0 else (pipe, lock, takeover_pipe)
+        optional = (one for one in (takeover_pipe, self._filling_pipe) if one >= 0)
+        inherited = (pipe, lock, *optional)
         arguments = [
             *("coordinator", "--supervisor", str(os.getpid())),
             *("--parent-pipe", str(pipe)),
             *("--lock", str(lock)),
             *(("--takeover-pipe", str(takeover_pipe)) if takeover_pipe >= 0 else ()),
+            *(("--filling-pipe", str(self._filling_pipe)) if self._filling_pipe >= 0 else ()),
             *(("--slot", slot.argument()) if slot is not None else ()),
         ]
         descriptors = inherited if slot is None else (*inherited, *slot.descriptors)
@@ -346,6 +349,8 @@ class Supervisor:
         except Exception as error:
             _log.error("failed", cause=error)
             self._give_up()
+        else:
+            os.close(self._filling_end)  # which tells the coordinator
 
     def _stop_on(self, number: signal.Signals) -> None:
         """Start to stop."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import http.client
 import json
 import os
 import subprocess
@@ -15,7 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from coordinator.cli.commands import main
-from tests.service import ROOT, Service, run_command
+from tests.service import ROOT, Client, Service, free_port, run_command
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -129,12 +131,15 @@ class TestStatus:
         assert b"Traceback" not in shown.stderr
 
 
-def _demo(data: Path, **environment: str) -> str:
-    """Return what a demo says once it serves; it is stopped then."""
+def _demo(data: Path, port: int = 0, **environment: str) -> str:
+    """Return what a demo says once it serves; it is stopped then.
+
+    At a known port, it has its films as soon as it is ready.
+    """
     demo = subprocess.Popen(
         [
             *(sys.executable, "-m", "coordinator", "demo"),
-            *("--port", "0", "--shards", "2", "--data-dir", str(data)),
+            *("--port", str(port), "--shards", "2", "--data-dir", str(data)),
         ],
         cwd=ROOT,
         env={**os.environ, **environment},
@@ -143,7 +148,11 @@ def _demo(data: Path, **environment: str) -> str:
         text=True,
     )
     assert demo.stdout is not None
-    with demo.stdout as output:
+    with contextlib.closing(Client(port)) as client, demo.stdout as output:
+        if port:
+            refused = (OSError, http.client.HTTPException)
+            wait_until(lambda: client.get("/_ready").status == 200, 60, ignoring=refused)
+            assert client.search("films", per_page=0)["pagination"]["total"] == 314
         lines = []
         for line in output:
             lines.append(line)
@@ -166,7 +175,7 @@ class TestDemo:
         assert "facetd serves 314 films" in _demo(data, FACETD_KEY=key)
 
     def test_it_serves_films_and_says_what_to_try(self, tmp_path: Path) -> None:
-        text = _demo(tmp_path / "demo")
+        text = _demo(tmp_path / "demo", free_port())
         assert "facetd serves 314 films at http://127.0.0.1:" in text
         assert "/dashboard/films" in text
 
