@@ -2,7 +2,7 @@
  * What the search page shows, as one plain value: read from the URL, written to the URL, and
  * turned into a request. All functions are pure.
  *
- *     ?q=…&sort=year:desc&page=2&per_page=20&view=json|table&explain=1&partial=1
+ *     ?q=… (or query=…)&sort=year:desc&page=2&per_page=20&view=json|table&explain=1&partial=1
  *     &is.F=value      selected value of field F (repeated)
  *     &not.F=value     excluded value
  *     &range.F=a..b    from a inclusive to b exclusive; either may be absent
@@ -126,7 +126,7 @@ export function readState(search) {
     Math.max(1, Math.floor(Number(parameters.get(name)) || fallback));
   let state = {
     ...EMPTY_STATE,
-    query: parameters.get("q") ?? "",
+    query: parameters.get("q") ?? parameters.get("query") ?? "",
     sort: parameters.get("sort") ?? "",
     perPage: Math.min(positive("per_page", PER_PAGE), 1000),
     view: VIEWS.includes(parameters.get("view")) ? parameters.get("view") : "cards",

@@ -30,4 +30,5 @@ The API describes itself:
     openapi            the document; docs_page: the same for people
     schemas            bodies and responses; algolia_schemas; of several routes: schema_parts
     error_codes        every code, its status and meaning
+    missing_page       for browsers, where there is no page
 """

@@ -35,6 +35,7 @@ from coordinator.algolia.absent import reason_for
 from coordinator.http.api_keys import ANYBODY
 from coordinator.http.index_names import check_index_name
 from coordinator.http.metrics import UNROUTED
+from coordinator.http.missing_page import missing_page, wants_page
 from coordinator.http.rate_limit import TrustedProxies, client_of, rate_limit
 from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
@@ -196,6 +197,8 @@ class Middleware:
 
     def _refusal(self, error: ServiceError, request: Request) -> Response:
         """Return the response to a failed request."""
+        if error.code == "not_found" and wants_page(request):
+            return missing_page(request)
         return error_response(error, request.request_id, is_algolia=is_algolia(request))
 
     def _client(self, request: Request) -> str:

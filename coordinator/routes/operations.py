@@ -28,7 +28,7 @@ from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_object
 from coordinator.routes.indexes import process_statistics
 from coordinator.routes.items import refuse_unknown
-from coordinator.routes.pages import PAGE_HEADERS
+from coordinator.routes.pages import PAGE_HEADERS, without_slash
 
 if TYPE_CHECKING:
     from coordinator.cluster.snapshots import ServiceSnapshot
@@ -94,7 +94,10 @@ async def health(services: Services, request: Request) -> Response:
     ),
 )
 async def ready(services: Services, request: Request) -> Response:
-    """Answer `GET /_ready`: 200 if every shard serves and answers, asked now."""
+    """Answer `GET /_ready`: 200 if every shard serves and answers, asked now.
+
+    A demo is not ready before its films are loaded.
+    """
     cluster = services.cluster
     if cluster.is_ready:
         cluster.check_serving()
@@ -119,6 +122,8 @@ async def ready(services: Services, request: Request) -> Response:
             f"shards {', '.join(map(str, silent))} of {cluster.num_shards} do not answer",
             details={"shards": {"total": cluster.num_shards, "failed": silent}},
         )
+    if services.filled is not None and not services.filled.is_set():
+        raise Unavailable("the service's first items are being loaded", code="starting")
     return json_response(
         {"status": "ready", "shards": {"total": cluster.num_shards, "ok": cluster.num_shards}}
     )
@@ -471,7 +476,7 @@ async def openapi_document(services: Services, request: Request) -> Response:
 )
 async def documentation(services: Services, request: Request) -> Response:
     """Answer `GET /_docs`: the API for people; needs no internet access."""
-    return Response(
+    return without_slash(request) or Response(
         services.interface.page,
         content_type=b"text/html; charset=utf-8",
         headers=PAGE_HEADERS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from common.errors import NotFound
 from coordinator.clients import INSTANTSEARCH
 from coordinator.dashboard import ASSETS, HOME_PAGE, PAGE
-from coordinator.http.responses import Response
+from coordinator.http.responses import Response, header
 from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
 
@@ -58,7 +58,7 @@ async def root(services: Services, request: Request) -> Response:
 )
 async def dashboard(services: Services, request: Request) -> Response:
     """Answer `GET /dashboard`: all indexes."""
-    return Response(HOME_PAGE, content_type=b"text/html; charset=utf-8", headers=PAGE_HEADERS)
+    return without_slash(request) or _html(HOME_PAGE)
 
 
 @ROUTES.add(
@@ -66,7 +66,23 @@ async def dashboard(services: Services, request: Request) -> Response:
 )
 async def dashboard_of_index(services: Services, request: Request) -> Response:
     """Answer `GET /dashboard/{index}`: the page finds its index itself."""
-    return Response(PAGE, content_type=b"text/html; charset=utf-8", headers=PAGE_HEADERS)
+    return without_slash(request) or _html(PAGE)
+
+
+def _html(page: bytes) -> Response:
+    return Response(page, content_type=b"text/html; charset=utf-8", headers=PAGE_HEADERS)
+
+
+def without_slash(request: Request) -> Response | None:
+    """Return a redirection from an address that ends with a slash; None if it does not.
+
+    The addresses in our pages are relative: below such an address they would lead nowhere.
+    """
+    path, mark, query = request.target.partition("?")
+    if not path.endswith("/"):
+        return None
+    name = path[:-1].rpartition("/")[2]
+    return Response(b"", status=302, headers=header("Location", f"../{name}{mark}{query}"))
 
 
 @ROUTES.add(

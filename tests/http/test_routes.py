@@ -520,3 +520,43 @@ async def test_a_name_that_no_index_has_is_told(web: Web) -> None:
         assert (reply.status, reply.code) == (404, "not_found")
         assert "no index has a name that begins with _" in reply.json["error"]["message"]
     assert "index" not in (await web.get("/_x")).json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("target", "root"),
+    [("/_nothing", ""), ("/dashboard/films/nothing?q=a/b", "../../"), ("/a/b/", "../../")],
+)
+async def test_a_browser_is_led_back_from_a_page_that_does_not_exist(
+    web: Web, target: str, root: str
+) -> None:
+    reply = await web.send(request("GET", target, None, "Accept: text/html,*/*;q=0.8"))
+
+    assert (reply.status, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert f'href="{root}dashboard">dashboard</a>' in reply.body.decode()
+    assert f'href="{root}_docs"' in reply.body.decode()
+
+
+async def test_programs_get_the_error_as_json(web: Web) -> None:
+    for accept in ("*/*", "application/json"):
+        asked = request("GET", "/dashboard/films/nothing", None, f"Accept: {accept}")
+        reply = await web.send(asked)
+
+        assert (reply.status, reply.code) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("target", "location"),
+    [
+        ("/dashboard/", "../dashboard"),
+        ("/dashboard/films/?q=a", "../films?q=a"),
+        ("/_docs/", "../_docs"),
+    ],
+)
+async def test_addresses_that_end_with_a_slash_lead_to_the_page(
+    web: Web, target: str, location: str
+) -> None:
+    """What a page refers to is relative to its address: below a slash it would not be found."""
+    reply = await web.get(target)
+
+    assert (reply.status, reply.headers["location"]) == (302, location)
+    assert (await web.get(target.replace("/?", "?").removesuffix("/"))).status == 200
