@@ -13,6 +13,7 @@ import pytest
 
 from coordinator.cli.loading import offer_places
 from coordinator.cli.sources import formats
+from coordinator.cli.sources.places import hold_degrees, named_like_places
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from tests.dashboard.conftest import Service, drop_file, violations, watched_page
 
@@ -615,6 +616,44 @@ def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_p
 
 
 @pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ('{"at": {"lat": 48.2, "lon": "16"}}', ["at.lat", "at.lon"]),
+        (
+            '{"at": {"type": "Point", "coordinates": [16.4, 48.2, 170]}}',
+            ["at.coordinates.1", "at.coordinates.0"],
+        ),
+        ('{"at": {"lat": 48, "lng": 16}}', None),  # a geo point as it is
+        ('{"at": {"type": "Point", "coordinates": [16.4, 98]}}', None),
+        ('{"at": {"type": "LineString", "coordinates": [[1, 2], [3, 4]]}}', None),
+        ('{"at": {"lat": 1, "lon": 2}, "to": {"lat": 1, "lon": 2}}', None),
+    ],
+)
+def test_the_page_finds_places_in_objects_as_the_command_line_does(
+    page: Any, tmp_path: Path, line: str, fields: list[str] | None
+) -> None:
+    lines = line + '\n{"at": null}\n{"at": [1]}\n'
+    path = tmp_path / "places.ndjson"
+    path.write_text(lines)
+    source = formats.read(str(path), ReadOptions())
+    named = named_like_places(source)
+    found = list(named) if named and hold_degrees(source, named) else None
+    page.goto("/dashboard")
+    read = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const { json } = await readSource(new File([text], "places.ndjson"));
+            if (json.degreeNames === null) return [null, text];
+            return [json.degreeNames, await (await json.convert()).text()];
+        }""",
+        lines,
+    )
+    assert read[0] == found == fields
+    expected = b"".join(offer_places(source, "auto").pieces()).decode()
+    assert re.sub(r":(-?\d+)\.0([,}])", r":\1\2", expected) == read[1]
+
+
+@pytest.mark.parametrize(
     "second",
     [
         '{"id": 2, "lat": 91, "lon": 0}',
@@ -629,7 +668,7 @@ def test_fields_of_json_that_hold_no_degrees_are_no_places(page: Any, second: st
     degrees = page.evaluate(
         """async (text) => {
             const { readSource } = await import("/dashboard/assets/sources/file.js");
-            return (await readSource(new File([text], "places.ndjson"))).json.degrees;
+            return (await readSource(new File([text], "places.ndjson"))).json.degreeNames;
         }""",
         '{"id": 1, "lat": 48, "lon": 16}\n' + second,
     )

@@ -43,7 +43,7 @@ def _pair(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def _inner_pair(source: Source) -> tuple[str, str] | None:
-    """Return the pair in the one field of objects that have one, such as {"lat", "lon"}.
+    """Return the pair in the one field of objects that have one: {"lat", "lon"}, a GeoJSON point.
 
     None for objects of "lat" and "lng", which are points as they are.
     """
@@ -51,7 +51,7 @@ def _inner_pair(source: Source) -> tuple[str, str] | None:
     for item in source.sample:
         for name, value in item.items():
             if isinstance(value, dict) and "." not in name:
-                found.setdefault(name, _pair(value))
+                found.setdefault(name, _pair_in(value))
     pairs = [(name, pair) for name, pair in found.items() if pair]
     if len(pairs) != 1 or pairs[0][1] == ("lat", "lng"):
         return None
@@ -59,13 +59,21 @@ def _inner_pair(source: Source) -> tuple[str, str] | None:
     return f"{name}.{latitude}", f"{name}.{longitude}"
 
 
-def _value(item: dict[str, Any], field: str) -> Any:
-    """Return the value of a field, which may be one of an object: "place.lat"."""
+def _pair_in(value: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the latitude and the longitude of an object, which may be a GeoJSON point."""
+    if value.get("type") == "Point" and isinstance(value.get("coordinates"), list):
+        return "coordinates.1", "coordinates.0"
+    return _pair(value)
+
+
+def _value(value: Any, field: str) -> Any:
+    """Return the value of a field, which may be one of an object or list: "place.lat"."""
+    if isinstance(value, list):
+        return value[int(field)] if field.isdecimal() and int(field) < len(value) else None
+    if not isinstance(value, dict):
+        return None
     name, dot, inner = field.partition(".")
-    if field in item or not dot:
-        return item.get(field)
-    value = item.get(name)
-    return _value(value, inner) if isinstance(value, dict) else None
+    return value.get(field) if field in value or not dot else _value(value.get(name), inner)
 
 
 def hold_degrees(source: Source, fields: tuple[str, str]) -> bool:

@@ -79,13 +79,13 @@ function createNote({ text, columns, choices }, setKind) {
 /**
  * The geo point of two fields of degrees: made for a new index unless the user says no.
  *
- * @param {object} source a table or JSON, with `columns`, `degrees` and `makesPlaces`
+ * @param {object} source a table or JSON, with `degreeNames` and `makesPlaces`
  * @returns {?{element: Node, setNew: (isNew: boolean) => void}} null if there are no such fields;
  *   `setNew` says whether the index is new, for as long as the user has not decided
  */
 export function placeChoice(source) {
-  if (!source?.degrees) return null;
-  const [lat, lng] = source.degrees.map((place) => source.columns[place].name);
+  if (!source?.degreeNames) return null;
+  const [lat, lng] = source.degreeNames;
   let isDecided = false;
   const input = h("input", {
     type: "checkbox",

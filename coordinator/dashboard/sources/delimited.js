@@ -45,6 +45,11 @@ export class Table {
     this.#delimiter = isTabbed ? "\t" : findDelimiter(start, isWhole);
   }
 
+  /** The names of those two columns, or null. */
+  get degreeNames() {
+    return this.degrees?.map((place) => this.columns[place].name) ?? null;
+  }
+
   /**
    * Reads the whole file; `onProgress()` is called now and then.
    * @throws {SourceError} it is broken, has no rows, or its header does not name the columns

@@ -18,8 +18,8 @@ const TOKEN = /"[^"\\]*(?:\\[^][^"\\]*)*("|\\?$)|[{}]/g;
 export class JsonText {
   /** {name, kind, filled, example} of each field of the first objects. */
   columns = [];
-  /** Places in `columns` of a latitude and a longitude, where there are such; else null. */
-  degrees = null;
+  /** The fields of a latitude and a longitude, where there are such; else null. */
+  degreeNames = null;
   /** Whether the items get a geo point of them; may be set by the user. */
   makesPlaces = false;
   #texts;
@@ -28,13 +28,12 @@ export class JsonText {
   constructor(texts, items) {
     this.#texts = texts;
     this.columns = fieldsOf(items);
-    this.degrees = findDegreesIn(items, this.columns);
+    this.degreeNames = findDegreesIn(items);
   }
 
   /** A blob of the text, with places. */
   async convert() {
-    const fields = this.degrees.map((place) => this.columns[place].name);
-    const editor = new ObjectEditor((text) => withPlace(text, fields));
+    const editor = new ObjectEditor((text) => withPlace(text, this.degreeNames));
     const parts = [];
     let part = "";
     for await (const text of this.#texts()) {
