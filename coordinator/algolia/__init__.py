@@ -2,7 +2,9 @@
 
 search               one search, as requested
 table                the parameters that are honoured; those that are not: unsupported
-reader               parameters → raw parameters of ours; filters and geo among them
+draft                what the parameters have said so far: raw parameters of ours and filters
+readers              one function a parameter; filters and geo among them
+assembly             what depends on several parameters
 folding              the queries of a page → fewer searches
 responses            results in Algolia's form
 

@@ -19,12 +19,12 @@ _BOX_NUMBERS: Final = 4
 _POLYGON_NUMBERS_MIN: Final = 6
 
 
-def read_around(value: Any) -> Point:
+def parse_point(value: Any) -> Point:
     """Read a point."""
     return read_point(_numbers(value), "")
 
 
-def read_radius(value: Any) -> float:
+def parse_radius(value: Any) -> float:
     """Read a distance in metres."""
     numbers = _numbers([value] if isinstance(value, int | float) else value)
     if len(numbers) != 1:
@@ -32,7 +32,7 @@ def read_radius(value: Any) -> float:
     return read_metres(numbers[0], "")
 
 
-def read_boxes(field: str, value: Any, limits: Limits) -> Filter | None:
+def parse_boxes(field: str, value: Any, limits: Limits) -> Filter | None:
     """Read bounding boxes; None for none.
 
     Clients send any two opposite corners. Maps send those in the north-east and south-west, and
@@ -52,7 +52,7 @@ def read_boxes(field: str, value: Any, limits: Limits) -> Filter | None:
     return _any_of(value, box, limits)
 
 
-def read_polygons(field: str, value: Any, limits: Limits) -> Filter | None:
+def parse_polygons(field: str, value: Any, limits: Limits) -> Filter | None:
     """Read polygons; None for none."""
 
     def polygon(numbers: list[float]) -> Filter:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from coordinator.algolia.reader import POST, PRE
+from coordinator.algolia.assembly import POST, PRE
 from coordinator.algolia.search import AlgoliaSearch, Style
 from coordinator.read.rendering import project
 from coordinator.read.results import FacetPage, FacetResult, SearchResult

@@ -27,8 +27,9 @@ from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
 from common.option_forms import FacetSort
 from common.protocol.messages import FilterClause
+from coordinator.algolia.assembly import finish
+from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.errors import guarded, translated, wrong
-from coordinator.algolia.reader import AlgoliaReader
 from coordinator.algolia.table import BY_NAME, CURSOR_ROW
 from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED, check_unsupported
 from coordinator.parameters.filter_objects import scalar_fields_of
@@ -136,16 +137,16 @@ def read_search(
     Raises:
         InvalidRequest: a parameter is invalid, unknown, or cannot be honoured; `param` names it.
     """
-    reader = _read(index, params, limits, allows_cursor=allows_cursor)
-    guarded("facetFilters", lambda: reader.finish(choices))
+    draft = _read(index, params, limits, allows_cursor=allows_cursor)
+    guarded("facetFilters", lambda: finish(draft, choices))
     if index.sort:
-        reader.raw["sort"] = list(index.sort)
+        draft.raw["sort"] = list(index.sort)
     try:
-        search = parse_search(reader.raw, index.configuration, limits)
+        search = parse_search(draft.raw, index.configuration, limits)
     except ServiceError as error:
         raise translated(error) from None
-    search = msgspec.structs.replace(_restricted(search, reader), skip=reader.skip or 0)
-    return AlgoliaSearch(index.name, search, Style(**reader.style), _shown(params))
+    search = msgspec.structs.replace(_restricted(search, draft), skip=draft.skip or 0)
+    return AlgoliaSearch(index.name, search, Style(**draft.style), _shown(params))
 
 
 def read_facet_search(
@@ -160,16 +161,16 @@ def read_facet_search(
     params = dict(params)
     facet_query = params.pop("facetQuery", "")
     num_max = params.pop("maxFacetHits", FACET_HITS)
-    reader = _read(index, params, limits)
-    guarded("facetFilters", lambda: reader.finish(frozenset()))
+    draft = _read(index, params, limits)
+    guarded("facetFilters", lambda: finish(draft, frozenset()))
     raw: RawParameters = {
-        name: reader.raw[name]
+        name: draft.raw[name]
         for name in ("match", "prefix", "typo", "search_fields", "rules")
-        if name in reader.raw
+        if name in draft.raw
     }
     raw |= {
         "name": facet,
-        "search_query": reader.raw["query"],
+        "search_query": draft.raw["query"],
         "facet_query": facet_query,
         "per_page": num_max,
     }
@@ -177,11 +178,11 @@ def read_facet_search(
         parameters = parse_facet(raw, index.configuration, limits)
     except ServiceError as error:
         raise translated(error, per_page="maxFacetHits") from None
-    is_by_count = reader.options["sort"][0] == "count:desc"
+    is_by_count = draft.options["sort"][0] == "count:desc"
     order: FacetSort = (("count", True), ("key", False)) if is_by_count else (("key", False),)
     spec = facet_spec(replace(parameters.facet, hide_zero=True, sort=order))
-    search = msgspec.structs.replace(_restricted(parameters.search, reader), facets=(spec,))
-    return msgspec.structs.replace(parameters, search=search), Style(**reader.style)
+    search = msgspec.structs.replace(_restricted(parameters.search, draft), facets=(spec,))
+    return msgspec.structs.replace(parameters, search=search), Style(**draft.style)
 
 
 def _read(
@@ -190,9 +191,9 @@ def _read(
     limits: Limits,
     *,
     allows_cursor: bool = False,
-) -> AlgoliaReader:
+) -> AlgoliaDraft:
     """Read a request's parameters and the index's defaults one by one; list every mistake."""
-    reader = AlgoliaReader(index.configuration, index.settings, limits)
+    draft = AlgoliaDraft(index.configuration, index.settings, limits)
     errors: list[InvalidRequest] = []
     for name, value in merged(params, index.settings).items():
         if value is None or name in IGNORED:
@@ -202,7 +203,7 @@ def _read(
         row = CURSOR_ROW if allows_cursor and name == "cursor" else BY_NAME.get(name)
         try:
             if row is not None:
-                guarded(name, partial(row.read, reader, value))
+                guarded(name, partial(row.read, draft, value))
             else:
                 check_unsupported(name, value)
         except InvalidRequest as error:
@@ -212,18 +213,18 @@ def _read(
         errors[0].details["errors"] = listed
     if errors:
         raise errors[0]
-    return reader
+    return draft
 
 
-def _restricted(search: SearchParameters, reader: AlgoliaReader) -> SearchParameters:
+def _restricted(search: SearchParameters, draft: AlgoliaDraft) -> SearchParameters:
     """Return a search with the restrictions that none of our parameters can express."""
-    facets = reader.configuration.facets
+    facets = draft.configuration.facets
     fields = dict(search.filter_fields)
-    for condition, name in reader.conditions:
+    for condition, name in draft.conditions:
         for field in scalar_fields_of(condition):
             if field not in facets:
                 fields.setdefault(field, name)
-    clauses = (FilterClause(condition) for condition, _ in reader.conditions)
+    clauses = (FilterClause(condition) for condition, _ in draft.conditions)
     return msgspec.structs.replace(
         search, filters=(*search.filters, *clauses), filter_fields=fields
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from common.errors import InvalidRequest
 from coordinator.algolia.errors import UNHONOURED, wrong
-from coordinator.algolia.reader import plain
+from coordinator.algolia.readers import plain
 from coordinator.algolia.table import BY_NAME
 
 IGNORED: Final = frozenset(

@@ -1,0 +1,104 @@
+"""The end of reading: what depends on several of Algolia's parameters (pure)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from common.query import GeoRadius, Or
+from coordinator.algolia.draft import AlgoliaDraft
+from coordinator.algolia.errors import UNHONOURED, wrong
+from coordinator.algolia.filters import (
+    facet_condition,
+)
+from coordinator.parameters.kinds import Mistake
+
+PRE: Final = "\ue000"
+POST: Final = "\ue001"
+"""Marks that the shards insert: private-use characters, which items normally do not contain."""
+
+
+def finish(draft: AlgoliaDraft, choices: frozenset[str]) -> None:
+    """Add what depends on several parameters.
+
+    Raises:
+        Mistake: they contradict each other.
+    """
+    raw = draft.raw
+    _finish_places(draft)
+    if not draft.has_syntax:
+        raw["query"] = _without_syntax(raw["query"])
+    if draft.optional_words:
+        _finish_optional_words(draft, raw["query"].lower().split())
+    if draft.skip is not None or draft.length is not None:
+        raw["page"] = 1
+        raw["per_page"] = raw["per_page"] if draft.length is None else draft.length
+        draft.style["has_offset"] = True
+    filters: dict[str, list[str]] = {}
+    for group in draft.groups:
+        field = group[0].field
+        if field in choices:
+            filters[field] = [one.value for one in group]
+        else:
+            draft.conditions.append((facet_condition(group), "facetFilters"))
+    if filters:
+        raw["filters"] = filters
+    if draft.counts_groups and "distinct" in raw:
+        raw["distinct"]["facets_by"] = "groups"
+    names = list(dict.fromkeys([*draft.facet_names, *sorted(choices)]))
+    for name in names:
+        if name not in draft.configuration.facets:
+            known = ", ".join(draft.configuration.facets) or "none"
+            raise wrong(
+                "facets",
+                f"names {name[:100]!r}, which is no facet; the facets are {known[:500]}",
+                "invalid_facets",
+            )
+    raw["facet_fields"] = names
+    raw["facets"] = {name: {**draft.options, "conjunction": name not in choices} for name in names}
+    is_shown = raw["per_page"] > 0
+    if draft.marks and is_shown and raw["query"].strip():
+        raw["highlight"] = {"fields": draft.marks, "pre": PRE, "post": POST}
+    draft.style["highlighted"] = tuple(draft.marks)
+    if draft.snippets and is_shown:
+        raw["snippet"] = {
+            "fields": draft.snippets, "pre": PRE, "post": POST, "ellipsis": draft.ellipsis
+        }  # fmt: skip
+        draft.style["has_snippets"] = True
+
+
+def _finish_optional_words(draft: AlgoliaDraft, words: list[str]) -> None:
+    optional = set(draft.optional_words)
+    if optional.isdisjoint(words):
+        return
+    if not optional.issuperset(words):
+        raise Mistake(
+            "makes only some words of the query optional; either all are or none",
+            code=UNHONOURED,
+            path="optionalWords",
+        )
+    draft.raw["match"] = "any"
+
+
+def _finish_places(draft: AlgoliaDraft) -> None:
+    """Add the areas, of which one must match; without any, add the radius and its order."""
+    areas = [(area, name) for area, name in draft.areas if area is not None]
+    if (areas or draft.around is not None) and not draft.configuration.geo_fields:
+        raise wrong(
+            areas[0][1] if areas else "aroundLatLng",
+            "needs geo_fields in the configuration of the index",
+            UNHONOURED,
+        )
+    if areas:
+        draft.conditions.append((Or(tuple([area for area, _ in areas])), areas[0][1]))
+    elif draft.around is not None:
+        lat, lng = draft.around
+        draft.raw["sort"] = [{"field": draft.geo_field, "point": [lat, lng], "order": "asc"}]
+        if draft.radius is not None:
+            area = GeoRadius(draft.geo_field, lat, lng, draft.radius)
+            draft.conditions.append((area, "aroundRadius"))
+
+
+def _without_syntax(query: str) -> str:
+    """Remove the meaning of quotes and leading dashes from a query."""
+    return re.sub(r"(?:^|(?<=\s))-+(?=\S)", "", query.replace('"', " "))

@@ -1,0 +1,75 @@
+"""The draft of a search in Algolia's protocol, while its parameters are being read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from common.configuration import GEO_FIELD, IndexConfiguration
+from common.limits import Limits
+from common.query import Filter
+from coordinator.algolia.filters import (
+    FacetFilter,
+)
+from coordinator.parameters.raw import RawParameters
+
+HITS_PER_PAGE: Final = 20
+VALUES_PER_FACET: Final = 100
+
+
+class AlgoliaDraft:
+    """What the parameters of one search have said so far.
+
+    Attributes:
+        configuration: of the index.
+        settings: of the index, as Algolia names them.
+        limits: on sizes and counts.
+        raw: parameters of ours.
+        style: members of the response's `Style`.
+        conditions: filters, each with the parameter that it comes from.
+        counts_groups: whether facets count groups instead of hits.
+        geo_field: whose points are searched.
+        around: point that the nearest hits are near to.
+        radius: metres around it; None: everywhere.
+        areas: of which one must have the hit's point, each with its parameter.
+        groups: `facetFilters`: of each group one must hold.
+        facet_names: facets to count.
+        options: of every facet.
+        skip: hits to leave out (`offset`).
+        length: hits to return with it.
+        has_syntax: whether quotes and dashes in the query have a meaning.
+        optional_words: folded to lower case.
+        marks: fields to highlight; ["*"]: all.
+        snippets: fields to cut snippets from.
+        ellipsis: where a snippet was cut.
+    """
+
+    def __init__(
+        self, configuration: IndexConfiguration, settings: Mapping[str, Any], limits: Limits
+    ):
+        self.configuration = configuration
+        self.settings = settings
+        self.limits = limits
+        self.raw: RawParameters = {"query": "", "per_page": HITS_PER_PAGE}
+        self.style: dict[str, Any] = {"geo_field": next(iter(configuration.geo_fields), None)}
+        self.conditions: list[tuple[Filter, str]] = []
+        self.counts_groups = False
+        self.geo_field = next(iter(configuration.geo_fields), GEO_FIELD)
+        self.around: tuple[float, float] | None = None
+        self.radius: float | None = None
+        self.areas: list[tuple[Filter | None, str]] = []
+        self.groups: list[list[FacetFilter]] = []
+        self.facet_names: list[str] = []
+        self.options: dict[str, Any] = {
+            "size": VALUES_PER_FACET,
+            "hide_zero": True,
+            "stats": True,
+            "sort": ["count:desc", "key:asc"],
+        }
+        self.skip: int | None = None
+        self.length: int | None = None
+        self.has_syntax = True
+        self.optional_words: list[str] = []
+        self.marks: list[str] = ["*"]
+        self.snippets: list[str] = []
+        self.ellipsis = "…"
