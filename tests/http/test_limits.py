@@ -310,7 +310,7 @@ EDGES = {
 }  # fmt: skip
 
 HELD_ELSEWHERE = {
-    "query_words_max": "coordinator/read/test_query_parser.py::test_too_many_words_are_cut",
+    "query_words_max": "coordinator/read/text/test_query_parser.py::test_too_many_words_are_cut",
     "facet_cube_counts_max": "shard/collect/test_facet_cube.py::test_counts_are_bounded",
     "searches_words_max": (
         "coordinator/read/test_multi_search.py::test_words_of_all_searches_are_bounded_together"
@@ -332,7 +332,7 @@ HELD_ELSEWHERE = {
         "cluster/test_followed_changes.py"
         "::test_a_further_source_replaces_the_one_that_wrote_least_recently"
     ),
-    "analytics_queries_max": "coordinator/read/test_analytics.py::test_memory_is_bounded",
+    "analytics_queries_max": "coordinator/analytics/test_analytics.py::test_memory_is_bounded",
     "indexes_max": "http/test_limits.py::test_number_of_indexes",
     "keys_max": "http/test_limits.py::test_number_of_keys",
     "snapshots_max": "http/test_limits.py::test_number_of_snapshots",
