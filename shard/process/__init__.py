@@ -2,6 +2,7 @@
 
 main          flags and settings of one shard
 server        owns the folder, listens, drains
-handlers      method → function
+handlers      method → function; process_statistics: what the process reports about itself
+read_scheduler  where a read runs: on the event loop, or on one of the readers' threads
 readers       threads for slow reads; loop_share: which fast reads go there too
 """

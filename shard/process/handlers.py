@@ -1,31 +1,23 @@
 """The table of methods of a shard: method → function. Decode and encode are the connection's work.
 
-A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
-where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. Reads
-that are known to take longer (`search_cost.is_slow` and its siblings: many words, many bytes to
-highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`), and so do
-all reads of an index that keeps the loop busy while others are read (`loop_share.py`). Where many
-reads arrive together, indexes take turns on the event loop too, unless only one has been read
-recently (`common/process/loop_scheduler.py`). A low-priority thread runs the tasks that searches
-have scheduled (`shard/caches/background_tasks.py`). Calls that wait for the disk (writes,
-configuration, backup) are coroutines.
+A read is a pure function of a snapshot and a request; `read_scheduler` decides where it runs. Reads
+that are known to take long (`search_cost.is_slow` and its siblings: many words, many bytes to
+highlight) go to a reader thread. Calls that wait for the disk (writes, configuration, backup) are
+coroutines.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from common.deadline import check_call
 from common.errors import ConfigurationSwitched
 from common.process.faults import fault
 from common.process.loop_scheduler import LoopScheduler
-from common.process.memory import allocated, resident_bytes
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
 from common.protocol.messages import (
@@ -85,22 +77,12 @@ from common.protocol.methods import (
     TERMS,
 )
 from common.protocol.server import Handler
-from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.caches.lru_cache import (
-    BOUNDS_CACHE,
-    COLUMN_CACHE,
-    FACET_ROWS_CACHE,
-    FILTER_CACHE,
-    PAIRS_CACHE,
-)
-from shard.caches.query_cache import QUERY_CACHE_BUDGET
-from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.fingerprint import fingerprint_of
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
-from shard.process.loop_share import LoopShare
-from shard.process.readers import Readers
+from shard.process.process_statistics import process_statistics
+from shard.process.read_scheduler import ReadScheduler
 from shard.query.near_terms import is_slow_to_list, near_terms
 from shard.read import corpus_statistics, fetch, search_cost, searcher
 from shard.segment.snapshot import Snapshot
@@ -144,12 +126,8 @@ class Handlers:
         self._open = indexes.open
         self._catalog = catalog
         self._queue_length = queue_length
-        self._scheduler = scheduler
-        self._readers = Readers()
-        self._share = LoopShare()
-        self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
+        self._reads = ReadScheduler(indexes.open, scheduler)
         self._fingerprinter = ThreadPoolExecutor(1, "fingerprinter", run_in_background)
-        self._running_tasks: Future[None] | None = None
 
     def table(self) -> Sequence[Handler[Any, Any]]:
         """Return the handlers of all methods."""
@@ -223,74 +201,26 @@ class Handlers:
         The latter must be counted, which can take long.
         """
         snapshot = self._snapshot(request)
+        read = partial(corpus_statistics.statistics, snapshot, request)
         if request.filters or search_cost.is_slow_to_count(snapshot, request):
-            read = partial(corpus_statistics.statistics, snapshot, request)
-            return self._read_slowly(request.index, read)
-        return self._read(request.index, partial(corpus_statistics.statistics, snapshot, request))
+            return self._reads.run_on_thread(request.index, read)
+        return self._reads.run(request.index, read)
 
     def terms(self, request: TermsRequest) -> TermsResponse | Awaitable[TermsResponse]:
         """Return words of the index near a text."""
         snapshot = self._snapshot(request)
         read = partial(near_terms, snapshot, request)
         if is_slow_to_list(snapshot, request):
-            return self._read_slowly(request.index, read)
-        return self._read(request.index, read)
+            return self._reads.run_on_thread(request.index, read)
+        return self._reads.run(request.index, read)
 
     def search(self, request: SearchRequest) -> SearchResponse | Awaitable[SearchResponse]:
         """Search one state of an index."""
         snapshot = self._snapshot(request)
         read = partial(searcher.search, snapshot, request)
         if search_cost.is_slow(snapshot, request):
-            return self._read_slowly(request.index, read)
-        return self._read(request.index, read)
-
-    def _read(self, index: int, read: Callable[[], T]) -> T | Awaitable[T]:
-        """Read on the event loop: at once, or in a later turn if this one has taken long.
-
-        An index that takes too much of it reads on a thread while others are read.
-        """
-        began = self._share.begin(index)
-        if self._share.is_exceeded(index):
-            return self._read_apart(index, read, began)
-        if not self._scheduler.has_time(index, is_alone=self._share.is_alone(index)):
-            return self._read_later(index, read)
-        response = read()
-        self._share.end(index, began)
-        self._run_background_tasks()
-        return response
-
-    async def _read_apart(self, index: int, read: Callable[[], T], began: float) -> T:
-        """Read on a reader thread, as long as the index takes more than its share."""
-        response = await self._read_slowly(index, read)
-        self._share.end(index, began)
-        return response
-
-    def _read_later(self, index: int, read: Callable[[], T]) -> asyncio.Future[T]:
-        """Read in a later turn of the event loop; there is no task, which would cost 15 µs more."""
-
-        def read_if_wanted() -> T:
-            check_call()
-            began = self._share.begin(index)
-            response = read()
-            self._share.end(index, began)
-            self._run_background_tasks()
-            return response
-
-        outcome = self._scheduler.run_later(index, read_if_wanted)
-        self._open.keep_until(outcome, index)
-        return outcome
-
-    async def _read_slowly(self, index: int, read: Callable[[], T]) -> T:
-        """Read on a reader thread, so that other requests need not wait."""
-        with self._open.kept(index):
-            response = await self._readers.run(index, read)
-        self._run_background_tasks()
-        return response
-
-    def _run_background_tasks(self) -> None:
-        """Let the thread run the scheduled tasks; a later task wakes it again."""
-        if BACKGROUND_TASKS and (self._running_tasks is None or self._running_tasks.done()):
-            self._running_tasks = self._deriver.submit(BACKGROUND_TASKS.run_all)
+            return self._reads.run_on_thread(request.index, read)
+        return self._reads.run(request.index, read)
 
     def fetch(self, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
         """Return stored documents; only highlights depend on a configuration."""
@@ -300,14 +230,14 @@ class Handlers:
             fetched = fetch.fetch(snapshot, request)
             mark = partial(fetch.with_marks, snapshot, request, fetched)
             if fetch.is_slow_to_mark(fetched):
-                return self._read_slowly(index, mark)
-            return self._read(index, mark)
+                return self._reads.run_on_thread(index, mark)
+            return self._reads.run(index, mark)
         snapshot = self._open[index].partition.snapshot_at(request.horizon)
         if request.sort:  # a column may have to be made first
-            return self._read_slowly(index, partial(fetch.fetch, snapshot, request))
+            return self._reads.run_on_thread(index, partial(fetch.fetch, snapshot, request))
         if request.bytes_max:
-            return self._read_slowly(index, partial(fetch.fetch_some, snapshot, request))
-        return self._read(index, partial(fetch.fetch, snapshot, request))
+            return self._reads.run_on_thread(index, partial(fetch.fetch_some, snapshot, request))
+        return self._reads.run(index, partial(fetch.fetch, snapshot, request))
 
     def _snapshot(
         self, request: StatisticsRequest | TermsRequest | SearchRequest | FetchRequest
@@ -335,7 +265,7 @@ class Handlers:
     ) -> FacetValuesResponse | Awaitable[FacetValuesResponse]:
         """Return the next values of a facet dictionary."""
         snapshot = self._open[request.index].partition.newest
-        return self._read(request.index, partial(fetch.facet_values, snapshot, request))
+        return self._reads.run(request.index, partial(fetch.facet_values, snapshot, request))
 
     def field_names(self, request: FieldNamesRequest) -> FieldNamesResponse:
         """Return the fields that an index has, or had."""
@@ -368,38 +298,7 @@ class Handlers:
 
     def process_statistics(self, _: None) -> ProcessStatistics:
         """Return the statistics of this process; opens no index."""
-        merger = self._indexes.merger
-        in_use = allocated()
-        closed = self._indexes.all_closed()
-        return ProcessStatistics(
-            pid=os.getpid(),
-            resident_bytes=resident_bytes(),
-            queue_length=self._queue_length(),
-            num_corrupt=sum(one.partition.documents.num_corrupt for one in self._open.all())
-            + sum(one.num_damaged for _, one in closed),
-            is_ready=self._indexes.is_ready,
-            indexes=(
-                *(
-                    (
-                        one.partition.number,
-                        index_statistics(one.partition, merger.statistics(one.partition.number)),
-                    )
-                    for one in self._open.all()
-                ),
-                *((number, one.statistics()) for number, one in closed),
-            ),
-            cache_bytes={
-                "filters": FILTER_CACHE.size,
-                "columns": COLUMN_CACHE.size,
-                "bounds": BOUNDS_CACHE.size,
-                "facet_rows": FACET_ROWS_CACHE.size,
-                "pairs": PAIRS_CACHE.size,
-                "items": RECENT_ITEMS.size,
-                "queries": QUERY_CACHE_BUDGET.size,
-            },
-            allocated_bytes=in_use.num_bytes,
-            python_blocks=in_use.num_blocks,
-        )
+        return process_statistics(self._indexes, self._queue_length())
 
     def fingerprint(
         self, request: FingerprintRequest

@@ -16,7 +16,7 @@ from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import SearchResponse, SortKey
 from shard.caches import background_tasks
 from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
-from shard.process import handlers
+from shard.process import read_scheduler
 from shard.process.handlers import Handlers
 from shard.process.loop_share import LoopShare
 from shard.read import search_cost, searcher
@@ -109,7 +109,7 @@ def test_searches_leave_it_to_another_thread(
     makers: list[str] = []
     granted = threading.Event()
     tasks = BackgroundTasks()
-    monkeypatch.setattr(handlers, "BACKGROUND_TASKS", tasks)
+    monkeypatch.setattr(read_scheduler, "BACKGROUND_TASKS", tasks)
     monkeypatch.setattr("shard.segment.sort_columns.BACKGROUND_TASKS", tasks)
     monkeypatch.setattr(search_cost, "is_slow", lambda *_: is_slow)
     monkeypatch.setattr(LoopShare, "is_exceeded", lambda *_: is_apart)

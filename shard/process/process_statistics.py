@@ -1,0 +1,63 @@
+"""What a shard process reports about itself: memory, caches, and every index."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from common.process.memory import allocated, resident_bytes
+from common.protocol.messages import ProcessStatistics
+from shard.caches.lru_cache import (
+    BOUNDS_CACHE,
+    COLUMN_CACHE,
+    FACET_ROWS_CACHE,
+    FILTER_CACHE,
+    PAIRS_CACHE,
+)
+from shard.caches.query_cache import QUERY_CACHE_BUDGET
+from shard.caches.recent_items import RECENT_ITEMS
+from shard.partition.index_statistics import index_statistics
+
+if TYPE_CHECKING:
+    from shard.partition.indexes import Indexes
+
+
+def process_statistics(indexes: Indexes, queue_length: int) -> ProcessStatistics:
+    """Return the statistics of this process; opens no index.
+
+    Args:
+        indexes: of the shard.
+        queue_length: how many calls are in progress.
+    """
+    merger = indexes.merger
+    in_use = allocated()
+    closed = indexes.all_closed()
+    return ProcessStatistics(
+        pid=os.getpid(),
+        resident_bytes=resident_bytes(),
+        queue_length=queue_length,
+        num_corrupt=sum(one.partition.documents.num_corrupt for one in indexes.open.all())
+        + sum(one.num_damaged for _, one in closed),
+        is_ready=indexes.is_ready,
+        indexes=(
+            *(
+                (
+                    one.partition.number,
+                    index_statistics(one.partition, merger.statistics(one.partition.number)),
+                )
+                for one in indexes.open.all()
+            ),
+            *((number, one.statistics()) for number, one in closed),
+        ),
+        cache_bytes={
+            "filters": FILTER_CACHE.size,
+            "columns": COLUMN_CACHE.size,
+            "bounds": BOUNDS_CACHE.size,
+            "facet_rows": FACET_ROWS_CACHE.size,
+            "pairs": PAIRS_CACHE.size,
+            "items": RECENT_ITEMS.size,
+            "queries": QUERY_CACHE_BUDGET.size,
+        },
+        allocated_bytes=in_use.num_bytes,
+        python_blocks=in_use.num_blocks,
+    )
