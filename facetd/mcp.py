@@ -90,6 +90,8 @@ def _shown_page(page: SearchPage) -> dict[str, Any]:
     }
     if page.meta.ignored_words:
         shown["ignored_words"] = page.meta.ignored_words
+    if page.meta.warnings:
+        shown["warnings"] = page.meta.warnings
     if page.meta.shards.failed:
         shown["incomplete"] = f"{page.meta.shards.failed} of {page.meta.shards.total} shards away"
     return shown

@@ -70,6 +70,8 @@ class Meta(Struct):
     took_us: int
     shards: Shards
     ignored_words: list[str] = []
+    warnings: list[str] = []
+    """Names of fields that no item has, and what was probably meant."""
     timings_us: dict[str, int] | None = None
 
 

@@ -60,3 +60,9 @@ def translated(error: ServiceError, **names: str) -> ServiceError:
     if message.startswith(error.param):
         message = name + dot + rest + message[len(error.param) :]
     return InvalidRequest(message, code=error.code, param=name + dot + rest)
+
+
+def translated_warning(text: str) -> str:
+    """Rewrite a warning, which begins with one of our parameters, to name Algolia's."""
+    name, space, rest = text.partition(" ")
+    return _NAMES.get(name, name) + space + rest

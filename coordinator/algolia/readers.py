@@ -29,7 +29,7 @@ def _boolean(value: Any) -> bool:
     raise Mistake("must be true or false")
 
 
-def _texts(value: Any) -> list[str]:
+def texts(value: Any) -> list[str]:
     """Read a list of texts: a list, JSON as text, or a comma-separated list."""
     if isinstance(value, str):
         value = json_of_text(value) if value[:1] == "[" else value.split(",") if value else []
@@ -81,8 +81,8 @@ def read_typo_tolerance(draft: AlgoliaDraft, value: Any) -> None:
 
 
 def read_optional_words(draft: AlgoliaDraft, value: Any) -> None:
-    texts = [value] if isinstance(value, str) and value[:1] != "[" else _texts(value)
-    draft.optional_words = [word for one in texts for word in one.lower().split()]
+    listed = [value] if isinstance(value, str) and value[:1] != "[" else texts(value)
+    draft.optional_words = [word for one in listed for word in one.lower().split()]
 
 
 def read_remove_words(draft: AlgoliaDraft, value: Any) -> None:
@@ -94,7 +94,7 @@ def read_remove_words(draft: AlgoliaDraft, value: Any) -> None:
 
 def read_searched(draft: AlgoliaDraft, value: Any) -> None:
     weights = {one.path: one.weight for one in draft.configuration.searchable_fields or ()}
-    names = _texts(value)
+    names = texts(value)
     if names:
         draft.raw["search_fields"] = [
             f"{name}^{weights[name]:.9f}".rstrip("0").rstrip(".") if name in weights else name
@@ -123,7 +123,7 @@ def _check_configured(draft: AlgoliaDraft, value: Any, is_on: bool, key: str) ->
 
 def read_languages(draft: AlgoliaDraft, value: Any) -> None:
     own = draft.configuration.language
-    for name in _texts(value):
+    for name in texts(value):
         if parse_language(name) != own:
             raise Mistake(
                 f"asks for {name[:20]!r}; the index's language is {own or 'none'} "
@@ -192,7 +192,7 @@ def read_tag_filters(draft: AlgoliaDraft, value: Any) -> None:
 
 
 def read_facets(draft: AlgoliaDraft, value: Any) -> None:
-    names = _texts(value)
+    names = texts(value)
     if "*" in names:
         names = list(draft.configuration.facets)
     draft.facet_names = list(dict.fromkeys(name for name in names if name))
@@ -251,7 +251,7 @@ def read_polygons(draft: AlgoliaDraft, value: Any) -> None:
 
 
 def read_retrieved(draft: AlgoliaDraft, value: Any) -> None:
-    names = _texts(value)
+    names = texts(value)
     excluded = tuple(name[1:] for name in names if name.startswith("-"))
     wanted = [name for name in names if name and not name.startswith("-")]
     draft.style["excluded"] = excluded
@@ -260,11 +260,11 @@ def read_retrieved(draft: AlgoliaDraft, value: Any) -> None:
 
 
 def read_highlighted(draft: AlgoliaDraft, value: Any) -> None:
-    draft.marks = [name for name in _texts(value) if name]
+    draft.marks = [name for name in texts(value) if name]
 
 
 def read_snipped(draft: AlgoliaDraft, value: Any) -> None:
-    draft.snippets = [name for name in _texts(value) if name]
+    draft.snippets = [name for name in texts(value) if name]
 
 
 def read_pre(draft: AlgoliaDraft, value: Any) -> None:
@@ -284,5 +284,5 @@ def read_restricted_arrays(draft: AlgoliaDraft, value: Any) -> None:
 
 
 def read_members(draft: AlgoliaDraft, value: Any) -> None:
-    names = frozenset(_texts(value))
+    names = frozenset(texts(value))
     draft.style["members"] = None if "*" in names or not names else names

@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from coordinator.algolia.assembly import POST, PRE
+from coordinator.algolia.errors import translated_warning
 from coordinator.algolia.search import AlgoliaSearch, Style
 from coordinator.read.rendering import project
 from coordinator.read.results import FacetPage, FacetResult, SearchResult
@@ -76,6 +77,8 @@ def search_answer(
     }
     if user_data is not None:
         answer["userData"] = user_data
+    if result.warnings:
+        answer["message"] = "; ".join(map(translated_warning, result.warnings))
     if style.members is not None:
         answer = {name: value for name, value in answer.items() if name in style.members}
     return answer

@@ -12,7 +12,7 @@ dropped silently. A parameter may come as JSON or as text (`params` and query st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -30,6 +30,7 @@ from common.protocol.messages import FilterClause
 from coordinator.algolia.assembly import finish
 from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.errors import guarded, translated, wrong
+from coordinator.algolia.readers import texts
 from coordinator.algolia.table import BY_NAME, CURSOR_ROW
 from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED, check_unsupported
 from coordinator.parameters.filter_objects import scalar_fields_of
@@ -40,7 +41,7 @@ from coordinator.parameters.parse import (
     parse_search,
 )
 from coordinator.parameters.raw import RawParameters, query_parameters
-from coordinator.parameters.typed import facet_spec
+from coordinator.parameters.typed import NamedField, facet_spec
 
 FACET_HITS: Final = 10
 
@@ -145,8 +146,24 @@ def read_search(
         search = parse_search(draft.raw, index.configuration, limits)
     except ServiceError as error:
         raise translated(error) from None
-    search = msgspec.structs.replace(_restricted(search, draft), skip=draft.skip or 0)
+    search = msgspec.structs.replace(
+        _restricted(search, draft),
+        skip=draft.skip or 0,
+        shown_fields=tuple(_shown_fields(params)),
+        names_search_fields="restrictSearchableAttributes" in params,
+    )
     return AlgoliaSearch(index.name, search, Style(**draft.style), _shown(params))
+
+
+def _shown_fields(params: Mapping[str, Any]) -> Iterator[NamedField]:
+    """Yield the fields that a request names to show or to mark them; settings may be for others."""
+    for param in ("attributesToRetrieve", "attributesToHighlight", "attributesToSnippet"):
+        for text in texts(params.get(param) or []):
+            name = text.removeprefix("-")
+            if param == "attributesToSnippet":
+                name = name.partition(":")[0]
+            if name and name not in ("*", "objectID") and not name.startswith("_"):
+                yield NamedField(param, name)
 
 
 def read_facet_search(

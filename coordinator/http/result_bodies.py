@@ -177,6 +177,8 @@ def _more_meta(result: SearchResult, total_us: int, shows_timings: bool) -> byte
         more["words_cut"] = result.num_words_cut
     if result.did_you_mean is not None:
         more["did_you_mean"] = result.did_you_mean
+    if result.warnings:
+        more["warnings"] = result.warnings
     if shows_timings:
         timings = result.timings
         more["timings_us"] = {
@@ -230,6 +232,7 @@ def merged_body(
                 "seq": one.seq,
                 "ignored_words": one.ignored_words,
                 "shards": shards_meta(one.shards),
+                **({"warnings": one.warnings} if one.warnings else {}),
             }
             for name, one in results
         ],
@@ -257,6 +260,7 @@ def facet_body(page: FacetPage, request_id: str, total_us: int) -> bytes:
                 "seq": page.seq,
                 "took_us": total_us,
                 "shards": shards_meta(page.shards),
+                **({"warnings": page.warnings} if page.warnings else {}),
             },
         }
     )

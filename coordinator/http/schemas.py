@@ -170,6 +170,7 @@ _META: Final = object_schema(
     match={"enum": ["all", "last", "any"]},
     words_cut=COUNT_SCHEMA,
     did_you_mean=TEXT_SCHEMA,
+    warnings=list_of(TEXT_SCHEMA),
     shards=object_schema(
         "total ok failed", total=COUNT_SCHEMA, ok=COUNT_SCHEMA, failed=COUNT_SCHEMA
     ),

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
+from common.nearest import nearest
 from common.protocol.messages import RangeRequest, SortKey
 from coordinator.parameters.marks import highlight_request
 from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
     FacetSpec,
+    NamedField,
     SearchParameters,
     facet_spec,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from common.configuration import FacetConfiguration, IndexConfiguration
     from coordinator.parameters.mistakes import Mistakes
@@ -75,9 +77,15 @@ def search_parameters(draft: SearchDraft) -> SearchParameters:
         values["selected"] = conditions.selected
     if conditions.fields:
         values["filter_fields"] = conditions.fields
+    if conditions.excluded:
+        values["excluded_fields"] = tuple(conditions.excluded)
     if draft.marks:
         per_page = values.get("per_page", PER_PAGE_DEFAULT)
         values["marks"] = highlight_request(draft.marks, per_page, draft.limits)
+    if shown := tuple(_shown_fields(draft)):
+        values["shown_fields"] = shown
+    if draft.facet_fields:
+        values["warnings"] = _unknown_facets(draft, draft.facet_fields)
     if draft.ranges:
         values["ranges"] = tuple([_range_request(draft, *one) for one in draft.ranges])
     values["facets"] = _facet_specs(draft, draft.facets)
@@ -86,6 +94,35 @@ def search_parameters(draft: SearchDraft) -> SearchParameters:
     if within := conditions.facets_within(draft.facets, is_strict=draft.is_strict):
         values["within"] = within
     return SearchParameters(**values)
+
+
+def _shown_fields(draft: SearchDraft) -> Iterator[NamedField]:
+    """Yield the fields that a request names to show them, to mark them, or to leave them out.
+
+    Except "*" and what responses add to items, such as `_score`.
+    """
+    values, marks = draft.values, draft.marks
+    for param, names in (
+        ("fields", values.get("fields")),
+        ("exclude_fields", values.get("exclude_fields")),
+        ("highlight", marks.get("highlight_fields")),
+        ("snippet", [name for name, _ in marks.get("snippet_fields") or ()]),
+    ):
+        for name in names or ():
+            if name != "*" and not name.startswith("_"):
+                yield NamedField(param, name)
+
+
+def _unknown_facets(draft: SearchDraft, names: Iterable[str]) -> tuple[str, ...]:
+    """Return a warning for each name in `facet_fields` that is no facet."""
+    known = {**draft.facets, **draft.field_facets}
+    return tuple(
+        [
+            f"facet_fields names {name[:100]!r}, which is no facet{nearest(name[:100], known)}"
+            for name in names
+            if name not in known
+        ]
+    )
 
 
 def _range_request(draft: SearchDraft, name: str, options: Mapping[str, Any]) -> RangeRequest:

@@ -37,7 +37,7 @@ from coordinator.parameters.kinds import (
 from coordinator.parameters.other_engines import MISPLACED
 from coordinator.parameters.raw import QueryText
 from coordinator.parameters.sort_keys import geo_field_of
-from coordinator.parameters.typed import TreeSpec, with_ancestors
+from coordinator.parameters.typed import NamedField, TreeSpec, with_ancestors
 
 NODES_DEFAULT = 10
 """Nodes that a tree shows below each parent."""
@@ -50,6 +50,7 @@ class Conditions:
         clauses: every one must be met.
         selected: by facet, the values that `filters` requires.
         fields: fields to check for values that can be compared, with the parameter that names each.
+        excluded: such fields of `not_filters`: if no item has one, nothing is excluded.
     """
 
     __slots__ = (
@@ -59,6 +60,7 @@ class Conditions:
         "_objects",
         "_same",
         "clauses",
+        "excluded",
         "fields",
         "selected",
     )
@@ -67,6 +69,7 @@ class Conditions:
         self.clauses: list[FilterClause] = []
         self.selected: dict[str, frozenset[str]] = {}
         self.fields: dict[str, str] = {}
+        self.excluded: list[NamedField] = []
         self._configuration = configuration
         self._limits = limits
         self._objects = FilterObjects(limits)
@@ -111,7 +114,7 @@ class Conditions:
             if condition is None:
                 continue
             check_objects(condition, self._configuration, path)
-            if facet is None and not (isinstance(wanted, dict) and set(wanted) <= OBJECT_KEYS):
+            if facet is None and not _is_of_objects(wanted):
                 self.fields[name] = f"filters.{name}"
             if shown is not None and keys:
                 self._select(name, keys)
@@ -134,9 +137,12 @@ class Conditions:
             if isinstance(unwanted, dict) and unwanted.get("same") is not None:
                 raise Mistake("is possible in `filters` only", path=f"{path}.same")
             condition = self._objects.condition(name, unwanted, True, path, [])
-            if condition is not None:
-                check_objects(condition, self._configuration, path)
-                self.clauses.append(FilterClause(Not(condition)))
+            if condition is None:
+                continue
+            check_objects(condition, self._configuration, path)
+            if name not in self._configuration.facets and not _is_of_objects(unwanted):
+                self.excluded.append(NamedField(f"not_filters.{name}", name))
+            self.clauses.append(FilterClause(Not(condition)))
 
     def require_expression(self, value: Any, facets: Container[str]) -> None:
         """Read `filter`.
@@ -289,3 +295,8 @@ class Conditions:
             depth = min(node.count(tree.separator), len(tree.levels) - 1)
             by_level.setdefault(tree.levels[depth], []).append(node)
         return Or(tuple([AnyOf(level, tuple(ones)) for level, ones in by_level.items()]))
+
+
+def _is_of_objects(wanted: Any) -> bool:
+    """Return whether a condition is about points or elements only, not about values."""
+    return isinstance(wanted, dict) and set(wanted) <= OBJECT_KEYS

@@ -102,6 +102,7 @@ def read_search_fields(draft: SearchDraft, value: Any) -> None:
     for field in fields:
         check_field(field.path, draft.limits)  # type: ignore[union-attr]
     draft.values["search_fields"] = tuple(fields)
+    draft.values["names_search_fields"] = True
 
 
 def read_page(draft: SearchDraft, value: Any) -> None:

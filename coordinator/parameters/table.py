@@ -119,7 +119,8 @@ _TEXT_MODES: Final = (
         "search_fields",
         readers.read_search_fields,
         names(_MAX.search_fields_max),
-        'Fields to search, with weights: ["name^3", "description"].',
+        'Fields to search, with weights: ["name^3", "description"]. If no item has any of them, '
+        "that is an error; `meta.warnings` lists each that no item has.",
         is_list=True,
     ),
 )
@@ -244,7 +245,8 @@ SEARCH_PARAMETERS: Final = (
         "facet_fields",
         readers.read_facet_fields,
         {"anyOf": [{"type": "array", "items": TEXT, "maxItems": _MAX.facet_fields_max}, TEXT]},
-        "Facets to return; by default all that are configured. Unknown names are ignored.",
+        "Facets to return; by default all that are configured. `meta.warnings` lists names that "
+        "are none.",
         aliases=("facets_fields",),
         is_list=True,
     ),
@@ -293,7 +295,7 @@ SEARCH_PARAMETERS: Final = (
         "fields",
         readers.read_fields,
         names(_MAX.projected_fields_max),
-        "Return only these paths of each item.",
+        "Return only these paths of each item; `meta.warnings` lists those that no item has.",
         is_list=True,
     ),
     Parameter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -157,6 +157,13 @@ class CubeSpec(Struct, frozen=True):
     """Width of the bins, which then reach from the least to the greatest number of the hits."""
 
 
+class NamedField(NamedTuple):
+    """A field, and the place of the request that names it."""
+
+    param: str
+    field: str
+
+
 class SearchParameters(Struct, frozen=True, kw_only=True):
     """One search, validated except for what only the data knows (see `filter_fields`, `sort`)."""
 
@@ -174,6 +181,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """Where words are found inside others, from the request, else the index: `Word.infix`."""
     search_fields: tuple[SearchableField, ...] | None = None
     """From the request, else the index's searchable fields; None: every string."""
+    names_search_fields: bool = False
+    """Whether `search_fields` are the request's."""
     page: int = 1
     per_page: int = PER_PAGE_DEFAULT
     skip: int = 0
@@ -234,6 +243,13 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """Projection: paths to leave out."""
     marks: HighlightRequest | None = None
     """Fields to highlight, and fields to make snippets of."""
+    excluded_fields: tuple[NamedField, ...] = ()
+    """Fields of `not_filters` that are no facets. In one that no item has, nothing is excluded."""
+    shown_fields: tuple[NamedField, ...] = ()
+    """Fields whose texts or values are to be shown, or left out: without them, the rest of the
+    response is as requested, so one that no item has is a warning."""
+    warnings: tuple[str, ...] = ()
+    """About the request itself, whatever the items."""
     show: frozenset[str] = frozenset()
     """Any of "score", "score_details", "timings", "elements"."""
     similar_to: bytes | None = None

@@ -17,7 +17,8 @@ Other requests:
     similar                more like an item
     suggest/               completions for a search box
     item_explanation       why an item is a hit, or is not
-    configuration_proposal facets for a sample; field_checks: whether fields fit what is asked
+    configuration_proposal facets for a sample
+    field_checks           whether fields fit what is asked, as far as text/item_fields tells
 
 Between requests:
 

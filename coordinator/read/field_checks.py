@@ -1,19 +1,28 @@
 """Checks that the fields a search names have values of the kind it needs.
 
+    filters, sort, boost, distinct, ranges, facets …   an unknown field is an error: the hits, their
+    search_fields, if all are unknown                  order or the counts would mean nothing
+    search_fields, if others are known; fields,        an unknown field is a warning: the rest of
+    exclude_fields, highlight, snippet, not_filters    the response is as requested
+    not_filters of a deletion, update or export        an error: it would concern all items
+
+An empty index knows no fields, so it rejects nothing. Nor does a search under an API key filter:
+the answer would reveal which fields the hidden items have.
+
 Which fields have values only the shards know. So these mistakes are found here, after the request
 was parsed, from the statistics of the index: a round trip only for a field not seen yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS, Boost
-from common.errors import InvalidRequest
+from common.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from common.protocol.messages import RangeRequest
 from common.values import ValueKind
-from coordinator.parameters.parse import SearchParameters
+from coordinator.parameters.typed import NamedField, SearchParameters
 from coordinator.read.index_memory import IndexMemory
 from coordinator.read.searched_state import SearchedState
 from coordinator.read.text.query_parser import NO_QUERY
@@ -55,6 +64,7 @@ def names_fields(parameters: SearchParameters) -> bool:
         or parameters.sort
         or parameters.boosts
         or parameters.ranges
+        or parameters.names_search_fields
         or parameters.distinct is not None
         or parameters.cube is not None
         or (parameters.facets and parameters.sums_up_fields)
@@ -66,9 +76,6 @@ async def check_fields(
 ) -> None:
     """Reject filters, sort keys and ranges on fields that never had a scalar value.
 
-    An empty index rejects nothing, since its fields are not known yet. Nor does a search under an
-    API key filter: the error would reveal which fields the hidden items have.
-
     Args:
         memory: of the index.
         parameters: of the search.
@@ -78,8 +85,79 @@ async def check_fields(
         InvalidRequest: a field has no values of the kind that it is used for.
         Unavailable: a shard is down or late.
     """
-    if parameters.key_filter is not None or _first_unmet(memory, parameters) is None:
+    if parameters.key_filter is not None:
         return
+    if _first_unmet(memory, parameters) is None and _searches_some_field(memory, parameters):
+        return
+    if not await _num_docs(memory, parameters, state):
+        return
+    unmet = _first_unmet(memory, parameters)
+    if unmet is not None:
+        raise _error(memory, unmet)
+    if not _searches_some_field(memory, parameters):
+        raise _nothing_to_search(memory, parameters)
+
+
+async def field_warnings(
+    memory: IndexMemory, parameters: SearchParameters, state: SearchedState
+) -> list[str]:
+    """Return a warning for each unknown field that a search names but can be answered without.
+
+    They are hints: if a shard or time is lacking, there are none.
+
+    Args:
+        memory: of the index.
+        parameters: of the search.
+        state: the state that is read.
+    """
+    named = (*parameters.excluded_fields, *parameters.shown_fields)
+    if parameters.names_search_fields:
+        searched = parameters.search_fields or ()
+        named = (*[NamedField("search_fields", one.path) for one in searched], *named)
+    try:
+        return [message for _, message in await _unknown(memory, named, parameters, state)]
+    except (Unavailable, DeadlineExceeded):
+        return []
+
+
+async def check_exclusions(
+    memory: IndexMemory, parameters: SearchParameters, state: SearchedState
+) -> None:
+    """Reject exclusions that exclude nothing, since no item has the field.
+
+    Raises:
+        InvalidRequest: there is one.
+        Unavailable: a shard is down or late.
+    """
+    for one, message in await _unknown(memory, parameters.excluded_fields, parameters, state):
+        raise InvalidRequest(message, code="unknown_facet", param=one.param)
+
+
+async def _unknown(
+    memory: IndexMemory,
+    named: Sequence[NamedField],
+    parameters: SearchParameters,
+    state: SearchedState,
+) -> list[tuple[NamedField, str]]:
+    """Return those of some fields that no item has, each with a message about it."""
+    if parameters.key_filter is not None or all(memory.knows_path(one.field) for one in named):
+        return []
+    if not await _num_docs(memory, parameters, state):
+        return []
+    known = memory.statistics.item_fields
+    return [
+        (
+            one,
+            f"{one.param} names {one.field[:100]!r}, in which no item has a value"
+            f"{known.nearest(one.field)}",
+        )
+        for one in named
+        if not memory.knows_path(one.field)
+    ]
+
+
+async def _num_docs(memory: IndexMemory, parameters: SearchParameters, state: SearchedState) -> int:
+    """Return the number of items; on return, the fields that they have are known."""
     statistics = await memory.statistics.of_query(
         state.index,
         NO_QUERY,
@@ -87,14 +165,33 @@ async def check_fields(
         state.deadline,
         is_partial=parameters.allows_partial,
     )
-    unmet = _first_unmet(memory, parameters)
-    if unmet is not None and statistics.num_docs > 0:
-        raise _error(memory, unmet)
+    return statistics.num_docs
+
+
+def _searches_some_field(memory: IndexMemory, parameters: SearchParameters) -> bool:
+    """Return whether some field that the request wants to be searched is known."""
+    if not parameters.names_search_fields:
+        return True
+    return any(memory.knows_path(one.path) for one in parameters.search_fields or ())
+
+
+def _nothing_to_search(memory: IndexMemory, parameters: SearchParameters) -> InvalidRequest:
+    """Return the error about fields to search of which no item has any."""
+    names = [one.path for one in parameters.search_fields or ()]
+    known = memory.statistics.item_fields
+    texts = known.texts
+    meant = known.nearest(names[0], texts)
+    return InvalidRequest(
+        f"no item has a value in {_listed(map(repr, names))}; fields with texts are "
+        f"{_listed(texts)}{meant}",
+        code="invalid_search_fields",
+        param="search_fields",
+    )
 
 
 def _first_unmet(memory: IndexMemory, parameters: SearchParameters) -> _FieldNeed | None:
     """Return the first field that is not known to have the values that the search needs."""
-    counted = memory.statistics.scalar_fields
+    counted = memory.statistics.item_fields.kinds
     for need in _needs(parameters, memory.configuration.boosts):
         kinds = need.kinds
         if not (counted.get(need.field, 0) & kinds if kinds else memory.knows_field(need.field)):
@@ -136,20 +233,23 @@ def _needs(parameters: SearchParameters, configured: tuple[Boost, ...]) -> Itera
 def _error(memory: IndexMemory, need: _FieldNeed) -> InvalidRequest:
     """Return the error about a field without fitting values."""
     field, kinds, purpose, param, code = need
-    counted = memory.statistics.scalar_fields
-    fitting = _listed(name for name in sorted(counted) if not kinds or counted[name] & kinds)
+    counted = memory.statistics.item_fields.kinds
+    fitting = [name for name in sorted(counted) if not kinds or counted[name] & kinds]
+    candidates = fitting if purpose else [*memory.configuration.facets, *fitting]
+    meant = memory.statistics.item_fields.nearest(field, candidates)
     if not purpose:
         message = (
             f"{field!r} is neither a facet nor a field with values to filter or count by; "
             f"the facets are {_listed(memory.configuration.facets)}, "
-            f"fields with values are {fitting}"
+            f"fields with values are {_listed(fitting)}"
         )
     else:
         noun, nouns = _NOUNS[kinds]
         message = (
-            f"no item has a {noun} to {purpose} in {field!r}; fields with {nouns} are {fitting}"
+            f"no item has a {noun} to {purpose} in {field!r}; fields with {nouns} are "
+            f"{_listed(fitting)}"
         )
-    return InvalidRequest(message, code=code, param=param)
+    return InvalidRequest(message + meant, code=code, param=param)
 
 
 def _kinds_of(request: RangeRequest) -> int:

@@ -38,6 +38,8 @@ class IndexMemory(Struct, frozen=True):
     revision: int
     vocabulary: QueryDictionary
     rules: tuple[CompiledRule, ...]
+    configured_fields: frozenset[str]
+    """Facets, and fields to sort by, to search, or with points."""
     statistics: StatisticsMemory
     facets: FacetMemory
     suggestions: SuggestionMemory
@@ -65,6 +67,10 @@ class IndexMemory(Struct, frozen=True):
         self.narrowed[key_filter] = narrowed
         return narrowed
 
+    def knows_path(self, path: str) -> bool:
+        """Return whether any document has had a value at or below a path, as `knows_field`."""
+        return self.statistics.item_fields.knows(path) or path in self.configured_fields
+
     def knows_field(self, name: str) -> bool:
         """Return whether any document has had a filterable, sortable value in a field.
 
@@ -73,7 +79,7 @@ class IndexMemory(Struct, frozen=True):
         return (
             name in self.configuration.facets
             or name in self.configuration.sorting_fields
-            or name in self.statistics.scalar_fields
+            or name in self.statistics.item_fields.kinds
         )
 
 
@@ -106,6 +112,7 @@ class IndexMemories:
                 compile_rules(
                     index.configuration.rules, index.configuration, self._analyzer, ACCEPTED
                 ),
+                _configured_fields(index.configuration),
                 StatisticsMemory(self._cluster, self._budget),
                 FacetMemory(self._cluster, self._budget),
                 SuggestionMemory(self._budget),
@@ -123,3 +130,14 @@ class IndexMemories:
         existing = {index.number for index in catalog.indexes.values()}
         for number in [number for number in self._memories if number not in existing]:
             self._memories.pop(number).forget()
+
+
+def _configured_fields(configuration: IndexConfiguration) -> frozenset[str]:
+    return frozenset(
+        (
+            *configuration.facets,
+            *configuration.sorting_fields,
+            *configuration.geo_fields,
+            *[one.path for one in configuration.searchable_fields or ()],
+        )
+    )

@@ -6,9 +6,12 @@ The search is sent for this item alone. If it is no hit, so is every part of the
     filter            year >= 1990                   1 hit
     query             dark                           1 hit
     query             knihgt                         0 hits  ──▶  a reason
-    rules, min_score  the rest without them, then with each
+    rules             hide 7                         0 hits  ──▶  a reason
+    min_score         if nothing else is a reason
 
-So the explanation follows from the same code as the search, whatever a part means.
+So the explanation follows from the same code as the search, whatever a part means. Words are looked
+at only if the item does not match the query: of "any" words, and where a rule pins the item, it may
+lack some.
 
 Cost: one search of one item for every part, and two more for a word that it lacks: with its
 neighbours, it may be written together or apart.
@@ -17,7 +20,7 @@ neighbours, it may be written together or apart.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 from msgspec import Struct, structs
@@ -41,6 +44,7 @@ from coordinator.read.text.query_parser import query_pieces
 _Find = Callable[[SearchParameters], Awaitable[SearchResult]]
 """Runs one search for the item."""
 _BY_FIELD: Final = ("filters", "not_filters", "exclude_filters")
+_RESTRICTIONS: Final = (*_BY_FIELD, "filter")
 
 
 class _Part(Struct, frozen=True):
@@ -49,6 +53,16 @@ class _Part(Struct, frozen=True):
     reason: dict[str, Any]
     parameters: tuple[SearchParameters, ...]
     """Searches for this part alone, and for a word with its neighbours; one hit is enough."""
+
+
+class _Parts(NamedTuple):
+    """The parts of a search."""
+
+    filters: list[_Part]
+    words: list[_Part]
+    """Of the query, or the item that others are to be like."""
+    text: SearchParameters
+    """The search without its filters: of all words, as many as it needs."""
 
 
 class _ExplainedSearch(Struct, frozen=True):
@@ -115,54 +129,65 @@ class ItemExplanations:
             if result.total:
                 score, details = _score_of(result)
                 return ExplainedItem(shown_id(id), True, [], score, details, result.seq)
-            parts = self._parts(explained, frozenset(result.ignored_words))
-            reasons = await _failing_parts(parts, find)
-            bare = structs.replace(search, rules=(), min_score=None)
+            rules = index.configuration.rules if search.rules is None else search.rules
+            applied = await _applied(rules, result.rules, search, find)
+            is_pinned = any(pin.id.encode() == id for rule in applied for pin in rule.pins)
+            parts = self._parts(explained, search, frozenset(result.ignored_words))
+            reasons = await _failing_parts(parts.filters, find)
+            # A pinned item needs no words, and one that matches the query lacks none of them.
+            if not is_pinned and not (await find(parts.text)).total:
+                reasons += await _failing_parts(parts.words, find)
+            reasons += await _excluding_rules(applied, explained, find)
             score = details = None
-            if (await find(bare)).total:
-                rules = index.configuration.rules if search.rules is None else search.rules
-                applied = [rule for rule in rules if rule.name in result.rules]
-                reasons += await _excluding_rules(applied, bare, find)
-                if not reasons and (least := search.min_score) is not None:
-                    score, details = _score_of(await find(_by_score(search)))
-                    reasons.append({"kind": "min_score", "score": score, "min_score": least})
+            if not reasons and (least := search.min_score) is not None:
+                score, details = _score_of(await find(_by_score(search)))
+                reasons.append({"kind": "min_score", "score": score, "min_score": least})
         if not reasons:
             reasons.append({"kind": "combination"})
         return ExplainedItem(shown_id(id), False, reasons, score, details, result.seq)
 
-    def _parts(self, explained: _ExplainedSearch, ignored: frozenset[str]) -> list[_Part]:
+    def _parts(
+        self, explained: _ExplainedSearch, search: SearchParameters, ignored: frozenset[str]
+    ) -> _Parts:
         """Return the parts of a search, each as a separate search.
+
+        Args:
+            explained: the search as requested.
+            search: for the item alone, with the match mode in which it was run.
+            ignored: words that are in no item.
 
         Raises:
             InvalidRequest: there are too many.
         """
         raw = explained.raw
-        options = {name: raw[name] for name in ("facets",) if name in raw}
-        named = [*_filters_of(raw), *self._words_of(explained, ignored)]
+        filters, words = [*_filters_of(raw)], [*self._words_of(explained, search.match, ignored)]
         if raw.get("similar_to") is not None:
             fields = {name: raw[name] for name in ("search_fields",) if name in raw}
             own = {"similar_to": raw["similar_to"], **fields}
-            named.append(({"kind": "similar_to", "param": "similar_to"}, [own]))
-        if len(named) > self._limits.explained_parts_max:
+            words.append(({"kind": "similar_to", "param": "similar_to"}, [own]))
+        num_parts = len(filters) + len(words)
+        if num_parts > self._limits.explained_parts_max:
             raise InvalidRequest(
-                f"the search has {len(named)} filters and words; an item can be explained for up "
+                f"the search has {num_parts} filters and words; an item can be explained for up "
                 f"to {self._limits.shown('explained_parts_max')}",
                 code="invalid_explanation",
             )
-        parts = []
-        for reason, searches in named:
-            alone = [explained.of_item({**options, **own}) for own in searches]
-            bare = [structs.replace(search, rules=(), min_score=None) for search in alone]
-            parts.append(_Part(reason, tuple(bare)))
-        return parts
+        options = {name: raw[name] for name in ("facets",) if name in raw}
+        unfiltered = {name: value for name, value in raw.items() if name not in _RESTRICTIONS}
+        return _Parts(
+            [_part(explained, options, *one) for one in filters],
+            [_part(explained, options, *one) for one in words],
+            structs.replace(_bare(explained.of_item(unfiltered)), match=search.match),
+        )
 
     def _words_of(
-        self, explained: _ExplainedSearch, ignored: frozenset[str]
+        self, explained: _ExplainedSearch, match: str, ignored: frozenset[str]
     ) -> Iterator[tuple[dict[str, Any], list[RawParameters]]]:
         """Yield the words and phrases of the query that items must have, or must not.
 
-        Each comes with searches of which the item must be a hit of one: for the word, and for the
-        word and its neighbour on either side.
+        If words may be dropped from the end, that is the first one only. Each comes with searches
+        of which the item must be a hit of one: for the word, and for the word and its neighbour on
+        either side.
         """
         raw, search = explained.raw, explained.parse(explained.raw)
         pieces = query_pieces(search.query, self._analyzer)
@@ -187,10 +212,15 @@ class ItemExplanations:
         def is_plain(place: int) -> bool:
             return 0 <= place < len(pieces) and not pieces[place][0].startswith(('"', "-"))
 
+        has_first = False
         for place, (text, words) in enumerate(pieces):
             is_dropped = can_drop and stop_words.issuperset(words) and '"' not in text
             if is_dropped or ignored.issuperset(words):
                 continue
+            is_excluded = text.startswith("-")
+            if match == "last" and has_first and not is_excluded:
+                continue
+            has_first |= not is_excluded
             searches = [search_of(place, place)]
             if is_plain(place):
                 searches += [search_of(place - 1, place)] if is_plain(place - 1) else []
@@ -212,6 +242,21 @@ def _filters_of(raw: RawParameters) -> Iterator[tuple[dict[str, Any], list[RawPa
     if isinstance(expression, str) and expression:
         for text in split_conjunction(expression):
             yield {"kind": "filter", "param": "filter", "text": text}, [{"filter": text}]
+
+
+def _part(
+    explained: _ExplainedSearch,
+    options: RawParameters,
+    reason: dict[str, Any],
+    searches: Sequence[RawParameters],
+) -> _Part:
+    """Return a part of a search, for the item alone."""
+    return _Part(reason, tuple([_bare(explained.of_item({**options, **own})) for own in searches]))
+
+
+def _bare(search: SearchParameters) -> SearchParameters:
+    """Return a search without rules and threshold."""
+    return structs.replace(search, rules=(), min_score=None)
 
 
 def _of_item(parameters: SearchParameters, id: bytes) -> SearchParameters:
@@ -276,15 +321,32 @@ async def _failing_parts(parts: Sequence[_Part], find: _Find) -> list[dict[str, 
     return reasons
 
 
+async def _applied(
+    rules: Sequence[Rule], names: Sequence[str], search: SearchParameters, find: _Find
+) -> list[Rule]:
+    """Return the rules that applied to a search, given their names, which others may have too."""
+    named = [rule for rule in rules if rule.name in names]
+    if len(named) == len(names):
+        return named
+    return [one for one in named if (await find(structs.replace(search, rules=(one,)))).rules]
+
+
 async def _excluding_rules(
-    rules: Sequence[Rule], bare: SearchParameters, find: _Find
+    applied: Sequence[Rule], explained: _ExplainedSearch, find: _Find
 ) -> list[dict[str, Any]]:
-    """Return a reason for each rule that, alone, excludes a hit of the search without rules."""
+    """Return a reason for each rule that excludes the item from a search for anything."""
+    everything = _bare(explained.of_item({}))
     return [
         {"kind": "rule", "rule": rule.name}
-        for rule in rules
-        if not (await find(structs.replace(bare, rules=(rule,)))).total
+        for rule in applied
+        if (rule.hidden or rule.filter is not None)
+        and not (await find(structs.replace(everything, rules=(_always(rule),)))).total
     ]
+
+
+def _always(rule: Rule) -> Rule:
+    """Return a rule without its conditions."""
+    return rule._replace(query=None, filters=(), begins=None, ends=None)
 
 
 def _score_of(result: SearchResult) -> tuple[float | None, Any]:

@@ -129,6 +129,8 @@ class SearchResult(Struct, frozen=True):
     """Words dropped from the end of the query because it has too many."""
     did_you_mean: str | None = None
     """The query in another spelling, which has hits under the same filters."""
+    warnings: tuple[str, ...] = ()
+    """What the request probably means otherwise, such as names of fields that no item has."""
 
 
 RunSearch: TypeAlias = Callable[[Index, SearchParameters, int], Awaitable[SearchResult]]
@@ -146,6 +148,8 @@ class FacetPage(Struct, frozen=True):
     seq: int
     shards: ShardSummary
     timings: Timings
+    warnings: tuple[str, ...] = ()
+    """As those of a search."""
 
 
 class Suggestion(Struct, frozen=True, omit_defaults=True):

@@ -45,6 +45,7 @@ from coordinator.read.facets.merged_counts import Answers
 from coordinator.read.facets.ranges import merge_ranges
 from coordinator.read.facets.trees import merge_trees
 from coordinator.read.fair_share import FairShare
+from coordinator.read.field_checks import check_exclusions, field_warnings
 from coordinator.read.follow_ups import joint_counts, with_group_hits, with_value_statistics
 from coordinator.read.index_memory import IndexMemories
 from coordinator.read.merge import Hit
@@ -175,6 +176,7 @@ class Search:
             meant = None
             if requested.query and cursor is None and requested.did_you_mean is not False:
                 meant = await self._correction(requested, parameters, state, outcome)
+            warnings = () if cursor is not None else await self._warnings(requested, state)
         answers = outcome.answers
         return SearchResult(
             page=parameters.page,
@@ -198,7 +200,19 @@ class Search:
             order=_order_of(hits, parameters) if parameters.keeps_order else [],
             items_of=self._items_of(parameters, outcome, hits) if parameters.keeps_order else None,
             did_you_mean=meant,
+            warnings=warnings,
         )
+
+    async def _warnings(
+        self, parameters: SearchParameters, state: SearchedState
+    ) -> tuple[str, ...]:
+        """Return what a request probably means otherwise."""
+        if not (
+            parameters.shown_fields or parameters.excluded_fields or parameters.names_search_fields
+        ):
+            return parameters.warnings
+        memory = self._memories.of(state.index)
+        return (*parameters.warnings, *await field_warnings(memory, parameters, state))
 
     async def _find(
         self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None
@@ -287,6 +301,8 @@ class Search:
         cursor = replace(cursor, horizon=horizon)
         deadline = Deadline.after_ms(parameters.timeout_ms)
         state = SearchedState(index, horizon, cursor.timestamp, deadline)
+        if not cursor.num_seen:
+            await check_exclusions(self._memories.of(index), parameters, state)
         cursor = await self._paging.continued(parameters, state, cursor)
         outcome, hits = await self._paging.find(parameters, state, cursor, may_be_inline=False)
         if outcome.scored.num_words_cut:
@@ -374,6 +390,7 @@ class Search:
                 outcome = await self._scatter.search(search, state, every_bucket)
                 if outcome.has_others:
                     break
+            warnings = await self._warnings(search, state)
         total, buckets = await self._facet_listing.page(parameters, search, outcome)
         return FacetPage(
             page=parameters.page,
@@ -383,6 +400,7 @@ class Search:
             seq=horizon,
             shards=ShardSummary(self._cluster.num_shards, len(outcome.answers)),
             timings=_timings(started, outcome.answers),
+            warnings=warnings,
         )
 
     def statistics(self, index: Index) -> StatisticsMemory:

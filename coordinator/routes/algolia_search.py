@@ -13,6 +13,7 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
 from coordinator.algolia import settings as index_settings
+from coordinator.algolia.errors import translated
 from coordinator.algolia.folding import RequestedQuery, fold
 from coordinator.algolia.responses import facet_response, folded_response, search_answer
 from coordinator.algolia.search import (
@@ -101,7 +102,10 @@ async def _answer(
     services: Services, request: Request, index: Index, search: AlgoliaSearch
 ) -> tuple[dict[str, Any], SearchResult]:
     """Run a search; return its response and result."""
-    result = await services.search.search(index, search.search)
+    try:
+        result = await services.search.search(index, search.search)
+    except InvalidRequest as error:
+        raise translated(error) from None
     total_us = result.timings.total_us
     services.metrics.observe_search(result, total_us)
     note_search(services, request, index.name, search.search, result.total, total_us)
@@ -203,7 +207,10 @@ def _read_facet(
 
 
 async def _facet_response(services: Services, search: _FacetSearch) -> dict[str, Any]:
-    page = await services.search.facet(search.index, search.parameters)
+    try:
+        page = await services.search.facet(search.index, search.parameters)
+    except InvalidRequest as error:
+        raise translated(error) from None
     key_query = search.parameters.key_query or ""
     return facet_response(page, key_query, search.style, page.timings.total_us)
 

@@ -170,7 +170,7 @@ def _match_no_query(
     for facet, part in others.items():
         kept = _at_least(boosted(snapshot, part, request), request.min_score)
         reaching[facet] = with_docs(kept, all_pins.among(part.words).docs)
-    matches = with_docs(_at_least(best, request.min_score), pins.docs)
+    matches = with_docs(_at_least(best, request.min_score, pins), pins.docs)
     return matches, matches, reaching, pins
 
 
@@ -216,7 +216,7 @@ def _match_query(
     if request.is_boosted:
         ranked = boosted(snapshot, ranked, request)
     if request.min_score is not None:
-        found = ranked = _at_least(ranked, request.min_score)
+        found = ranked = _at_least(ranked, request.min_score, pins)
     # Pins join the matches, if they pass the filters.
     if request.pins:
         wider_pins, pins = pins.among(base), pins.among(allowed)
@@ -300,8 +300,10 @@ def _score(
     return scores
 
 
-def _at_least(matches: Matches, min_score: float) -> Matches:
-    """Return the matches whose score reaches a threshold."""
+def _at_least(matches: Matches, min_score: float, pins: PinnedDocs = NO_PINNED) -> Matches:
+    """Return the matches whose score reaches a threshold; pinned ones need not."""
     assert matches.scores is not None, "a threshold without scores"
     is_kept = matches.scores >= min_score
+    if len(pins.docs):
+        is_kept |= np.isin(matches.docs, pins.docs)
     return Matches(matches.view, docs=matches.docs[is_kept], scores=matches.scores[is_kept])

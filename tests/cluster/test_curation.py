@@ -259,3 +259,21 @@ def test_rules_for_a_query_do_not_hold_for_similar_items(indexes: list[Index]) -
     answer = answered(indexes, similar_to=1, rules=rules)
     assert answer["meta"]["rules"] == ["all"]
     assert answer["pagination"]["total"] == plain["pagination"]["total"] - 1
+
+
+@pytest.mark.parametrize("query", ["lamp", "red", ""])
+def test_pinned_items_keep_their_score_below_a_threshold(indexes: list[Index], query: str) -> None:
+    asked: dict[str, Any] = {
+        "query": query,
+        "rules": [{"boost": [{"filter": "price < 10", "factor": 3}], "pin": [40, 41, 44, 3]}],
+        "sort": ["_score:desc"],
+        "per_page": 100,
+        "show": ["score", "score_details"],
+    }
+    every = answered(indexes, **asked)["data"]["items"]
+    least = sorted(item["_score"] for item in every)[-4]
+    answer = answered(indexes, **asked, min_score=least)
+    assert answer["data"]["items"] == [
+        item for item in every if item["_score"] >= least or item["id"] in (40, 41, 44, 3)
+    ]
+    assert answer["pagination"]["total"] == len(answer["data"]["items"]) < len(every)

@@ -101,7 +101,40 @@ def test_words_within_words_and_in_several_words_are_no_reason(index: Index) -> 
 def test_the_words_wanted_of_one_item_are_those_wanted_of_all(index: Index) -> None:
     assert reasons(index, 1, query="dark water", match="auto") == ["word water"]
     assert reasons(index, 1, query="dark other", match="auto") == []
-    assert reasons(index, 2, query="knight other", match="auto") == ["word knight", "word other"]
+    assert reasons(index, 2, query="knight other", match="auto") == ["word knight"]
+
+
+def test_words_that_a_search_can_do_without_are_no_reason(index: Index) -> None:
+    drama = {"filters": {"genres": ["Drama"]}}
+    assert reasons(index, 2, query="dark knight", match="any", **drama) == [
+        "filter filters.genres ['Drama']"
+    ]
+    assert reasons(index, 2, query="dark knight water", match="50%", **drama) == [
+        "filter filters.genres ['Drama']"
+    ]
+    # Words are dropped from the end: only the first must be there.
+    assert reasons(index, 2, query="knight day", match="last") == ["word knight"]
+    assert reasons(index, 2, query="dark knight -water", match="last") == ["word -water"]
+    (reason,) = explained(index, 2, query="dark knight", match="any", min_score=1_000)["reasons"]
+    assert reason["kind"] == "min_score"
+
+
+def test_rules_are_reasons_beside_words_and_filters(index: Index) -> None:
+    rules = [
+        {"name": "same", "when": {"query": "other"}, "hide": [2]},
+        {"name": "same", "when": {"query": {"contains": "knight"}}, "filter": "year > 2006"},
+        {"name": "top", "pin": [2]},
+    ]
+    assert reasons(index, 10, query="knight", rules=rules) == ["word knight", "rule same"]
+    assert reasons(index, 1, query="knight", rules=rules, filters={"genres": ["Horror"]}) == [
+        "filter filters.genres ['Horror']"
+    ]
+    # A pinned item needs neither words nor a score.
+    assert reasons(index, 2, query="knight", rules=rules) == ["rule same"]
+    assert reasons(index, 2, query="day", rules=rules[2:], min_score=9) == []
+    assert reasons(index, 2, query="day", rules=rules[2:], filter="year > 2006") == [
+        "filter filter year > 2006"
+    ]
 
 
 def test_an_item_that_a_configured_rule_hides_is_known(services: Services) -> None:

@@ -165,6 +165,13 @@ def test_word_cannot_be_spelled_out(tenant_clients: tuple[Client, Client]) -> No
         assert (reply.status, reply.json["error"]["code"]) == (404, "item_not_found")
     assert tenant.post("/spelled/search", {"similar_to": 2}).status == 404
     assert tenant.post("/spelled/explain", {"id": 1, "query": "green"}).json["data"]["is_hit"]
+    hidden: dict[str, Any] = {
+        "fields": ["secret"],
+        "search_fields": ["secret"],
+        "not_filters": {"secret": ["a"]},
+    }
+    for asked in hidden, {"search_fields": ["t", "secret"]}:
+        assert "warnings" not in tenant.search("spelled", **asked)["meta"]
     assert shown("mile xylo") == (["xylo"], 1)
     assert shown("mile xyla") == (["xyla"], 1)
     for value in ("theirs", "nobodys"):

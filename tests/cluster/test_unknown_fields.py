@@ -1,4 +1,4 @@
-"""A configuration that names a field that no item has: named in the warnings of every route."""
+"""Fields that no item has: warnings of configurations, and errors or warnings of requests."""
 
 from __future__ import annotations
 
@@ -102,3 +102,129 @@ def test_rules_ask_for_points_and_elements_that_the_index_has(client: Client) ->
         assert (error["code"], error["param"]) == ("invalid_rules", "rules[0]")
         assert message in error["message"]
     index.client.delete(index.path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "param"),
+    [
+        ({"filters": {"raitng": [8]}}, "unknown_facet", "filters.raitng"),
+        ({"filter": "NOT raitng = 8"}, "unknown_facet", "filter"),
+        ({"sort": ["raitng:desc"]}, "unknown_sort_field", "sort"),
+        ({"sort_field": "raitng"}, "unknown_sort_field", "sort_field"),
+        ({"distinct": "raitng"}, "invalid_distinct", "distinct"),
+        ({"boost": {"raitng": {"log": 1}}}, "invalid_boost", "boost.raitng"),
+        ({"facets": {"raitng": {}}}, "unknown_facet", "facets.raitng"),
+        ({"facets": {"tags": {"stats": ["raitng"]}}}, "invalid_facets", "facets.tags.stats"),
+        ({"facet_ranges": {"raitng": {"interval": 1}}}, "invalid_facet_ranges",
+         "facet_ranges.raitng"),
+        ({"facet_cube": {"field": "raitng", "interval": 1}}, "invalid_facet_cube",
+         "facet_cube.field"),
+        ({"rules": [{"filter": "raitng > 1"}]}, "unknown_facet", "rules"),
+    ],
+)  # fmt: skip
+def test_what_decides_the_hits_is_an_error_that_says_what_was_meant(
+    films: Index, asked: Any, code: str, param: str
+) -> None:
+    for reply in (films.post("search", asked), films.get("search", **asked)):
+        error = error_of(reply)
+        assert (error["code"], error["param"]) == (code, param)
+        assert error["message"].endswith("; did you mean rating?")
+    error = error_of(films.client.post("/_search", {"searches": [{"index": films.name, **asked}]}))
+    assert (error["code"], error["param"]) == (code, f"searches[0].{param}")
+
+
+def test_some_field_to_search_must_be_known(films: Index) -> None:
+    message = "no item has a value in 'nmae'; fields with texts are name, tags; did you mean name?"
+    for text in ({"query": "green"}, {"query": ""}, {"similar_to": 1}):
+        asked: dict[str, Any] = {**text, "search_fields": ["nmae^3"]}
+        for reply in (films.post("search", asked), films.get("search", **asked)):
+            error = error_of(reply)
+            assert (error["code"], error["param"]) == ("invalid_search_fields", "search_fields")
+            assert error["message"] == message
+    facet = {"name": "tags", "search_query": "green", "search_fields": ["nmae"]}
+    assert error_of(films.post("facet", facet))["message"] == message
+    assert films.ids(query="green", search_fields=["name", "tags"]) == [1]
+    assert films.ids(query="green", search_fields=["year"]) == []
+
+
+NAMED: list[tuple[Any, str]] = [
+    ({"query": "green", "search_fields": ["nmae", "name^2"]}, "search_fields names 'nmae'"),
+    ({"not_filters": {"nmae": ["x"], "tags": ["nobody"]}}, "not_filters.nmae names 'nmae'"),
+    ({"fields": ["nmae", "id", "_score"]}, "fields names 'nmae'"),
+    ({"exclude_fields": ["nmae"]}, "exclude_fields names 'nmae'"),
+    ({"query": "green", "highlight": {"fields": ["nmae", "tags"]}}, "highlight names 'nmae'"),
+    ({"query": "green", "snippet": ["nmae:5", "name:5"]}, "snippet names 'nmae'"),
+]
+
+
+@pytest.mark.parametrize(("asked", "begins"), NAMED)
+def test_what_only_shows_hits_is_a_warning(films: Index, asked: Any, begins: str) -> None:
+    wanted = [f"{begins}, in which no item has a value; did you mean name?"]
+    answer = films.search(**asked)
+    assert answer["meta"]["warnings"] == wanted
+    assert answer["pagination"]["total"] == (1 if "query" in asked else 6)
+    assert films.get("search", **asked).json["meta"]["warnings"] == wanted
+    searches = {"searches": [{"index": films.name, **asked}]}
+    (result,) = films.client.post("/_search", searches).json["results"]
+    assert result["meta"]["warnings"] == wanted
+    merged = films.client.post("/_search", {**searches, "merge": True}).json
+    assert merged["meta"]["searches"][0]["warnings"] == wanted
+
+
+def test_known_fields_and_whole_items_are_no_warning(films: Index) -> None:
+    films.put([{"id": 8, "studio": {"name": "A24", "city": None}, "grid": [["a"]]}])
+    for asked in (
+        {"fields": ["studio", "studio.name", "id", "grid", "seen"], "highlight": True},
+        {"query": "a24", "search_fields": ["studio"], "snippet": True},
+        {"query": "a", "search_fields": ["grid"], "exclude_fields": ["studio.name"]},
+        {"facet_fields": ["tags", "born"], "facets": {"name": {}, "rating": {}}},
+    ):
+        warnings = films.search(**asked)["meta"].get("warnings", [])
+        assert warnings == (
+            ["facet_fields names 'born', which is no facet"] * ("tags" in str(asked))
+        )
+    warnings = films.search(facet_fields=["tgas", "year"])["meta"]["warnings"]
+    assert warnings == ["facet_fields names 'tgas', which is no facet; did you mean tags?"]
+
+
+def test_an_empty_index_knows_no_fields(index: Index) -> None:
+    index.configure({})
+    for asked, _ in NAMED:
+        assert "warnings" not in index.search(**asked)["meta"]
+    assert index.ids(query="a", search_fields=["nmae"]) == []
+    assert index.ids(not_filters={"nmae": ["a"]}) == []
+
+
+def test_a_deletion_is_not_wider_than_meant(films: Index) -> None:
+    excluded = {"not_filters": {"stauts": ["keep"]}}
+    for reply in (
+        films.post("items/delete", excluded),
+        films.post("items/update", {**excluded, "fields": {"seen": True}}),
+        films.get("items", **excluded),
+    ):
+        error = error_of(reply)
+        assert (error["code"], error["param"]) == ("unknown_facet", "not_filters.stauts")
+    assert films.search(filters={"seen": [True]})["pagination"]["total"] == 1
+    films.put([{"id": 9, "name": "Kept", "stauts": "keep"}])
+    assert films.post("items/delete", excluded).status == 200
+    assert films.ids() == [9]
+
+
+def test_the_algolia_protocol_names_its_own_parameters(films: Index) -> None:
+    path = f"/1/indexes/{films.name}/query"
+    error = films.client.post(path, {"restrictSearchableAttributes": ["nmae"]})
+    assert error.status == 400
+    assert error.json["message"].startswith("no item has a value in 'nmae'")
+    for asked, begins in (
+        ({"restrictSearchableAttributes": ["nmae", "name"]}, "restrictSearchableAttributes"),
+        ({"attributesToRetrieve": ["nmae", "objectID"]}, "attributesToRetrieve"),
+        ({"attributesToRetrieve": "*,-nmae"}, "attributesToRetrieve"),
+        ({"attributesToHighlight": ["nmae"], "query": "green"}, "attributesToHighlight"),
+        ({"attributesToSnippet": ["nmae:3", "*:9"]}, "attributesToSnippet"),
+    ):
+        wanted = f"{begins} names 'nmae', in which no item has a value; did you mean name?"
+        assert films.client.post(path, asked).json["message"] == wanted
+        queries = {"requests": [{"indexName": films.name, **asked}]}
+        (result,) = films.client.post("/1/indexes/*/queries", queries).json["results"]
+        assert result["message"] == wanted
+    assert "message" not in films.client.post(path, {"attributesToRetrieve": ["*"]}).json

@@ -4,4 +4,5 @@ query_parser           text → clauses; words written together or apart: spacin
 scoring                clauses → weights, by the frequencies over all shards in statistics
 near_terms             words of the index near a text
 spelling               another spelling of a query
+item_fields            fields that items have; from statistics, too
 """

@@ -21,6 +21,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.read.cache_budget import CacheBudget
+from coordinator.read.text.item_fields import ItemFields
 from coordinator.read.text.query_parser import ParsedQuery, Words, words_of
 
 _QUERY_BYTES: Final = 1_000
@@ -182,8 +183,7 @@ class StatisticsMemory:
             response reveals the words of the others.
 
     Attributes:
-        scalar_fields: fields that have, or had, scalar values (of any item), each with the bit set
-            of their `ValueKind`; they only grow.
+        item_fields: fields with scalar values of any item, and with texts of those that count.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class StatisticsMemory:
         self._budget = budget
         self._filters = () if key_filter is None else (key_filter,)
         self._newest = Statistics(-1)
-        self.scalar_fields: dict[str, int] = {}
+        self.item_fields = ItemFields()
 
     def known_query(self, key: QueryKey, horizon: int) -> ScoredQuery | None:
         """Return the query if it has been scored at this horizon."""
@@ -306,8 +306,7 @@ class StatisticsMemory:
             missing = all_keys
             parts = await self._ask(index, missing, statistics, deadline, is_partial=is_partial)
         for part in parts:
-            for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
-                self.scalar_fields[name] = self.scalar_fields.get(name, 0) | kinds
+            self.item_fields.learn(part)
         self.add_up(statistics, missing, parts)
         return statistics
 

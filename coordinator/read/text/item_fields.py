@@ -1,0 +1,76 @@
+"""The fields that items of an index have, or had, as far as the shards have told.
+
+genres, variants.size      paths with values
+variants                   and what they are in
+rtaing                     not known; rating was probably meant
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from common.configuration import GEO_FIELD
+from common.nearest import nearest
+from common.protocol.messages import StatisticsResponse
+from common.values import ValueKind
+from coordinator.parameters.typed import with_ancestors
+
+_ALWAYS: Final = ("id", GEO_FIELD, "_geoloc")
+_OVERFLOW: Final = "*"
+"""The path that shards give to all fields beyond those that they number."""
+_GUESSES_REMEMBERED_MAX: Final = 256
+_CANDIDATES_MAX: Final = 1_000
+"""Fields that a name is compared with: some microseconds each."""
+
+
+class ItemFields:
+    """Fields by path; they only grow.
+
+    Attributes:
+        kinds: fields with scalar values, each with the bit set of their `ValueKind`.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
+        self._texts: set[str] = set()
+        self._paths: set[str] = set(_ALWAYS)
+        self._guesses: dict[str, str] = {}
+
+    def learn(self, part: StatisticsResponse) -> None:
+        """Add the fields that a shard has named."""
+        for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
+            self.kinds[name] = self.kinds.get(name, 0) | kinds
+        self._texts.update([one.path for one in part.fields])
+        fresh = [name for name in (*self.kinds, *self._texts) if name not in self._paths]
+        if fresh:
+            self._paths.update(with_ancestors(fresh, "."))
+            self._guesses.clear()
+
+    def knows(self, path: str) -> bool:
+        """Return whether an item has, or had, a value at or below a path."""
+        return path in self._paths or _OVERFLOW in self._paths
+
+    @property
+    def texts(self) -> list[str]:
+        """Fields with texts, in order."""
+        strings = {name for name, kinds in self.kinds.items() if kinds >> ValueKind.STRING & 1}
+        return sorted(strings | self._texts)
+
+    def nearest(self, name: str, among: Iterable[str] | None = None) -> str:
+        """Return "; did you mean …?", or nothing.
+
+        Args:
+            name: unknown.
+            among: the fields that may have been meant; None: all, remembered.
+        """
+        name = name[:100]
+        if among is not None:
+            return nearest(name, list(among)[:_CANDIDATES_MAX])
+        guess = self._guesses.get(name)
+        if guess is None:
+            guess = nearest(name, sorted(self._paths)[:_CANDIDATES_MAX], 0.7)
+            if len(self._guesses) >= _GUESSES_REMEMBERED_MAX:
+                self._guesses.clear()
+            self._guesses[name] = guess
+        return guess
