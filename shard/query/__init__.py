@@ -19,6 +19,7 @@ Start at `text_search` for text and at `filters` for filters. In the order of a 
     bounds           what a document can score at most, by block and by group
     best_terms       prunes by these bounds: one term, or all of several
     best_of_any      the same where any of several terms is enough
+    best_of_word     the same for one word of many terms
     score_selection  the k-th greatest score, and who reaches it
 
     filters          a filter → the bitset of its documents; on one field: field_filters

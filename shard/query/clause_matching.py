@@ -46,6 +46,9 @@ _CANDIDATES_SHARE: Final = 64
 """With fewer candidates than 1 / `_CANDIDATES_SHARE` of the documents, blocks without one are
 skipped."""
 
+_MARKED_ENTRIES_MIN: Final = 8_192
+"""A word of fewer entries is scored at once."""
+
 
 @arguments
 class _ClauseCells(NamedTuple):
@@ -145,6 +148,8 @@ def match_all(
     """
     if not evaluation.query.clauses:
         return match_anything(evaluation, allowed, among)
+    if among is None and _is_marked_first(evaluation):
+        among = list_members(mark_hits(evaluation, allowed), evaluation.index.num_docs)
     together = [one.single for one in evaluation.readings if one.single is not None]
     result: ScoredDocs | None = None
     for scored, single, _ in evaluation.readings:
@@ -161,6 +166,23 @@ def match_all(
             break
     assert result is not None, "there is a clause"
     return result
+
+
+def _is_marked_first(evaluation: Evaluation) -> bool:
+    """Return whether to find the documents that every clause matches before any is scored.
+
+    A word of many terms takes an accumulator for each of its documents when it is scored, and a bit
+    when it is marked; where the other clauses narrow it, hardly any of them needs the former.
+    """
+    first, *others = evaluation.readings
+    clause = first.scored.clause
+    return (
+        len(others) > 0
+        and first.single is None
+        and first.cost >= _MARKED_ENTRIES_MIN
+        and isinstance(clause, Word)
+        and not evaluation.reading(clause).phrases
+    )
 
 
 def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -250,6 +250,17 @@ class Evaluation:
             tiers += np.uint8(tier)
         return ScoredDocs(docs, scores, tiers)
 
+    def weighed(self, word: Word, weights: Sequence[float]) -> WeighedTerms:
+        """Return the terms of a word that count, given its weights by kind."""
+        expansion = self.reading(word)
+        # A kind has weight 0 if no live document anywhere has it, or the query excludes it.
+        is_used = np.array(weights)[expansion.kinds] > 0
+        terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
+        if not is_used.all():
+            terms, kinds, masks = terms[is_used], kinds[is_used], masks[is_used]
+        ratios = np.array(ratios_of_kinds(weights, weights_of_tiers(weights)))
+        return WeighedTerms(terms, _TIERS[kinds], ratios[kinds], masks)
+
     def _score_word(
         self,
         word: Word,
@@ -258,28 +269,21 @@ class Evaluation:
         candidates: NDArray[np.uint32] | None,
     ) -> ScoredDocs:
         """Score a word of several terms: multi-word alternatives (tier 0) first, then the terms."""
-        expansion = self.reading(word)
         of_tiers = weights_of_tiers(weights)
-        ratios = np.array(ratios_of_kinds(weights, of_tiers))
-        # A kind has weight 0 if no live document anywhere has it, or the query excludes it.
-        is_used = np.array(weights)[expansion.kinds] > 0
-        terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
-        if not is_used.all():
-            terms, kinds, masks = terms[is_used], kinds[is_used], masks[is_used]
-        phrases = expansion.phrases if of_tiers[0] > 0 else ()
-        if len(terms) == 0 and not phrases:
+        weighed = self.weighed(word, weights)
+        phrases = self.reading(word).phrases if of_tiers[0] > 0 else ()
+        if len(weighed.terms) == 0 and not phrases:
             return ScoredDocs(NO_DOCS, np.zeros(0, np.int64), np.zeros(0, np.uint8))
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         for phrase in phrases:
             found = self.find_phrase(Phrase(phrase), allowed, candidates)
-            ratio = ratios[word.phrase_kind(phrase)]
+            ratio = ratios_of_kinds(weights, of_tiers)[word.phrase_kind(phrase)]
             add_entries(self.fields.lists, found, ratio, NO_BITS, scratch.cells)
         # `add_terms` tests membership in a bitset: make one of the candidates.
         if candidates is not None:
             add_docs(scratch.members, candidates)
             allowed = scratch.members
-        weighed = WeighedTerms(terms, _TIERS[kinds], ratios[kinds], masks)
         add_terms(self.fields.lists, weighed, Wanted.of(allowed, candidates), scratch.cells)
         if candidates is not None:
             reset_bitset(scratch.members, candidates)

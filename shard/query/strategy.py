@@ -2,9 +2,10 @@
 
 Most hits of a search are only counted. Which ones have to be scored follows from the query: one
 term's list is pruned by the bounds of its parts, several terms are intersected and scored where
-bounds can reach the top (both in `best_terms`), or united and scored likewise (`best_of_any`);
-where words have several terms in several tiers, the hits of the best tier are scored and all others
-counted; what remains scores every hit.
+bounds can reach the top (both in `best_terms`), or united and scored likewise (`best_of_any`); the
+terms of one word are united, and scored where a document's one entry can reach the top
+(`best_of_word`); where words have several terms in several tiers, the hits of the best tier are
+scored and all others counted; what remains scores every hit.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from common.query import Word
+from shard.query import best_of_word
 from shard.query.best_of_any import pays_off
 from shard.query.best_terms import Pruning, choose_pruning
+from shard.query.bm25f import WeighedTerms
 from shard.query.evaluation import Evaluation
 
 
@@ -26,6 +30,8 @@ class Ranking(Enum):
     """Score the parts of its list whose bounds can reach the top."""
     SEVERAL_TERMS = "several terms"
     """Intersect them, and score the documents whose bounds can reach the top."""
+    ONE_WORD = "one word"
+    """Unite its terms, and score the documents whose entries can reach the top."""
     ANY_TERM = "any term"
     """Unite them, and score the documents whose bounds can reach the top."""
     BEST_TIER = "best tier"
@@ -42,6 +48,8 @@ class Strategy(NamedTuple):
     """Evaluation of the tier whose hits are ranked; hits of other tiers are counted."""
     pruning: Pruning | None = None
     """Pruning of one term's list."""
+    weighed: WeighedTerms | None = None
+    """The terms of one word."""
 
 
 def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
@@ -67,7 +75,22 @@ def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
         pruning = choose_pruning(head.lists, term.term, term.languages, num_ranked)
         if pruning is not None:
             return Strategy(Ranking.ONE_TERM, head, pruning)
+    elif (weighed := _one_word(head, num_ranked)) is not None:
+        return Strategy(Ranking.ONE_WORD, head, weighed=weighed)
     return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
+
+
+def _one_word(head: Evaluation, num_ranked: int) -> WeighedTerms | None:
+    """Return the terms of a query of one word, if its best hits are found without scoring all."""
+    if len(head.readings) > 1:
+        return None
+    scored, _, num_entries = head.readings[0]
+    word = scored.clause
+    if not isinstance(word, Word) or head.reading(word).phrases:
+        return None
+    weighed = head.weighed(word, scored.weights[0])
+    is_faster = best_of_word.pays_off(head.fields, weighed, num_entries, num_ranked)
+    return weighed if is_faster else None
 
 
 def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:

@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shard.query.best_of_any import best_of_any
+from shard.query.best_of_word import best_of_word
 from shard.query.best_terms import best_of_term, best_of_terms
-from shard.query.bm25f import NO_BITS, NO_DOCS, SCORE_UNIT
+from shard.query.bm25f import NO_BITS, NO_DOCS, SCORE_UNIT, weights_of_tiers
 from shard.query.clause_matching import exclude, mark_hits, match_all, match_some
 from shard.query.evaluation import Evaluation, SingleTerm, as_terms
 from shard.query.matches import Matches
@@ -190,6 +191,10 @@ def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) 
         result = match_all(head, allowed)
         return BestHits(None, *_rank(head, result.docs, result.scores, num_ranked))
     singles = [one.single for one in head.readings if one.single is not None]
+    if strategy.weighed is not None:
+        of_tiers = weights_of_tiers(head.readings[0].scored.weights[0])
+        best = best_of_word(head.lists, strategy.weighed, of_tiers, allowed, num_ranked)
+        return BestHits(None, best.docs, best.scores, best.words)
     if strategy.ranking is Ranking.ANY_TERM:
         bonus_max = head.prepared.bonus_max
         terms = as_terms(singles)
