@@ -63,6 +63,8 @@ class Startup:
             _log.warning("serving without the log", seq=state.seq)
             self._take_up(state)
             return state.seq
+        if watch.info is None:
+            _log.warning("waiting for the log: this host has no data without it")
         while watch.info is None:  # noqa: ASYNC110
             await asyncio.sleep(PAUSE_SECONDS)
         self._take_up(LocalState(self._progress.position.seq, {}))

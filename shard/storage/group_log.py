@@ -5,7 +5,8 @@
                  | deleted records u64[num deleted] | outcomes u8[1 if all are equal, else n] |
     tombstones   maps record >> 16 (u64 BE) to the dead records of that chunk:
                  | roaring bitmap of record & 0xFFFF |
-    meta         maps "state" to | next record u64 | seq max u64 | seq folded u64 | num docs u64 |
+    meta         maps "state" to
+                 | next record u64 | seq max u64 | seq compacted u64 | num docs u64 |
 
 (each after checksum and version, see codecs.py)
 

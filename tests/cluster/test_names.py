@@ -63,6 +63,7 @@ def test_a_whole_field_is_explained(packages: Index) -> None:
     best, *others = packages.search(query="git", show=["score_details"])["data"]["items"]
     parts = [part["kind"] for part in best["_score_details"]["parts"]]
     assert parts == ["word", "whole field"]
+    assert others
     assert all(
         part["kind"] != "whole field" for one in others for part in one["_score_details"]["parts"]
     )
@@ -71,8 +72,10 @@ def test_a_whole_field_is_explained(packages: Index) -> None:
 
 
 def test_only_searched_fields_count_as_whole(packages: Index) -> None:
-    hits = packages.search(query="git", search_fields=["text"], show=["score_details"])
-    for hit in hits["data"]["items"]:
+    answer = packages.search(query="git", search_fields=["text"], show=["score_details"])
+    hits = answer["data"]["items"]
+    assert hits
+    for hit in hits:
         assert all(part["kind"] != "whole field" for part in hit["_score_details"]["parts"])
 
 
@@ -166,7 +169,9 @@ def test_the_name_that_a_word_begins_is_found(debian: Index) -> None:
 
 
 def test_another_first_letter_is_no_near_word(debian: Index) -> None:
-    for item in debian.search(query="router", per_page=200, typo="auto")["data"]["items"]:
+    items = debian.search(query="router", per_page=200, typo="auto")["data"]["items"]
+    assert items
+    for item in items:
         words = " ".join([item["name"], item["summary"], item["description"]]).lower()
         assert "router" in words or "outer" not in words.split()
 
@@ -180,7 +185,8 @@ def test_symbols_are_no_open_prefix(debian: Index) -> None:
 @pytest.mark.parametrize("query", ["star war", "star wars"])
 def test_a_half_typed_name_that_is_a_word_finds_the_name(films: Index, query: str) -> None:
     items = films.search(query=query, per_page=5)["data"]["items"]
-    assert all("Star Wars" in item["title"] for item in items)
+    assert [item["title"] for item in items if "Star Wars" not in item["title"]] == []
+    assert items
 
 
 @pytest.mark.parametrize("query", ["star war", "star wars"])
@@ -201,7 +207,8 @@ def test_a_title_without_its_article_is_found(films: Index, name: str) -> None:
 @pytest.mark.parametrize("query", ["tom hank", "tom hanks"])
 def test_a_half_typed_actor_is_found(films: Index, query: str) -> None:
     items = films.search(query=query, per_page=5)["data"]["items"]
-    assert all("Tom Hanks" in item["cast"] for item in items)
+    assert [item["title"] for item in items if "Tom Hanks" not in item["cast"]] == []
+    assert items
 
 
 def test_the_largest_cities_are_first(cities: Index) -> None:

@@ -82,6 +82,6 @@ def test_sizes_come_from_the_scales() -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_several_of_them_are_indexes(name: str) -> None:
+def test_the_plural_of_index_is_indexes(name: str) -> None:
     """One word for one thing, as in the interface; a module may have the other in its name."""
     assert not re.findall(r"\b[Ii]ndices\b(?!\.js)", MODULES[name])

@@ -748,7 +748,9 @@ def test_on_a_phone_the_actions_of_an_item_stay_beside_its_title(
     with watched_page(browser, service, viewport={"width": 390, "height": 844}) as page:
         page.goto("/dashboard/long-titles")
         page.locator(".item").first.wait_for()
-        for item in page.locator(".item").all():
+        shown = page.locator(".item").all()
+        assert len(shown) == len(items)
+        for item in shown:
             title = item.locator("h2").bounding_box()
             actions = item.locator(".item-actions").bounding_box()
             assert abs(actions["y"] - title["y"]) < 10

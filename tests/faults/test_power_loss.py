@@ -536,7 +536,9 @@ def test_no_state_of_thousands_loses_anything(recording: Recording, place: Path)
 
 def test_what_a_killed_process_wrote_is_synced_before_it_is_believed(recording: Recording) -> None:
     """It may be in memory alone: what was read once, and answered again, must not go any more."""
-    for path in recording.data.glob("shard-*/index-1/data.mdb"):
+    paths = list(recording.data.glob("shard-*/index-1/data.mdb"))
+    assert len(paths) == NUM_SHARDS
+    for path in paths:
         changes = [change for change in recording.second_run if change.path == str(path)]
         assert changes[0].kind == "sync"
 

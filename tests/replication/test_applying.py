@@ -13,6 +13,7 @@ from coordinator.replication.applying import Applier, DividedGroup
 from coordinator.replication.entries import WriteGroup, operations_of
 from coordinator.settings import Settings
 from coordinator.write.write_batch import WriteBatch
+from tests.waiting import until
 
 
 class _Shard:
@@ -20,10 +21,12 @@ class _Shard:
 
     def __init__(self) -> None:
         self.is_full = False
+        self.has_applied = False
 
     async def call(self, *arguments: Any, **options: Any) -> ApplyResponse:
         if self.is_full:
             raise StorageFull("the disk is full")
+        self.has_applied = True
         return ApplyResponse(b"\0")
 
 
@@ -42,8 +45,8 @@ async def test_a_full_shard_blocks_whatever_another_one_applies() -> None:
     assert parts.keys() == {0, 1}
     shards[0].is_full = True
     applying = asyncio.create_task(applier.apply([DividedGroup(7, group, parts)], 6))
-    await asyncio.sleep(0.01)
-    assert applier.blocked is not None  # though shard 1 has its part
+    await until(lambda: applier.blocked is not None and shards[1].has_applied)
+    assert not applying.done()
     shards[0].is_full = False
     await applying
     assert applier.blocked is None

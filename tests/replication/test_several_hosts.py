@@ -172,7 +172,7 @@ def test_an_empty_host_that_finds_no_log_serves_once_it_has_heard_from_it(
             server.kill()
         second.start(wait=False)
         wait_until(lambda: "starting without the log" in second.log())
-        time.sleep(5)  # longer than it waits for the log before it serves data of its own
+        wait_until(lambda: "waiting for the log" in second.log())  # and serves nothing meanwhile
         client = second.client()
         assert client.get("/_ready").status == 503
         for number in range(3):

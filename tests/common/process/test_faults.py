@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -32,9 +33,12 @@ def test_error_comes_at_the_passage_that_is_named() -> None:
 
 
 def test_delay_waits() -> None:
-    arm("a=delay:1")
+    arm("a=delay:20")
+    started = time.monotonic()
 
     fault("a")
+
+    assert time.monotonic() - started >= 0.02
 
 
 @pytest.mark.parametrize("description", ["a", "a=", "a=explode"])

@@ -75,7 +75,7 @@ _records = st.sets(st.one_of(st.integers(0, 300), st.integers(65_500, 66_000), s
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(_records, _records), max_size=6))
-def test_tombstones_are_what_was_folded_and_not_purged(
+def test_tombstones_are_what_was_compacted_and_not_purged(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[set[int], set[int]]]
 ) -> None:
     environment = Environment.create(tmp_path_factory.mktemp("log"), 1 << 30)
