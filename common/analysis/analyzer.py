@@ -83,6 +83,7 @@ class Analyzer:
         buffers = self._buffers
         state = np.zeros(STATE_SIZE, np.int64)
         tokens: list[Token] = []
+        is_ascii = encoded.isascii()
         at = 0
         while True:
             count, at = tokenize_span(text, at, len(text), TABLES, is_indexing, state, buffers)
@@ -99,8 +100,20 @@ class Analyzer:
                 strict=True,
             ):
                 word = words[begin:end].decode()
-                tokens.append(Token(word, position, source_start, source_end, is_run(word)))
+                is_of_run = not is_ascii and is_run(word)
+                tokens.append(Token(word, position, source_start, source_end, is_of_run))
                 begin = end
+
+    def words(self, text: str) -> list[str]:
+        """Return the folded words of a text, as `tokenize` has them.
+
+        Cost: a tenth of `tokenize` if they are plain ones with spaces between them.
+        """
+        if text.isascii() and text.replace(" ", "").isalnum():
+            words = text.lower().split()
+            if max(map(len, words)) <= _PLAIN_CHARS_MAX:
+                return words
+        return [token.text for token in self.tokenize(text)]
 
     def spelling(self, text: str) -> str | None:
         """Return the term of a word's spelling, or None if it has no accents."""

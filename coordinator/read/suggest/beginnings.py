@@ -19,19 +19,18 @@ letter with none to spare, 57 % with five to spare beyond the ten shown, 61 % wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
-import orjson
 from msgspec import Struct
 
-from common.analysis.analyzer import Analyzer, is_run
+from common.analysis.analyzer import is_run
 from common.analysis.languages import stem, stem_all, stem_beginning
 from common.configuration import IndexConfiguration
 from common.protocol.messages import FilterClause
 from common.query import Filter
 from coordinator.parameters.typed import SearchParameters
+from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.text.near_terms import NearTerm
 from coordinator.read.text.query_parser import QueryDictionary
 
@@ -87,9 +86,8 @@ class LastWord(Struct, frozen=True):
     is_stemmed: bool
     """Whether words of the index have other forms."""
 
-    def is_in(self, texts: Iterable[str], analyzer: Analyzer) -> bool:
-        """Return whether it matches a word of some texts."""
-        words = [token.text for text in texts for token in analyzer.tokenize(text)]
+    def is_among(self, words: Sequence[str]) -> bool:
+        """Return whether it matches one of some folded words."""
         if any(word.startswith(self.text) for word in words):
             return True
         if self.language is None:
@@ -143,9 +141,9 @@ def best_from(
     shorter: Mapping[str, Beginning],
     last: LastWord,
     completions: Sequence[NearTerm] | None,
-    fields: Sequence[str],
+    fields: tuple[str, ...],
     size: int,
-    analyzer: Analyzer,
+    folded: FoldedTexts,
 ) -> BestItems | None:
     """Return the best items that have a last word; None if shorter beginnings do not tell.
 
@@ -155,7 +153,7 @@ def best_from(
         completions: of the word; None: not known.
         fields: that are searched.
         size: how many items are shown.
-        analyzer: folds words.
+        folded: has the words of items.
     """
     for text, known in shorter.items():
         best = known.best
@@ -166,9 +164,7 @@ def best_from(
         is_same = completions is not None and known.completions == completions
         if is_same and not (are_all or last.is_stemmed):
             return BestItems(decided, num_by_value=len(decided))
-        found = (
-            item for item in decided if last.is_in(_texts_in(orjson.loads(item), fields), analyzer)
-        )
+        found = (item for item in decided if last.is_among(folded.words_in(item, fields)))
         items = list(found if are_all else islice(found, size))
         if are_all:
             # A search ignores a word that is nowhere, beside others: leave that to the shards.
@@ -176,30 +172,3 @@ def best_from(
         if len(items) == size:
             return BestItems(items, num_by_value=size)
     return None
-
-
-def _texts_in(item: dict[str, Any], fields: Sequence[str]) -> Iterator[str]:
-    """Yield the texts of some fields of an item, and of what is inside these."""
-    for name in fields:
-        yield from _texts_at(item, name, "")
-
-
-def _texts_at(value: Any, name: str, path: str) -> Iterator[str]:
-    if isinstance(value, list):
-        for one in value:
-            yield from _texts_at(one, name, path)
-    elif isinstance(value, dict):
-        for key, inside in value.items():
-            at = f"{path}{key}"
-            if at == name or at.startswith(name + "."):
-                yield from _texts_inside(inside)
-            elif name.startswith(at + "."):
-                yield from _texts_at(inside, name, at + ".")
-
-
-def _texts_inside(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for one in value if isinstance(value, list) else value.values():
-            yield from _texts_inside(one)

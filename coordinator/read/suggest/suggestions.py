@@ -55,6 +55,7 @@ from coordinator.read.suggest.beginnings import (
     completions_from,
     last_word,
 )
+from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.suggest.memory import key_of
 from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
 from coordinator.read.text.query_parser import typed_words
@@ -135,6 +136,7 @@ class Suggestions:
         self._near = NearTerms(cluster)
         self._spelling = Spelling(self._near)
         self._analyzer = Analyzer()
+        self._folded = FoldedTexts(self._analyzer)
 
     async def suggest(self, index: Index, parameters: SuggestParameters) -> SuggestionPage:
         """Return suggestions for a text.
@@ -169,10 +171,15 @@ class Suggestions:
         searches: list[Suggestion],
     ) -> list[Suggestion]:
         """Make the list of suggestions, frequent searches among them."""
-        (texts, words), (values, counts) = await asyncio.gather(
-            self._texts_and_words(scope, search, typed, size),
-            self._values(scope, search, typed, size),
-        )
+        values: list[Suggestion] = []
+        counts = None
+        if self._has_no_values(scope, search, typed):
+            texts, words = await self._texts_and_words(scope, search, typed, size)
+        else:
+            (texts, words), (values, counts) = await asyncio.gather(
+                self._texts_and_words(scope, search, typed, size),
+                self._values(scope, search, typed, size),
+            )
         if not (values or texts.are_as_typed or words.are_as_typed):
             values, _ = await self._values(scope, search, typed, size, counts, typos="unless_typed")
         sources = _Sources(searches, texts.found, values, words.found)
@@ -242,7 +249,7 @@ class Suggestions:
         best = None
         if word is not None:
             fields = scope.index.configuration.suggestions.fields
-            best = best_from(shorter, word, completions, fields, size, self._analyzer)
+            best = best_from(shorter, word, completions, fields, size, self._folded)
         return Beginning(completions, best)
 
     def _remember(
@@ -329,8 +336,7 @@ class Suggestions:
                 if one is None:
                     continue
                 if one.text not in words:
-                    tokens = self._analyzer.tokenize(one.text)
-                    words[one.text] = tuple([token.text for token in tokens])
+                    words[one.text] = self._folded.words(one.text)
                 listed.setdefault(words[one.text] or (one.text,), one)
                 if len(listed) == size:
                     return list(listed.values()), num_rows
@@ -463,7 +469,7 @@ class Suggestions:
         """Return how many typed words some word of a text begins with."""
         if not typed_words:
             return 0
-        words = [token.text for token in self._analyzer.tokenize(text)]
+        words = self._folded.words(text)
         return sum(any(word.startswith(one) for word in words) for one in typed_words)
 
     async def _values(
@@ -486,15 +492,8 @@ class Suggestions:
             typos: when the words may have typos.
         """
         configuration = scope.index.configuration
-        chosen = configuration.suggestions.facets
-        names = tuple(configuration.facets) if chosen is None else chosen
-        memory = self._search.suggestions(scope.index)
-        words = [token.text for token in self._analyzer.tokenize(search.query)]
-        if (
-            (typed is None and search.query)
-            or not names
-            or (typos == "never" and memory.has_no_values(scope.horizon, search.filters, words))
-        ):
+        names = _facets_of(scope.index)
+        if (typed is None and search.query) or not names:
             return [], counts
         order = BucketOrder(hides_zero=True, hides_chosen_zero=True)
         specs = tuple(
@@ -514,9 +513,18 @@ class Suggestions:
             for facet in await self._search.facets(counted, counts)
             for bucket in facet.buckets
         ]
+        words = self._folded.words(search.query)
         if not found and words and typos == "never":
+            memory = self._search.suggestions(scope.index)
             memory.remember_no_values(scope.horizon, search.filters, words)
         return sorted(found, key=lambda one: (-one.count, one.text, one.field or "")), counts
+
+    def _has_no_values(self, scope: Scope, search: SearchParameters, typed: _Typed | None) -> bool:
+        """Return whether it is known that no facet has a value with the words as typed."""
+        if (typed is None and search.query) or not _facets_of(scope.index):
+            return True
+        memory = self._search.suggestions(scope.index)
+        return memory.has_no_values(scope.horizon, search.filters, self._folded.words(search.query))
 
     async def _searches(self, index: Index, search: SearchParameters) -> list[Suggestion]:
         """Return frequent searches, not counted yet.
@@ -532,6 +540,12 @@ class Suggestions:
         beginning = " ".join(search.query.casefold().split())
         listed = await self._analytics.searches_with(index.name, beginning)
         return [Suggestion(text, "search", _UNCOUNTED) for text in listed]
+
+
+def _facets_of(index: Index) -> tuple[str, ...]:
+    """Return the facets whose values are suggested."""
+    chosen = index.configuration.suggestions.facets
+    return tuple(index.configuration.facets) if chosen is None else chosen
 
 
 def _having_items(sources: _Sources, counts: Mapping[str, int]) -> _Sources:

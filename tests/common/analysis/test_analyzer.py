@@ -208,3 +208,14 @@ def test_is_run_tells_pieces_of_unspaced_scripts() -> None:
 def test_plain_words_are_cut_as_the_kernel_cuts_them(text: str, is_indexing: bool) -> None:
     tokens = ANALYZER.tokenize(text, is_indexing=is_indexing)
     assert tokens == ANALYZER.tokenize_bytes(text.encode(), is_indexing=is_indexing)
+
+
+@given(
+    st.text("aZ09 ", max_size=80)
+    | st.text(st.characters(max_codepoint=127))
+    | st.text("aÉß日本ที่ -'.+#2")
+)
+def test_words_are_those_of_the_kernel(text: str) -> None:
+    tokens = ANALYZER.tokenize_bytes(text.encode())
+    assert ANALYZER.words(text) == [token.text for token in tokens]
+    assert [token.is_run for token in tokens] == [is_run(token.text) for token in tokens]

@@ -20,11 +20,13 @@ from coordinator.read.suggest.beginnings import (
     completions_from,
     last_word,
 )
+from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.suggest.memory import SuggestionMemory
 from coordinator.read.text.near_terms import NearTerm
 from coordinator.read.text.query_parser import QueryDictionary
 
 ANALYZER = Analyzer()
+FOLDED = FoldedTexts(ANALYZER)
 TERMS = [NearTerm("hanks", 31, 0), NearTerm("hardy", 12, 0), NearTerm("hank", 3, 0)]
 
 
@@ -42,7 +44,7 @@ def found(
     completions: list[NearTerm] | None = None,
     size: int = 2,
 ) -> list[bytes] | None:
-    best = best_from(shorter, last, completions, ["title"], size, ANALYZER)
+    best = best_from(shorter, last, completions, ("title",), size, FOLDED)
     return None if best is None else best.items
 
 
@@ -87,7 +89,7 @@ def test_fields_are_found_by_path() -> None:
     known = {"t": Beginning(None, BestItems([orjson.dumps(item)], are_all=True, num_by_value=1))}
 
     def has(last: str) -> bool:
-        best = best_from(known, plain(last), None, ["a.b"], 10, ANALYZER)
+        best = best_from(known, plain(last), None, ("a.b",), 10, FOLDED)
         return best is not None and bool(best.items)
 
     assert has("t")
