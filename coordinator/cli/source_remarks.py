@@ -14,6 +14,7 @@ from coordinator.cli.sources.source import Column, ReadOptions, Source, shown
 from coordinator.cli.tables import console
 
 COLUMNS_SHOWN: Final = 100
+GROUPED_SHOWN: Final = 3
 FIRST_CHARS_SHOWN: Final = 300
 """Of the item that a dry run shows."""
 _ID_NAME: Final = re.compile(
@@ -32,6 +33,7 @@ def tell_about(source: Source, file: str, reading: ReadOptions) -> None:
     """
     _show_columns(source)
     _mention_commas(source)
+    _mention_groups(source)
     _mention_dates(source)
     _mention_lists(source)
     _mention_hits(source, file)
@@ -63,6 +65,18 @@ def _mention_commas(source: Source) -> None:
         click.echo(
             f"facetd: --decimal , reads {_names_of(found)} as numbers, "
             f"such as {found[0].comma_example}",
+            err=True,
+        )
+
+
+def _mention_groups(source: Source) -> None:
+    """Say how texts such as 1,299.00 become numbers."""
+    found = [column for column in source.columns if column.group_example]
+    if found:
+        options = " ".join(f"--type {column.name}=number" for column in found[:GROUPED_SHOWN])
+        click.echo(
+            f"facetd: {options} reads {_names_of(found)} as numbers, such as "
+            f"{found[0].group_example}",
             err=True,
         )
 

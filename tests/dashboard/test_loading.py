@@ -101,6 +101,26 @@ def test_decimal_commas_are_numbers_where_the_user_says_so(
     assert (item["Preis"], item["Breite"]) == (1007.5, "7,0")
 
 
+def test_numbers_in_groups_are_read_on_a_click_as_by_the_command_line(
+    page: Any, expect: Any, tmp_path: Path
+) -> None:
+    text = 'id,n\n1,"1,299.00"\n2,"12,345,678"\n3,7\n4,"-1,000"\n'
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "groups.csv", text)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("n has numbers in groups, such as 1,299.00.")).to_be_visible()
+    dialog.get_by_role("button", name="Read as numbers").click()
+    expect(dialog.get_by_label("Kind of n")).to_have_value("number 1,299.5")
+    path = tmp_path / "groups.csv"
+    path.write_text(text + '5,"1,2"\n')
+    expected = read_by_command_line(formats.read(str(path), ReadOptions(kinds={"n": "number"})))
+    body = base64.b64encode(path.read_bytes()).decode()
+    found = page.evaluate(READ, {"name": path.name, "body": body, "kinds": {"n": "number 1,299.5"}})
+    found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+    assert found == expected
+    assert [item["n"] for item in expected["items"]] == [1299.0, 12345678.0, 7.0, -1000.0]
+
+
 def test_lists_are_named_and_read_on_a_click(page: Any, service: Service, expect: Any) -> None:
     page.goto("/dashboard")
     rows = "".join(f"{n},{'red|oak' if n % 2 else 'oak|pine'}\n" for n in range(40))

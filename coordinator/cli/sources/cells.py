@@ -2,6 +2,7 @@
 
     "1", "-7", "12"          integer     not "007": a leading zero means a code
     "1.5", "2e3", "7"        number      with decimal commas: "1,5", "1.299,00"
+    "1,299.00", "1,299"      number      only where the user says so
     "true", "False"          boolean
     '["a","b"]', '{"x":1}'   json        in every cell
     "31.12.2024", "1/3/2024" dmy, mdy    only if the user says so: becomes "2024-12-31", …
@@ -34,6 +35,7 @@ _COMMA_NUMBER: Final = re.compile(
     r"-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII
 ).fullmatch
 _COMMA_GROUPS: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+", re.ASCII).fullmatch
+_GROUPED: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?", re.ASCII).fullmatch
 _ORDERED_DATE: Final = re.compile(
     r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})", re.ASCII
 ).fullmatch
@@ -66,6 +68,15 @@ def is_comma_number(text: str) -> bool:
 
 def _of_comma_number(cell: str) -> float:
     return float(cell.strip().replace(".", "").replace(",", "."))
+
+
+def is_grouped_number(text: str) -> bool:
+    """Return whether a cell is a finite number, in groups of three ("1,299.00") or not."""
+    return is_number(text) or (_GROUPED(text) is not None and math.isfinite(_of_number(text)))
+
+
+def _of_number(cell: str) -> float:
+    return float(cell.strip().replace(",", ""))
 
 
 def is_other_date(text: str) -> bool:
@@ -132,6 +143,12 @@ def checks_of(decimal: str) -> dict[str, Callable[[str], bool]]:
     return {**_CHECKS, "number": is_comma_number} if decimal == "," else _CHECKS
 
 
+def chosen_checks_of(decimal: str) -> dict[str, Callable[[str], bool]]:
+    """Return the same for kinds that the user has chosen: numbers may be in groups of three."""
+    checks = checks_of(decimal)
+    return {**checks, "number": is_grouped_number} if decimal == "." else checks
+
+
 class ColumnKind:
     """Determines the kind of one column, cell by cell.
 
@@ -143,6 +160,7 @@ class ColumnKind:
         example: the first of them.
         can_be_id: whether all of them are valid integer ids.
         comma_example: a cell that has a decimal comma, if all are numbers by that; else "".
+        group_example: a cell in groups of three, if all are numbers by that; else "".
         has_other_dates: whether all look like dates that do not begin with the year.
         date_orders: those of `DATE_ORDERS` that fit all of them.
         lists: finds what divides them, if they are lists.
@@ -150,6 +168,7 @@ class ColumnKind:
 
     __slots__ = (
         "_can_have_commas",
+        "_can_have_groups",
         "_greatest",
         "_possible",
         "_to_number",
@@ -157,6 +176,7 @@ class ColumnKind:
         "comma_example",
         "date_orders",
         "example",
+        "group_example",
         "has_other_dates",
         "lists",
         "num_filled",
@@ -167,12 +187,13 @@ class ColumnKind:
         self.example = ""
         self.can_be_id = True
         self.comma_example = ""
+        self.group_example = ""
         self.has_other_dates = False
         self.date_orders: tuple[str, ...] = ()
         self.lists = ListSeparator()
         self._greatest = 0.0
         self._to_number = converters_of(decimal)["number"]
-        self._can_have_commas = decimal == "."
+        self._can_have_commas = self._can_have_groups = decimal == "."
         checks = checks_of(decimal)
         self._possible = [one for one in checks.items() if one[0] not in DATE_ORDERS]
 
@@ -202,6 +223,12 @@ class ColumnKind:
                 self.comma_example = ""
             elif not self.comma_example and "," in text and not _COMMA_GROUPS(text):
                 self.comma_example = text
+        if self._can_have_groups:
+            self._can_have_groups = is_grouped_number(text)
+            if not self._can_have_groups:
+                self.group_example = ""
+            elif not self.group_example and "," in text:
+                self.group_example = text
 
     @property
     def kind(self) -> str:
@@ -225,7 +252,7 @@ def _boolean(cell: str) -> Any:
 _CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
     "text": _text,
     "integer": lambda cell: int(cell.strip()),
-    "number": lambda cell: float(cell.strip()),
+    "number": _of_number,
     "boolean": _boolean,
     "json": orjson.loads,
     **{order: _to_date(order) for order in DATE_ORDERS},

@@ -23,7 +23,7 @@ from coordinator.cli.sources.cells import (
     DATE_ORDERS,
     KINDS,
     ColumnKind,
-    checks_of,
+    chosen_checks_of,
     converters_of,
     is_comma_number,
 )
@@ -78,7 +78,7 @@ class _Table:
         rows = self._rows()
         self._names = self._read_header(next(rows, None))
         options = self._options
-        checks = checks_of(options.decimal)
+        checks = chosen_checks_of(options.decimal)
         found = [ColumnKind(options.decimal) for _ in self._names]
         self._id_column = self._find_id()
         width = len(self._names)
@@ -88,7 +88,8 @@ class _Table:
             message = None
             if len(row) != width:
                 message = (
-                    f"{len(row)} cells, and the header has {width}; quote a cell that has "
+                    f"{len(row)} cell{'' if len(row) == 1 else 's'}, and the header has {width}; "
+                    "quote a cell that has "
                     f"{_shown_delimiter(self._delimiter)} or a line break in it"
                 )
             elif self._id_column is not None and not row[self._id_column].strip():
@@ -126,6 +127,7 @@ class _Table:
                 column.date_orders,
                 column.greatest if kind == column.kind else None,
                 *_list_of(column, kind),
+                shown(column.group_example) if kind == "text" else "",
             )
             for i, (name, kind, column) in enumerate(
                 zip(self._names, self._kinds, found, strict=True)

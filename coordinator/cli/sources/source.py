@@ -40,6 +40,7 @@ class Column:
         num_filled: number of rows with a value.
         example: the first value.
         comma_example: a value with a decimal comma, if the texts are numbers by that.
+        group_example: a value such as 1,299.00, if the texts are numbers by that.
         has_other_dates: whether the texts look like dates that do not begin with the year.
         date_orders: kinds of dates that the texts can be read as.
         greatest: absolute value of the greatest number; None if it is not known, or none is there.
@@ -57,6 +58,7 @@ class Column:
     greatest: float | None = None
     separator: str = ""
     parts: tuple[str, ...] = ()
+    group_example: str = ""
 
 
 @dataclass(frozen=True, slots=True)

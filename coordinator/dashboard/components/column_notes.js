@@ -3,7 +3,7 @@
  * commas, dates in other notations, lists, coordinates. Each is a sentence, and a click that takes it up.
  */
 
-import { COMMA_NUMBER } from "../sources/cells.js";
+import { COMMA_NUMBER, GROUPED_NUMBER } from "../sources/cells.js";
 import { button, h } from "./dom.js";
 
 const ORDER_NAMES = { dmy: "Day first", mdy: "Month first" };
@@ -18,6 +18,7 @@ export function columnNotes(table, setKind) {
   const texts = table.columns.filter(({ kind }) => kind === "text");
   const notes = [
     ...commaNotes(texts.filter(({ hasCommas }) => hasCommas)),
+    ...groupNotes(texts.filter(({ hasGroups }) => hasGroups)),
     ...dateNotes(texts.filter(({ hasOtherDates }) => hasOtherDates)),
     ...texts.filter(({ separator }) => separator).map(listNote),
   ].map((one) => createNote(one, setKind));
@@ -32,6 +33,13 @@ function commaNotes(columns) {
   const verb = columns.length === 1 ? "has" : "have";
   const text = `${names(columns)} ${verb} decimal commas, such as ${columns[0].example}.`;
   return [{ text, columns, choices: [["Read as numbers", COMMA_NUMBER]] }];
+}
+
+function groupNotes(columns) {
+  if (columns.length === 0) return [];
+  const verb = columns.length === 1 ? "has" : "have";
+  const text = `${names(columns)} ${verb} numbers in groups, such as ${columns[0].example}.`;
+  return [{ text, columns, choices: [["Read as numbers", GROUPED_NUMBER]] }];
 }
 
 /** One note for each set of orders that fit: columns of one file may be of several notations. */

@@ -6,6 +6,7 @@
  *     "true", "False"          boolean
  *     '["a","b"]', '{"x":1}'   json        in every cell
  *     "1,5", "1.299,00"        number 1,5  decimal commas: only where the user says so
+ *     "1,299.00", "1,299"      number 1,299.5  in groups: only where the user says so
  *     "31.12.2024"             dmy, mdy    dates (see dates.js): only where the user says so
  *     anything else            text        the kind of a column holds for all of its cells
  */
@@ -14,7 +15,11 @@ import { ORDERS, dateOf, isOtherDate } from "./dates.js";
 import { ListSeparator } from "./lists.js";
 
 export const COMMA_NUMBER = "number 1,5";
-export const KINDS = ["text", "integer", "number", COMMA_NUMBER, "boolean", "json", ...Object.keys(ORDERS)];
+export const GROUPED_NUMBER = "number 1,299.5";
+export const KINDS = [
+  ...["text", "integer", "number", COMMA_NUMBER, GROUPED_NUMBER, "boolean", "json"],
+  ...Object.keys(ORDERS),
+];
 
 const INTEGER = /^-?(0|[1-9][0-9]{0,19})$/;
 const NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
@@ -22,6 +27,7 @@ const COMMA_NUMBERS =
   /^-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$/;
 /** "1,234" is more likely an integer in groups than a fraction. */
 const COMMA_GROUPS = /^-?[1-9][0-9]{0,2}(,[0-9]{3})+$/;
+const GROUPED = /^-?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?$/;
 const SAFE_DIGITS = 15;
 const INTEGER_MIN = -(2n ** 63n);
 const INTEGER_MAX = 2n ** 64n - 1n;
@@ -39,12 +45,19 @@ function withPoint(text) {
   return text.replaceAll(".", "").replace(",", ".");
 }
 
+/** "1,299.00" -> "1299.00". */
+function withoutGroups(text) {
+  return text.replaceAll(",", "");
+}
+
 /** Whether a (trimmed) cell is of a kind. */
 export const CHECKS = {
   integer: (text) => isBetween(text, INTEGER_MIN, INTEGER_MAX),
   number: (text) => NUMBER.test(text) && Number.isFinite(Number(text)),
   [COMMA_NUMBER]: (text) =>
     COMMA_NUMBERS.test(text) && Number.isFinite(Number(withPoint(text))),
+  [GROUPED_NUMBER]: (text) =>
+    CHECKS.number(text) || (GROUPED.test(text) && Number.isFinite(Number(withoutGroups(text)))),
   boolean: (text) => /^(true|false)$/i.test(text),
   json: isJson,
   dmy: (text) => dateOf(text, "dmy") !== null,
@@ -77,6 +90,8 @@ export class ColumnKind {
   #greatest = 0;
   #canHaveCommas = true;
   #hasComma = false;
+  #canHaveGroups = true;
+  #hasGroups = false;
   #possible = INSPECTED;
 
   add(cell) {
@@ -99,11 +114,18 @@ export class ColumnKind {
     this.canBeId &&= isBetween(text, 0n, ID_MAX);
     this.#canHaveCommas &&= CHECKS[COMMA_NUMBER](text);
     this.#hasComma ||= text.includes(",") && !COMMA_GROUPS.test(text);
+    this.#canHaveGroups &&= CHECKS[GROUPED_NUMBER](text);
+    this.#hasGroups ||= text.includes(",");
   }
 
   /** Whether all cells are numbers if commas are decimal commas, and only then. */
   get hasCommas() {
     return this.#canHaveCommas && this.#hasComma;
+  }
+
+  /** Whether all cells are numbers, some of them in groups of three. */
+  get hasGroups() {
+    return this.#canHaveGroups && this.#hasGroups;
   }
 
   /** The greatest absolute value of a column of numbers; null for any other. */
@@ -113,11 +135,12 @@ export class ColumnKind {
 
   /** All that was found, as one object. */
   get result() {
-    const { kind, filled, example, canBeId, hasCommas, hasOtherDates, dateOrders, greatest } = this;
+    const { kind, filled, example, canBeId, greatest } = this;
+    const { hasCommas, hasGroups, hasOtherDates, dateOrders } = this;
     const separator = kind === "text" ? this.#lists.found : "";
     return {
       ...{ kind, filled, example, canBeId, separator },
-      ...{ hasCommas, hasOtherDates, dateOrders, greatest },
+      ...{ hasCommas, hasGroups, hasOtherDates, dateOrders, greatest },
     };
   }
 
@@ -137,6 +160,7 @@ export const WRITERS = {
   integer: (cell) => (cell.trim() === "-0" ? "0" : cell.trim()),
   number: (cell) => (INTEGER.test(cell.trim()) ? `${cell.trim()}.0` : cell.trim()),
   [COMMA_NUMBER]: (cell) => WRITERS.number(withPoint(cell)),
+  [GROUPED_NUMBER]: (cell) => WRITERS.number(withoutGroups(cell)),
   boolean: (cell) => cell.trim().toLowerCase(),
   dmy: (cell) => JSON.stringify(dateOf(cell.trim(), "dmy")),
   mdy: (cell) => JSON.stringify(dateOf(cell.trim(), "mdy")),

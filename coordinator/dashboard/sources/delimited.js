@@ -148,7 +148,7 @@ export class Table {
     const width = this.columns.length;
     if (cells.length !== width)
       return (
-        `${cells.length} cells, and the header has ${width}; quote a cell that has ` +
+        `${plural(cells.length, "cell")}, and the header has ${width}; quote a cell that has ` +
         `${shownDelimiter(this.#delimiter)} or a line break in it`
       );
     if (this.idColumn >= 0 && cells[this.idColumn].trim() === "")

@@ -349,7 +349,7 @@ def test_an_index_that_exists_keeps_its_configuration(
 @pytest.mark.parametrize(
     ("name", "content", "messages"),
     [
-        ("rows.csv", "id,a\n1,2\n2\n", ["line 3: 1 cells, and the header has 2", "--skip-bad"]),
+        ("rows.csv", "id,a\n1,2\n2\n", ["line 3: 1 cell, and the header has 2", "--skip-bad"]),
         ("ids.ndjson", '{"id":1}\n{"id":-1}\n', ["line 2, byte 7: an id must be"]),
         ("text.json", "id,a\n1,2\n", ["line 1, byte 1", "facetd load also reads CSV"]),
         ("none.csv", "", ["is empty; its first line must name the columns"]),

@@ -114,6 +114,44 @@ class TestCsv:
         rows = "\n".join(f"{cell};x" for cell in cells)
         assert read(tmp_path, f"a;b\n{rows}\n").columns[0].comma_example == example
 
+    @pytest.mark.parametrize(
+        ("cell", "value"),
+        [
+            ("1,299.50", 1299.5),
+            ("-12,345,678", -12345678.0),
+            ("7", 7.0),
+            ("1,23", None),
+            ("0,123", None),
+            ("1,299,00", None),
+            ("12,5", None),
+        ],
+    )
+    def test_numbers_in_groups_are_read_where_the_user_says_so(
+        self, tmp_path: Path, cell: str, value: float | None
+    ) -> None:
+        source = read(tmp_path, f"a;b\n1;{cell}\n", kinds={"b": "number"})
+        assert items_of(source) == ([] if value is None else [{"a": 1, "b": value}])
+        assert source.num_bad == (value is None)
+        assert read(tmp_path, f"a;b\n1;{cell}\n").columns[1].kind == (
+            "integer" if cell == "7" else "text"
+        )
+
+    @pytest.mark.parametrize(
+        ("cells", "example"),
+        [
+            (["1", "1,299"], "1,299"),
+            (["1,299.00", "12,345,678"], "1,299.00"),
+            (["1,299", "x"], ""),
+            (["1,299", "1,5"], ""),
+            (["1", "2"], ""),
+        ],
+    )
+    def test_numbers_in_groups_are_found(
+        self, tmp_path: Path, cells: list[str], example: str
+    ) -> None:
+        rows = "\n".join(f"{cell};x" for cell in cells)
+        assert read(tmp_path, f"a;b\n{rows}\n").columns[0].group_example == example
+
     @pytest.mark.parametrize("start", ["sep=;", '"sep=;"', "\ufeffSEP=;", "\ufeffsep=;\r"])
     def test_a_first_line_may_name_the_delimiter(self, tmp_path: Path, start: str) -> None:
         source = read(tmp_path, f"{start}\nid;a,b,c\n1;x,y,z\n2\n")
@@ -205,7 +243,7 @@ class TestCsv:
         content = 'id,a\n1,"x\ny"\n2\n\n3,4,5\n,6\n7,8\n'
         source = read(tmp_path, content)
         assert [(row.place, row.message.split(";")[0]) for row in source.bad_rows] == [
-            ("line 4", "1 cells, and the header has 2"),
+            ("line 4", "1 cell, and the header has 2"),
             ("line 6", "3 cells, and the header has 2"),
             ("line 7", "id is empty, and it is to be the id"),
         ]
