@@ -28,9 +28,9 @@ _PAGE: Final = """<!doctype html>
 <link rel=stylesheet href="{root}dashboard/assets/style.css"></head><body>
 <header class=top><a class=brand href="{root}dashboard">
 <img class=gem src="{root}dashboard/assets/icon.svg" alt="">facetd</a></header>
-<main><h1>There is no such page</h1>
-<p>The <a href="{root}dashboard">dashboard</a> lists the indexes;
-<a href="{root}_docs">the interface</a> is described with all its pages.</p></main></body></html>
+<main><div class=empty><h1>There is no such page</h1>
+<p>The <a href="{root}dashboard">dashboard</a> lists all indexes, and
+<a href="{root}_docs">this page</a> describes the HTTP API.</p></div></main></body></html>
 """
 
 
