@@ -283,9 +283,12 @@ class Indexes:
             ThreadPoolExecutor(1, f"writer-{number}", run_after_searches),
         )
         self._opening.pop(number, None)
-        self.merger.add(
-            Job(partition, index.writer, index.submit, is_pending=not partition.is_at_rest)
-        )
+        is_pending = not partition.is_at_rest
+        if is_pending:
+            # The merger may need the writer's thread before anybody writes. A thread inherits the
+            # priority of the one that starts it, and cannot raise it.
+            index.submit(_start)
+        self.merger.add(Job(partition, index.writer, index.submit, is_pending=is_pending))
         self.open.add(index)
 
     def _close_surplus(self) -> None:
@@ -417,6 +420,10 @@ class Indexes:
         path = self.folders.path(number)
         copying = asyncio.ensure_future(asyncio.to_thread(copy_file, path, target))
         await self._closing.copying(number, copying)
+
+
+def _start() -> None:
+    """Start the thread that runs this."""
 
 
 def _newest_group(partition: Partition) -> GroupExtent:

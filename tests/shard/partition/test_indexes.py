@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 
 from common import data_directory
 from common.errors import Conflict, InternalError, NotFound, StorageFull, Unavailable
+from common.process.priority import WRITER_NICENESS, run_in_background
 from common.protocol.messages import ApplyRequest, CatalogUpdate, IndexEntry
 from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
@@ -236,6 +239,26 @@ async def _stopped_without_files(indexes: _Shard, monkeypatch: pytest.MonkeyPatc
         index.thread.shutdown()
         index.writer.close()
         index.partition.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads share one nice value")
+async def test_after_a_start_with_work_left_writes_do_not_get_the_mergers_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexes = await _started(tmp_path, 1)
+    await indexes.apply(_group(1, seq=1))
+    await _stopped_without_files(indexes, monkeypatch)
+    indexes = await _started(tmp_path, 1)
+    index = await indexes.opened(1)
+
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    with ThreadPoolExecutor(1, initializer=run_in_background) as merger:
+        found = merger.submit(lambda: index.submit(niceness).result()).result()
+    await _stopped(indexes)
+
+    assert found == max(niceness(), WRITER_NICENESS)
 
 
 def _group(index: int, *, seq: int) -> ApplyRequest:
