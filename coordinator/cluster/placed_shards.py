@@ -12,7 +12,9 @@ The chosen copy stays chosen while it serves, unless it has not advanced for a w
 has: this host's caches for a copy (the numbers of facet values) are useless for another.
 
 States. Every host keeps the states that requests of any host may still name: hosts keep exchanging
-the oldest one (`held`). A host that has been silent for a while is not waited for.
+the oldest one (`held`). A host that has been silent for a while is not waited for. It also keeps
+those that a host could name after a power cut, before it hears from the log: see
+`coordinator.replication.local_state`.
 """
 
 from __future__ import annotations
@@ -297,6 +299,7 @@ class PlacedShards:
             -1 before anything is known.
         on_floor: called with the floor when it has risen.
         pending: entries of our own that are not answered yet: their outcomes are still needed.
+        certain_seq: returns the entry that this host would show if it started now without the log.
     """
 
     def __init__(
@@ -307,6 +310,7 @@ class PlacedShards:
         self.shards = tuple(PlacedShard(shard, self) for shard in range(num_shards))
         self.on_floor: Callable[[int], None] = lambda floor: None
         self.pending: set[int] = set()
+        self.certain_seq: Callable[[], int] = lambda: self.floor
         self._oldest_in_use = oldest_in_use
         self._held: dict[str, _HostNeeds] = {}
         self._unreadable_since: float | None = None
@@ -380,14 +384,15 @@ class PlacedShards:
 
     @property
     def oldest_needed(self) -> int:
-        """The oldest state that requests of this host use, or may begin to use.
+        """The oldest state that requests of this host use, or may begin to use, even after a start.
 
         It only grows, so a former one is true too.
         """
         now = time.monotonic()
         if now - self._needed_at > NEEDED_SECONDS:
             in_use = self._oldest_in_use()
-            oldest = self.floor if in_use is None else min(self.floor, in_use)
+            oldest = min(self.floor, self.certain_seq())
+            oldest = oldest if in_use is None else min(oldest, in_use)
             self._needed = max(0, min(oldest, min(self.pending, default=oldest + 1) - 1))
             self._needed_at = now
         return self._needed

@@ -13,6 +13,11 @@ was not acknowledged: searches see the state before it, which the shards can sti
 true of a group that joins many, too: its shards have all of them or none.) An
 acknowledged group is complete, whatever other indexes lack. Applying entries again changes nothing,
 so the host later follows the log from the position in replica.json.
+
+Where each host holds some of the shards, an entry may change none of them and leave nothing behind
+here, and searches need one entry that all hosts have. So such a host shows the state of
+replica.json alone: at worst one second old, and newer writes are shown when the log is back. Its
+shards, and those of the other hosts, keep that state for it (`PlacedShards.certain_seq`).
 """
 
 from __future__ import annotations
@@ -69,7 +74,7 @@ def state_of(seq: int, newest: Mapping[int, Sequence[GroupExtent]]) -> LocalStat
 
 
 async def local_state(cluster: Cluster, seq: int, timeout_ms: int) -> LocalState | None:
-    """Ask all shards of this host what they have; see `state_of`.
+    """Return what this host has for certain, given how far it had certainly come.
 
     Raises:
         ServiceError: a shard does not answer.
@@ -79,4 +84,10 @@ async def local_state(cluster: Cluster, seq: int, timeout_ms: int) -> LocalState
         *(shard.call(NEWEST_GROUPS, request, timeout_ms) for shard in cluster.here.values())
     )
     newest = {shard: answer.groups for shard, answer in zip(cluster.here, answers, strict=True)}
-    return state_of(seq, newest)
+    if cluster.placed is None:
+        return state_of(seq, newest)
+    if not seq or any(not 0 <= answer.kept_from <= seq for answer in answers):
+        return None
+    for shard, answer in zip(cluster.here, answers, strict=True):
+        cluster.own_host.begun_at[shard] = answer.kept_from
+    return LocalState(seq, {})

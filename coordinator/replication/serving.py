@@ -48,6 +48,7 @@ class Serving:
         cluster.withheld = Unavailable("this host catches up with the log", code="starting")
         if self._placed is not None:
             self._placed.on_floor = self._show
+            self._placed.certain_seq = lambda: progress.saved_seq
 
     # --- how far
 

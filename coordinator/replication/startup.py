@@ -62,7 +62,7 @@ class Startup:
         if not watch.is_up and (state := await self._own_state()) is not None:
             _log.warning("serving without the log", seq=state.seq)
             self._take_up(state)
-            return state.seq
+            return state.seq if cluster.placed is None else 0  # other hosts may have less
         if watch.info is None:
             _log.warning("waiting for the log: this host has no data without it")
         while watch.info is None:  # noqa: ASYNC110
@@ -85,10 +85,8 @@ class Startup:
         seq = self._progress.position.seq
         if not seq and not cluster.seq and not catalog.state.revision:
             return None  # it has not followed the log yet
-        if seq >= cluster.seq:
+        if seq >= cluster.seq and cluster.placed is None:
             return LocalState(cluster.seq, {})
-        if cluster.placed is not None:
-            return None  # other hosts have the rest of its groups
         while True:
             try:
                 return await local_state(cluster, seq, self._host.settings.shard_timeout_ms)

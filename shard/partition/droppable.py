@@ -25,6 +25,16 @@ def count_droppable(view: SegmentView, recent: Sequence[Group]) -> int:
     return max(0, len(view.deleted) - sum(len(group.deleted) for group in recent))
 
 
+def are_there(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> bool:
+    """Return whether no merge has dropped the documents of some records."""
+    missing = records
+    for view in views:
+        if not len(missing):
+            break
+        missing = missing[~np.isin(missing, view.segment["docs.record"])]
+    return not len(missing)
+
+
 def droppable_docs(view: SegmentView, recent: Sequence[Group]) -> NDArray[np.uint32] | None:
     """Return the ordinals of the documents to drop, ascending; None if nothing is deleted.
 

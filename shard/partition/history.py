@@ -51,6 +51,11 @@ class SnapshotHistory:
         return self._snapshots[:-1]
 
     @property
+    def kept_from(self) -> int:
+        """The oldest state that is known."""
+        return self._seqs[0]
+
+    @property
     def horizon(self) -> int:
         """The oldest horizon that a search may still name: what died up to it stays dead."""
         return self._horizon

@@ -404,6 +404,11 @@ class Indexes:
                     found.append(_newest_group(index.partition))
         return found
 
+    def kept_from(self) -> int:
+        """Return the oldest state that can be had of all indexes, closed ones as they are."""
+        closed = (one.seq_max for one in self._closed.values())
+        return max((*closed, *(one.partition.kept_from for one in self.open.all())), default=0)
+
     async def copy(self, number: int, target: Path, horizon: int | None) -> None:
         """Copy the truth of an index, as of a horizon, into a new folder.
 

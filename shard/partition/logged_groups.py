@@ -10,7 +10,10 @@ to the tombstones. What *recent* groups removed is still in older states, which 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shard.storage.group_log import Group, State
 
@@ -39,6 +42,11 @@ class LoggedGroups:
     def seqs(self) -> list[int]:
         """Return the numbers of the groups, ascending."""
         return [group.seq for group in self._groups]
+
+    def deletions(self) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+        """Yield each group's number and the records that it removed, newest first."""
+        for group in reversed(self._groups):
+            yield group.seq, group.deleted
 
     def find(self, seq: int) -> Group | None:
         """Return a group by its number; None if the log has it no longer, or not yet."""

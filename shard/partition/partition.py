@@ -34,6 +34,7 @@ from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition.changed_views import delete_records, with_merged, without_groups
 from shard.partition.derived_files import DerivedFiles
+from shard.partition.droppable import are_there
 from shard.partition.entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.generation import Generation
 from shard.partition.history import SnapshotHistory
@@ -222,6 +223,19 @@ class Partition:
     def horizon(self) -> int:
         """The oldest horizon in use: no search can name a state before it, nor ever will."""
         return self._history.horizon
+
+    @property
+    def kept_from(self) -> int:
+        """The oldest state that can be had, also after a start.
+
+        Whatever a later group removed must still be there: merges drop it once no search can name
+        an older state, mostly before the group leaves the log.
+        """
+        views = self.newest.views
+        for seq, deleted in self.groups.deletions():
+            if not are_there(views, deleted):
+                return max(seq, self._history.kept_from)
+        return self._history.kept_from
 
     # --- states
 

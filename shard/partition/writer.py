@@ -272,9 +272,7 @@ class Writer:
         partition = self._partition
         groups = partition.groups.final(partition.horizon)
         num_deleted = sum(len(group.deleted) for group in groups)
-        is_worth_it = (
-            len(partition.groups) > GROUPS_UNCOMPACTED_MAX or num_deleted > DELETED_UNCOMPACTED_MAX
-        )
+        is_worth_it = len(groups) > GROUPS_UNCOMPACTED_MAX or num_deleted > DELETED_UNCOMPACTED_MAX
         return groups if is_worth_it or is_final else []
 
     def _train(self, additions: Additions) -> None:

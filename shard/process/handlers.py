@@ -284,7 +284,8 @@ class Handlers:
 
     async def newest_groups(self, request: NewestGroupsRequest) -> NewestGroupsResponse:
         """Return the newest group of each index that has one after a seq."""
-        return NewestGroupsResponse(tuple(await self._indexes.newest_groups(request.after)))
+        newest = await self._indexes.newest_groups(request.after)
+        return NewestGroupsResponse(tuple(newest), self._indexes.kept_from())
 
     def positions(self, request: PositionsRequest) -> PositionsResponse:
         """Return how far the sources of changes of an index have come."""

@@ -43,7 +43,7 @@ _STATE_KEY = b"state"
 
 CHUNK_BITS = 16
 GROUPS_UNCOMPACTED_MAX = 256
-"""Compact when more are in the log: bounds what is read at open."""
+"""Compact when more could be: bounds what is read at open."""
 DELETED_UNCOMPACTED_MAX = 4_096
 """Compact when the log has more dead records that could be compacted. Open cannot know which
 records of the log may be forgotten, so it indexes again those that merges have dropped."""

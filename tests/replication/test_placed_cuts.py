@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import itertools
+import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -49,8 +55,10 @@ def put(service: Service, round_: int) -> int:
     """Replace all items; return the entry of the log."""
     client = service.client()
     items = [{"id": number, "round": round_} for number in range(NUM_ITEMS)]
-    reply = client.post(f"/{INDEX}/items", items)
-    client.close()
+    try:
+        reply = client.post(f"/{INDEX}/items", items)
+    finally:
+        client.close()
     assert reply.status == 200, reply
     return int(reply.json["seq"])
 
@@ -120,6 +128,56 @@ def test_a_host_without_the_log_shows_one_old_state_and_writes_nothing(
     reply = search(client, x_min_seq=str(seq))
     assert rounds_seen(reply) == {14: NUM_ITEMS}
     client.close()
+
+
+def test_after_a_power_cut_each_host_shows_one_state_without_the_log(
+    hosts: Hosts, proxies: Proxies
+) -> None:
+    written: dict[int, int] = {}
+
+    def write() -> None:
+        for round_ in itertools.count(20):
+            with contextlib.suppress(OSError, http.client.HTTPException, AssertionError):
+                written[put(hosts.services[round_ % 3], round_)] = round_
+                continue
+            return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    wait_until(lambda: len(written) >= 20)
+    kill_at_once(hosts)
+    writer.join()
+    proxies.cut([one for one in proxies.all if one.source.startswith("host ")])
+    try:
+        for service in hosts.services:
+            service.start(wait=False)
+        for service in hosts.services:
+            service.wait_ready()
+            client = service.client(READ_SECONDS)
+            reply = search(client)
+            client.close()
+            assert reply.status == 200, reply
+            seq = reply.json["meta"]["seq"]
+            last = max((round_ for at, round_ in written.items() if at <= seq), default=14)
+            unanswered = max(written.values()) + 1
+            assert rounds_seen(reply) in ({last: NUM_ITEMS}, {unanswered: NUM_ITEMS}), seq
+    finally:
+        proxies.mend()
+    hosts.wait_equal(60)
+    client = hosts.services[0].client(READ_SECONDS)
+    reply = search(client)
+    client.close()
+    assert list(rounds_seen(reply).values()) == [NUM_ITEMS]
+    assert max(rounds_seen(reply)) >= max(written.values())
+
+
+def kill_at_once(hosts: Hosts) -> None:
+    """Kill all processes of all hosts, as a power cut does."""
+    for pid in [pid for service in hosts.services for pid in service.pids()]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for service in hosts.services:
+        service.kill_all()
 
 
 def test_nothing_is_lost_while_connections_are_cut_one_after_the_other(

@@ -2,7 +2,8 @@
 
 `hosts` or `placed` before the numbers: of several hosts that hold everything, or some shards each;
 `busy`: of hosts that hold everything and fall behind, because many clients write.
-`moves`: of shards that move between placed hosts while nothing fails.
+`moves`: of shards that move between placed hosts while nothing fails. `power`: of placed hosts that
+start after a power cut without the log.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.simulation.placed_hosts import simulate_moves, simulate_placed
+from tests.simulation.power_cut import simulate_power_cut
 from tests.simulation.several_hosts import simulate_hosts
-from tests.simulation.simulation import Outcome, SimulationFailed, simulate
+from tests.simulation.simulation import SimulationFailed, simulate
 
 
 def main() -> int:
     """Return the number of seeds that fail (1 at most)."""
-    kinds: dict[str, Callable[..., Outcome]] = {
+    kinds: dict[str, Callable[..., object]] = {
         "hosts": simulate_hosts,
         "busy": partial(simulate_hosts, is_busy=True),
         "placed": simulate_placed,
         "moves": simulate_moves,
+        "power": simulate_power_cut,
     }
     words = sys.argv[1:]
     simulation = kinds[words.pop(0)] if words[0] in kinds else simulate

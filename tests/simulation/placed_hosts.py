@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -47,6 +47,8 @@ NUM_SHARDS = 3
 PLACED = ((0, 1), (1, 2), (0, 2))
 ORDER_SECONDS = 20.0
 MOVED_SECONDS = 120.0
+
+T = TypeVar("T")
 
 
 class PlacedActor(SharedActor):
@@ -269,7 +271,7 @@ def simulate_placed(seed: int, *, is_verbose: bool = False) -> Outcome:
     Raises:
         SimulationFailed: with the seed and the end of the trace.
     """
-    return _in_a_world(_simulate, seed, "placed", is_verbose=is_verbose)
+    return in_a_world(_simulate, seed, "placed", is_verbose=is_verbose)
 
 
 def simulate_moves(seed: int, *, is_verbose: bool = False) -> Outcome:
@@ -280,12 +282,10 @@ def simulate_moves(seed: int, *, is_verbose: bool = False) -> Outcome:
     Raises:
         SimulationFailed: with the seed and the end of the trace.
     """
-    return _in_a_world(_simulate_moves, seed, "moves", is_verbose=is_verbose)
+    return in_a_world(_simulate_moves, seed, "moves", is_verbose=is_verbose)
 
 
-def _in_a_world(
-    simulate: Callable[[World], Outcome], seed: int, name: str, *, is_verbose: bool
-) -> Outcome:
+def in_a_world(simulate: Callable[[World], T], seed: int, name: str, *, is_verbose: bool) -> T:
     """Run a simulation; a failure shows how to replay it by its name on the command line."""
     world = World(seed, is_verbose=is_verbose)
     with (
@@ -312,7 +312,7 @@ def _start_after_power_cut(world: World) -> None:
     log = JetStream(world, connects_hosts=True)
     with ExitStack() as stack:
         stack.enter_context(log.standing_in())
-        machines = _started(
+        machines = started(
             world, ShardSettings(map_bytes_max=64 << 20), stack, ((0,), (1,), (1, 2))
         )
         first = machines[0]
@@ -338,7 +338,7 @@ def _start_after_power_cut(world: World) -> None:
             run_all(first, actor._wait_ready())
 
 
-def _started(
+def started(
     world: World, settings: ShardSettings, stack: ExitStack, placed: tuple[tuple[int, ...], ...]
 ) -> list[Machine]:
     """Start hosts."""
@@ -365,7 +365,7 @@ def _simulate(world: World) -> Outcome:
     seen = [0]
     with ExitStack() as stack:
         stack.enter_context(log.standing_in())
-        machines = _started(world, settings, stack, PLACED)
+        machines = started(world, settings, stack, PLACED)
         first = machines[0]
         actors = [
             PlacedActor(log, seen, first, history, number, dice.choice((8, 20)))
@@ -396,7 +396,7 @@ def _simulate_moves(world: World) -> Outcome:
     log = JetStream(world, connects_hosts=True)
     with ExitStack() as stack:
         stack.enter_context(log.standing_in())
-        machines = _started(world, settings, stack, PLACED)
+        machines = started(world, settings, stack, PLACED)
         first = machines[0]
         seen = [0]
         actors = [PlacedActor(log, seen, first, history, number, 60) for number in range(2)]

@@ -21,15 +21,18 @@ from common.deadline import Deadline
 from common.errors import Unavailable
 from common.protocol.messages import ApplyRequest, ApplyResponse, JoinedGroups
 from common.protocol.methods import Method
+from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ShardHost
 from coordinator.cluster.shard_client import ShardState
 from coordinator.process import joining
-from coordinator.replication import group_publishing, moving, publishing, transfer
+from coordinator.replication import group_publishing, moving, publishing, startup, transfer
 from coordinator.replication.applying import Applier, ShardRequest
 from coordinator.replication.following import Follower
 from coordinator.replication.gateway import Gateway
+from coordinator.replication.local_state import LocalState, local_state
 from coordinator.replication.moving import Mover
 from coordinator.replication.position import Position
+from coordinator.replication.progress import Progress
 from coordinator.replication.serving import Serving
 from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import EntryOrder
@@ -41,6 +44,7 @@ from tests.simulation.placed_hosts import (
     simulate_placed,
     simulate_start_after_power_cut,
 )
+from tests.simulation.power_cut import simulate_power_cut
 from tests.simulation.service import PORT
 from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import Outcome, SimulationFailed, simulate
@@ -175,7 +179,7 @@ def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible(
     assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
 
 
-BUSY_SEEDS = (4,)
+BUSY_SEEDS = (1,)
 BUSY_SEEDS_LONG = range(100, 300)
 
 
@@ -254,6 +258,29 @@ def test_every_answer_while_shards_move_in_hundreds_of_simulations() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_hosts_that_start_do_not_wait_for_each_others_shards() -> None:
     simulate_start_after_power_cut(1)
+
+
+POWER_SEEDS = (14, 17)
+POWER_SEEDS_LONG = range(100, 300)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_after_a_power_cut_hosts_that_hold_some_shards_answer_without_the_log() -> None:
+    found = [simulate_power_cut(seed) for seed in POWER_SEEDS]
+
+    assert any(one.num_hidden for one in found)  # their states were not the newest ones
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3_600)
+def test_after_a_power_cut_they_answer_in_hundreds_of_simulations() -> None:
+    failures = []
+    for seed in POWER_SEEDS_LONG:
+        try:
+            simulate_power_cut(seed)
+        except SimulationFailed as failure:
+            failures.append(str(failure))
+    assert not failures, (len(failures), failures[0])
 
 
 TRUNCATION_SEEDS = range(1, 5)
@@ -366,11 +393,12 @@ class TestMistakesOfSeveralHostsAreFound:
 class TestMistakesOfPlacedShardsAreFound:
     """What is planted into the ways between hosts that hold some shards each."""
 
-    SEEDS = (11, 3, 38, 1, 15, *range(2, 60))
+    SEEDS = (28, 11, 3, 38, 1, 15, *range(2, 60))
     MOVES_SEEDS = range(1, 16)
+    POWER_SEEDS = (14, 25, *range(1, 30))
 
     def _is_found(
-        self, simulation: Callable[[int], Outcome] = simulate_placed, seeds: Sequence[int] = SEEDS
+        self, simulation: Callable[[int], object] = simulate_placed, seeds: Sequence[int] = SEEDS
     ) -> bool:
         for seed in seeds:
             try:
@@ -445,3 +473,21 @@ class TestMistakesOfPlacedShardsAreFound:
         monkeypatch.setattr(Mover, "_apply", apply)
 
         assert self._is_found(simulate_moves, self.MOVES_SEEDS)
+
+    def test_a_state_that_is_dropped_although_a_host_may_start_with_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Progress, "saved_seq", property(lambda _: 1 << 60))
+
+        assert self._is_found(simulate_power_cut, self.POWER_SEEDS)
+
+    def test_a_host_that_takes_all_groups_for_complete(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def all_groups(cluster: Cluster, seq: int, timeout_ms: int) -> LocalState | None:
+            found = await local_state(cluster, seq, timeout_ms)
+            return None if found is None else LocalState(max(seq, cluster.seq), {})
+
+        monkeypatch.setattr(startup, "local_state", all_groups)
+
+        assert self._is_found(simulate_power_cut, self.POWER_SEEDS)

@@ -49,6 +49,23 @@ def test_horizon_sees_the_groups_up_to_it_also_after_a_restart(shard: Shard) -> 
     assert states() == before
 
 
+def test_the_oldest_state_that_can_be_had_is_known_after_a_restart(shard: Shard) -> None:
+    old, new = ([{"id": number, "v": v} for number in range(3_000)] for v in (1, 2))
+    shard.writer.apply(write_group(3, put_all(old), horizon=0))
+    shard.writer.apply(write_group(5, put_all(new[1:]), horizon=3))
+    shard.crash()
+    shard.open()
+    assert shard.partition.kept_from == 0
+    shard.writer.apply(write_group(8, put_all([{"id": 1, "v": 3}]), horizon=5))
+    shard.merge()  # drops the first versions, between items that stay
+    shard.crash()
+    shard.open()
+    assert shard.partition.kept_from == 5
+    live = live_items(shard.partition.snapshot_at(5))
+    assert len(live) == len(new)
+    assert {item["v"] for item, _ in live.values()} == {1, 2}
+
+
 def test_every_state_since_the_oldest_horizon_in_use_can_be_had(shard: Shard) -> None:
     states: dict[int, dict[str, Any]] = {}
     generator = random.Random(2)
