@@ -14,7 +14,7 @@ true of a group that joins many, too: its shards have all of them or none.) An
 acknowledged group is complete, whatever other indexes lack. Applying entries again changes nothing,
 so the host later follows the log from the position in replica.json.
 
-Where each host holds some of the shards, an entry may change none of them and leave nothing behind
+Where each host holds some of the shards, an entry may change none of them and leave no trace
 here, and searches need one entry that all hosts have. So such a host shows the state of
 replica.json alone: at worst one second old, and newer writes are shown when the log is back. Its
 shards, and those of the other hosts, keep that state for it (`PlacedShards.certain_seq`).

@@ -285,7 +285,7 @@ class Indexes:
         self._opening.pop(number, None)
         is_pending = not partition.is_at_rest
         if is_pending:
-            # The merger may need the writer's thread before anybody writes. A thread inherits the
+            # The merger may need the writer's thread before the first write. A thread inherits the
             # priority of the one that starts it, and cannot raise it.
             index.submit(_start)
         self.merger.add(Job(partition, index.writer, index.submit, is_pending=is_pending))

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import orjson
+from msgspec import structs
 
 from common import data_directory
 from common.protocol.client import RpcClient
@@ -25,11 +26,12 @@ from common.protocol.messages import (
     GetRequest,
     Hello,
     IndexEntry,
+    JoinedGroups,
     SearchRequest,
     SearchResponse,
     Welcome,
 )
-from common.protocol.methods import APPLY, CATALOG, GET, SEARCH, Method
+from common.protocol.methods import APPLY, APPLY_JOINED, CATALOG, GET, SEARCH, Method
 from common.protocol.operations import Operation
 
 START_SECONDS = 150
@@ -39,6 +41,21 @@ SECRET = "s3cret"
 def make_entry(revision: int = 1, **configuration: Any) -> IndexEntry:
     """Return index 7, with a facet unless told otherwise."""
     return IndexEntry(7, "things", revision, configuration or {"aggregations": {"color": {}}})
+
+
+def _group(seq: int, *items: dict[str, Any]) -> ApplyRequest:
+    """Return a group that puts items."""
+    contents = [orjson.dumps(item) for item in items]
+    places = np.arange(len(items), dtype=np.uint64) + np.uint64(seq << 32)
+    return ApplyRequest(
+        index=7,
+        seq=seq,
+        horizon=seq - 1,
+        payload=b"".join(contents),
+        lengths=np.array([len(one) for one in contents], np.uint32).tobytes(),
+        operations=bytes([Operation.PUT] * len(items)),
+        places=places.tobytes(),
+    )
 
 
 P = TypeVar("P")
@@ -109,18 +126,15 @@ class ShardProcess:
         await self.call(CATALOG, CatalogUpdate(revision, entries))
 
     async def put(self, seq: int, *items: dict[str, Any]) -> ApplyResponse:
-        contents = [orjson.dumps(item) for item in items]
-        places = np.arange(len(items), dtype=np.uint64) + np.uint64(seq << 32)
-        request = ApplyRequest(
-            index=7,
-            seq=seq,
-            horizon=seq - 1,
-            payload=b"".join(contents),
-            lengths=np.array([len(one) for one in contents], np.uint32).tobytes(),
-            operations=bytes([Operation.PUT] * len(items)),
-            places=places.tobytes(),
-        )
-        return await self.call(APPLY, request)
+        return await self.call(APPLY, _group(seq, *items))
+
+    async def put_joined(self, *groups: tuple[int, dict[str, Any]]) -> ApplyResponse:
+        """Put an item by each of some groups, in one commit."""
+        request = _group(groups[-1][0], *(item for _, item in groups))
+        places = np.array([seq << 32 for seq, _ in groups], np.uint64)
+        request = structs.replace(request, places=places.tobytes(), horizon=groups[0][0] - 1)
+        sizes = tuple((seq, 1) for seq, _ in groups)
+        return await self.call(APPLY_JOINED, JoinedGroups(request, groups[0][0], sizes))
 
     async def search(self, horizon: int = 1 << 40, revision: int = 1) -> SearchResponse:
         request = SearchRequest(

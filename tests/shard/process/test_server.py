@@ -228,6 +228,33 @@ async def test_kill_at_each_step_leaves_the_group_whole_or_absent(
     assert (await shard.search()).total == 2
 
 
+@pytest.mark.parametrize(
+    ("point", "is_there"), [("writer.commit", False), ("writer.committed", True)]
+)
+async def test_kill_in_the_middle_of_a_joined_commit_leaves_all_its_groups_or_none(
+    shard: ShardProcess, point: str, is_there: bool
+) -> None:
+    first, second, third = (2, {"id": 1, "v": 2}), (3, {"id": 2}), (5, {"id": 1, "v": 3})
+    shard.start(faults=f"{point}=kill@2")
+    await shard.connect()
+    await shard.take_catalog(make_entry())
+    await shard.put(1, {"id": 1, "v": 1})
+    with pytest.raises(Unavailable):
+        await shard.put_joined(first, second)
+    assert shard.wait() == -signal.SIGKILL
+    await shard.kill()
+    shard.start()
+    await shard.connect()
+    await shard.take_catalog(make_entry())
+
+    assert (await shard.search()).total == (2 if is_there else 1)
+    assert await shard.get("1") == (b'{"id":1,"v":2}' if is_there else b'{"id":1,"v":1}')
+    again = await shard.put_joined(first, second, third)  # joined in another way
+    assert list(again.outcomes) == ([1] if is_there else [1, 0, 1])
+    assert (await shard.search()).total == 2
+    assert await shard.get("1") == b'{"id":1,"v":3}'
+
+
 async def test_refused_commit_is_answered_and_ends_the_process(shard: ShardProcess) -> None:
     shard.start(faults="writer.commit=error@2")
     await shard.connect()
