@@ -1,0 +1,92 @@
+"""Algolia's exports: items, settings, rules, synonyms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.importers import algolia
+from coordinator.cli.sources.source import SourceError
+from tests.coordinator.cli.importers.files import valid, write
+
+ALGOLIA = {
+    "searchableAttributes": ["title,alt", "unordered(text)"],
+    "attributesForFaceting": ["searchable(brand)", "filterOnly(secret)", "price"],
+    "maxValuesPerFacet": 50,
+    "customRanking": ["desc(sales)", "asc(name)"],
+    "ranking": ["typo", "geo", "words", "filters", "proximity", "attribute", "exact", "custom"],
+    "replicas": ["by_price"],
+    "queryLanguages": ["en"],
+    "ignorePlurals": True,
+    "removeStopWords": True,
+    "typoTolerance": False,
+    "minWordSizefor1Typo": 1,
+    "disableTypoToleranceOnAttributes": ["brand"],
+    "enablePersonalization": True,
+}
+
+
+class TestAlgolia:
+    def test_records_and_settings(self, tmp_path: Path) -> None:
+        (one,) = algolia.read(
+            write(tmp_path / "r.json", [{"objectID": "a", "brand": "x"}, {"objectID": "2"}]),
+            write(tmp_path / "s.json", ALGOLIA),
+        )
+        assert list(one.items()) == [{"id": "a", "brand": "x"}, {"id": "2"}]
+        facet = {"conjunction": False, "size": 50}
+        assert valid(one) == {
+            "geo_fields": ["_geoloc", "_geo"],
+            "algolia": {"maxValuesPerFacet": 50},
+            "aggregations": {"brand": facet, "price": facet},
+            "searchable_fields": ["title^3", "alt^2", "text"],
+            "language": "en",
+            "stop_words": "en",
+            "typo": 0,
+            "field_typo_lengths": {"brand": "none"},
+        }
+        text = "\n".join(one.notes)
+        for name in (
+            "minWordSizefor1Typo",
+            "sort=sales:desc,name:asc",
+            "by_price",
+            "enablePersonalization",
+        ):
+            assert name in text
+
+    def test_a_record_without_an_id(self, tmp_path: Path) -> None:
+        (one,) = algolia.read(write(tmp_path / "r.json", [{"a": 1}]), None)
+        with pytest.raises(SourceError, match="no 'objectID'"):
+            list(one.items())
+
+    def test_an_export_of_the_configuration(self, tmp_path: Path) -> None:
+        """As Algolia's command line writes it: settings, rules and synonyms in one file."""
+        hiding = {"consequence": {"hide": [{"objectID": "1"}]}}
+        document = {
+            "settings": {"hitsPerPage": 7, "attributeForDistinct": "brand", "distinct": True},
+            "rules": [
+                {"objectID": "good", **hiding},
+                {"objectID": "bad", **hiding, "conditions": [{"context": "mobile"}]},
+            ],
+            "synonyms": [
+                {"objectID": "s", "type": "synonym", "synonyms": ["tv", "television"]},
+                {"objectID": "p", "type": "placeholder", "placeholder": "n", "replacements": ["1"]},
+            ],
+        }
+
+        (one,) = algolia.read(write(tmp_path / "r.json", []), write(tmp_path / "s.json", document))
+
+        configuration = valid(one)
+        assert configuration["rules"] == [{"name": "good", "hide": ["1"]}]
+        assert configuration["synonyms"] == [["tv", "television"]]
+        assert configuration["algolia"]["hitsPerPage"] == 7
+        text = "\n".join(one.notes)
+        assert "rules bad.conditions[0].context cannot be honoured" in text
+        assert "synonyms p.type placeholder cannot be honoured" in text
+
+    def test_an_own_id_is_kept(self, tmp_path: Path) -> None:
+        records = [{"objectID": "a", "id": 7}, {"objectID": "8", "id": 8}]
+        (one,) = algolia.read(write(tmp_path / "r.json", records), None)
+
+        assert list(one.items()) == [{"id": "a", "own_id": 7}, {"id": "8"}]
+        assert one.remarks() == ["1 items had another value in a field id: it is own_id now"]

@@ -1,0 +1,120 @@
+"""Elasticsearch's exports, mappings and scroll searches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli.importers import elasticsearch
+from coordinator.cli.sources.source import SourceError
+from tests.coordinator.cli.importers.files import MAPPING, valid, write
+
+
+class TestElasticsearch:
+    @pytest.mark.parametrize(
+        "content",
+        [
+            '{"_id":"1","_source":{"title":"Sea"}}\n{"_id":"b","_source":{"title":"Land"}}\n',
+            '{"index":{"_id":"1"}}\n{"title":"Sea"}\n{"index":{"_id":"b"}}\n{"title":"Land"}\n',
+            json.dumps({"hits": {"hits": [
+                {"_id": "1", "_source": {"title": "Sea"}},
+                {"_id": "b", "_source": {"title": "Land"}},
+            ]}}),
+        ],
+    )  # fmt: skip
+    def test_files(self, tmp_path: Path, content: str) -> None:
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x.json", content), write(tmp_path / "m.json", MAPPING), None
+        )
+        assert list(one.items()) == [{"id": "1", "title": "Sea"}, {"id": "b", "title": "Land"}]
+        keyword = {"conjunction": False}
+        assert valid(one) == {
+            "field_languages": {"title": "english"},
+            "geo_fields": ["where"],
+            "nested": ["variants"],
+            "aggregations": {
+                "genre": keyword,
+                "author": keyword,
+                "publisher.country": keyword,
+                "variants.size": keyword,
+            },
+            "searchable_fields": ["title", "author"],
+        }
+        assert any("dense_vector" in note for note in one.notes)
+
+    def test_what_is_no_hit(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="is no hit"):
+            elasticsearch.read(write(tmp_path / "x.json", '{"title":"Sea"}'), None, None)
+
+    def test_points_are_found_without_a_mapping(self, tmp_path: Path) -> None:
+        """Elasticsearch's own client writes points so; nothing else has these two members."""
+        sources: list[dict[str, Any]] = [
+            {"where": {"lat": 48.2, "lon": 16.4}, "size": {"lat": 1, "lon": 2, "h": 3}},
+            {"where": None, "size": {"lat": 1, "lon": 2}, "stops": [{"at": {"lat": 1, "lon": 2}}]},
+            {"box": {"lat": 300, "lon": 2}, "_geo": {"lat": 1, "lng": 2}},
+        ]
+        lines = [json.dumps({"_id": str(i), "_source": one}) for i, one in enumerate(sources)]
+        (one,) = elasticsearch.read(write(tmp_path / "x.json", "\n".join(lines)), None, None)
+
+        items = list(one.items())
+        assert valid(one) == {"geo_fields": ["_geo", "where", "stops.at"]}
+        assert items[0]["where"] == {"lat": 48.2, "lng": 16.4}
+        assert items[1]["stops"] == [{"at": {"lat": 1, "lng": 2}}]
+        assert items[0]["size"] == sources[0]["size"]
+        assert one.notes == [
+            "mapping: none was given (--settings FILE)",
+            "where, stops.at: taken for geo points, by their values",
+        ]
+        assert one.is_open
+
+    def test_dynamic_strings_are_no_facets_until_the_items_say_so(self, tmp_path: Path) -> None:
+        any_string = {
+            "type": "text",
+            "fields": {"keyword": {"type": "keyword", "ignore_above": 256}},
+        }
+        mapping = {"mappings": {"properties": {"text": any_string, "tag": {"type": "keyword"}}}}
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x", ""), write(tmp_path / "m.json", mapping), None
+        )
+
+        assert valid(one) == {
+            "aggregations": {"tag": {"conjunction": False}},
+            "searchable_fields": ["text"],
+        }
+        assert one.is_open
+        assert "text: mapped dynamically" in one.notes[0]
+
+    @pytest.mark.parametrize(
+        "mapping",
+        [
+            {"b1": {"mappings": {"_doc": {"properties": {"a": {"type": "keyword"}}}}}},
+            {"properties": {"a": {"type": "keyword"}}},
+            {
+                "b1": {"mappings": {"properties": {"a": {"type": "keyword"}}}},
+                "b2": {"mappings": {}},
+            },
+        ],
+    )
+    def test_other_forms_of_a_mapping(self, tmp_path: Path, mapping: Any) -> None:
+        """With types, bare, and of an alias of two indexes."""
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x", ""), write(tmp_path / "m.json", mapping), None
+        )
+        assert valid(one) == {"aggregations": {"a": {"conjunction": False}}}
+
+    def test_a_page_of_a_search_is_not_taken_for_all(self, tmp_path: Path) -> None:
+        hits = [{"_id": str(i), "_source": {}} for i in range(10)]
+        page = {"hits": {"total": {"value": 25, "relation": "eq"}, "hits": hits}}
+        with pytest.raises(SourceError, match="has 10 of 25 hits"):
+            elasticsearch.read(write(tmp_path / "x.json", page), None, None)
+        pages = "\n".join(json.dumps(page) for _ in range(3))
+        (one,) = elasticsearch.read(write(tmp_path / "y.json", pages), None, None)
+        assert len(list(one.items())) == 30
+
+
+def test_hits_of_failed_shards_are_not_missed_silently(engines: str) -> None:
+    with pytest.raises(SourceError, match="1 of 5 shards failed, so hits are missing"):
+        elasticsearch.read(f"{engines}/degraded", None, None)

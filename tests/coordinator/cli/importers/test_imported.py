@@ -1,0 +1,149 @@
+"""What all importers share: reading files and addresses, and making indexes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import ssl
+import threading
+import urllib.error
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner
+
+from coordinator.cli.commands import main
+from coordinator.cli.importers import elasticsearch
+from coordinator.cli.importers.imported import read_items
+from coordinator.cli.sources import formats
+from coordinator.cli.sources.fetching import open_url
+from coordinator.cli.sources.source import ReadOptions, SourceError
+from coordinator.clients.http_client import Client
+from tests.coordinator.cli.importers.files import dump, write
+from tests.service import Service
+
+
+def test_an_answer_on_many_lines_is_read(tmp_path: Path) -> None:
+    document = {"took": 1, "hits": {"hits": [{"_id": "1", "_source": {"a": 1}}]}}
+    path = write(tmp_path / "x.json", json.dumps(document, indent=2))
+    (one,) = elasticsearch.read(path, None, None)
+
+    assert list(one.items()) == [{"id": "1", "a": 1}]
+    with pytest.raises(SourceError, match="neither one JSON object nor one on each line"):
+        elasticsearch.read(write(tmp_path / "y.json", "{\n  oh\n"), None, None)
+
+
+def test_indexes_are_made_once_and_none_is_left_by_a_failure(
+    service: Service, engines: str, tmp_path: Path
+) -> None:
+    url = f"http://127.0.0.1:{service.port}"
+    client = Client(url)
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(main, ["import", *arguments, "--url", url])
+
+    done = run("typesense", f"{engines}/collections/books", "--source-key", "k")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["created"] == 2500
+    assert "what differs" in done.stderr
+    assert client.request("GET", "/books/configuration")["aggregations"]["year"]
+    again = run("typesense", f"{engines}/collections/books", "--source-key", "k")
+    assert again.exit_code == 1
+    assert "there is an index 'books' already" in again.stderr
+    done = run("elasticsearch", f"{engines}/books", "--index", "elastic")
+    assert json.loads(done.stdout)["created"] == 2500
+    assert client.request("GET", "/elastic/items/2499") == {"id": "2499", "n": 2499}
+
+    records = write(tmp_path / "r.json", [{"objectID": "a"}, {"b": 1}])
+    failed = run("algolia", records, "--index", "broken")
+    assert failed.exit_code == 1
+    assert "no 'objectID'" in failed.stderr
+    names = [one["name"] for one in client.request("GET", "/_indexes")["indexes"]]
+    assert names == ["books", "elastic"]
+
+    documents = '{"id":1}\n'
+    path = dump(tmp_path / "x.dump", {name: ({}, {}, documents) for name in ("m1", "m2")})
+    assert run("meilisearch-dump", path, "--index", "m3").exit_code == 1
+    assert run("meilisearch-dump", path, "--dry-run").stdout == ""
+    assert [
+        json.loads(line)["index"] for line in run("meilisearch-dump", path).stdout.splitlines()
+    ] == ["m1", "m2"]
+
+
+def test_a_login_in_the_address(engines: str) -> None:
+    url = engines.replace("//", "//elastic:p%C3%A4%3A@") + "/secured"
+    (one,) = elasticsearch.read(url, None, None)
+    assert len(list(one.items())) == 2500
+    with pytest.raises(SourceError, match="answers 401 Unauthorized"):
+        elasticsearch.read(f"{engines}/secured", None, "elastic:wrong")
+    with pytest.raises(SourceError, match="cannot fetch"):
+        elasticsearch.read("http://a:b@127.0.0.1:x/books", None, None)
+
+
+def test_a_response_that_breaks_off_is_not_taken_for_a_whole_one(engines: str) -> None:
+    with pytest.raises(SourceError, match="broke off 989 bytes before its end"):
+        list(read_items(f"{engines}/half.ndjson"))
+    with pytest.raises(SourceError, match="broke off 989 bytes before its end"):
+        list(formats.read(f"{engines}/half.ndjson", ReadOptions()).pieces())
+
+
+def test_a_login_is_not_sent_to_another_host(engines: str) -> None:
+    with open_url(f"{engines}/moved", {"Authorization": "Basic x"}) as stream:
+        assert json.load(stream) == {"seen": None}
+
+
+def test_a_port_that_does_not_speak_http() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"\x00\x01hello\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(SourceError, match="does not speak this protocol"):
+            open_url(f"http://127.0.0.1:{server.getsockname()[1]}/x")
+        thread.join()
+
+
+def test_a_certificate_of_an_unknown_authority_says_what_helps() -> None:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "self-signed certificate"
+    with (
+        patch("urllib.request.urlopen", side_effect=urllib.error.URLError(error)),
+        pytest.raises(SourceError, match="SSL_CERT_FILE names a file"),
+    ):
+        open_url("https://127.0.0.1/x")
+
+
+def test_facets_are_proposed_where_the_source_names_none(service: Service, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{service.port}"
+    records = [
+        {"objectID": str(i), "brand": "ab"[i % 2], "at": {"lat": 1.5, "lon": i}} for i in range(30)
+    ]
+    path = write(tmp_path / "r.json", records)
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(main, ["import", "algolia", path, *arguments, "--url", url])
+
+    dry = run("--index", "goods", "--dry-run")
+    assert dry.exit_code == 0
+    assert "its first item {" in dry.stderr
+    done = run("--index", "goods", "--configure", "auto")
+    assert done.exit_code == 0, done.output
+    configuration = Client(url).request("GET", "/goods/configuration")
+    assert configuration["aggregations"]["brand"]["conjunction"] is False
+    assert configuration["geo_fields"] == ["at", "_geoloc", "_geo"]
+    near = Client(url).request("GET", "/goods/search?filter=_geoRadius(1.5,3,1000)&fields=at")
+    assert near["pagination"]["total"] == 1
+    cut = gzip.compress(json.dumps(records).encode())[:-20]
+    (tmp_path / "cut.json.gz").write_bytes(cut)
+    failed = CliRunner().invoke(
+        main, ["import", "algolia", str(tmp_path / "cut.json.gz"), "--url", url]
+    )
+    assert (failed.exit_code, "is cut off or damaged" in failed.stderr) == (1, True)

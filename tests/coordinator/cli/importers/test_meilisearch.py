@@ -1,0 +1,137 @@
+"""Meilisearch's dumps."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.importers import meilisearch
+from coordinator.cli.sources.source import SourceError
+from tests.coordinator.cli.importers.files import dump, valid, write
+
+MEILISEARCH = {
+    "displayedAttributes": ["*"],
+    "searchableAttributes": ["title", "overview"],
+    "filterableAttributes": ["genres", "_geo", {"attributePatterns": ["lang", "x_*"]}],
+    "sortableAttributes": ["year"],
+    "rankingRules": ["words", "typo", "proximity", "attribute", "sort", "exactness", "year:desc"],
+    "stopWords": ["the"],
+    "synonyms": {"tv": ["television"]},
+    "distinctAttribute": "sku",
+    "typoTolerance": {
+        "enabled": False,
+        "disableOnWords": ["abc"],
+        "disableOnAttributes": ["isbn"],
+        "minWordSizeForTypos": {"oneTypo": 4, "twoTypos": 9},
+    },
+    "faceting": {"maxValuesPerFacet": 20},
+    "embedders": {"default": {}},
+}
+
+
+class TestMeilisearch:
+    def test_a_dump(self, tmp_path: Path) -> None:
+        documents = '{"isbn":"a","title":"Sea"}\n{"isbn":7,"title":"Land"}\n'
+        path = dump(
+            tmp_path / "x.dump",
+            {"books": ({"uid": "books", "primaryKey": "isbn"}, MEILISEARCH, documents),
+             "empty": ({"uid": "empty", "primaryKey": None}, {}, "")},
+        )  # fmt: skip
+        books, empty = meilisearch.read(path)
+        assert (books.name, empty.name) == ("books", "empty")
+        assert list(books.items()) == [
+            {"id": "a", "isbn": "a", "title": "Sea"},
+            {"id": 7, "isbn": 7, "title": "Land"},
+        ]
+        assert list(empty.items()) == []
+        facet = {"conjunction": False, "size": 20}
+        assert valid(books) == {
+            "aggregations": {"genres": facet, "lang": facet},
+            "searchable_fields": ["title^2", "overview"],
+            "sorting_fields": ["year"],
+            "stop_words": ["the"],
+            "synonyms": {"tv": ["television"]},
+            "typo": 0,
+            "typo_lengths": [4, 9],
+            "field_typo_lengths": {"isbn": "none"},
+        }
+        text = "\n".join(books.notes)
+        for name in (
+            "rankingRules",
+            "year:desc",
+            "distinct=sku",
+            "x_*",
+            "disableOnWords",
+            "embedders",
+        ):
+            assert name in text
+
+    def test_what_a_current_version_adds(self, tmp_path: Path) -> None:
+        """Languages, orders of facets, embeddings; and members whose path begins with a dot."""
+        settings = {
+            "filterableAttributes": ["genres", "lang"],
+            "faceting": {"sortFacetValuesBy": {"*": "alpha", "genres": "alpha", "lang": "count"}},
+            "localizedAttributes": [
+                {"attributePatterns": ["title"], "locales": ["deu"]},
+                {"attributePatterns": ["x_*"], "locales": ["eng"]},
+                {"attributePatterns": ["title_ja"], "locales": ["jpn"]},
+            ],
+            "typoTolerance": {"disableOnNumbers": True},
+            "searchCutoffMs": 150,
+            "proximityPrecision": "byWord",
+            "dictionary": ["J. R. R."],
+            "facetSearch": True,
+        }
+        documents = (
+            '{"id":1,"_vectors":{"default":{"embeddings":[[0.1]],"regenerate":false}}}\n{"id":2}\n'
+        )
+        path = dump(tmp_path / "x.dump", {"books": ({"primaryKey": "id"}, settings, documents)})
+        (one,) = meilisearch.read(path)
+
+        assert list(one.items()) == [{"id": 1}, {"id": 2}]
+        assert one.remarks() == ["1 items had embeddings, which are left out"]
+        assert valid(one) == {
+            "aggregations": {
+                "genres": {"conjunction": False, "sort": "term"},
+                "lang": {"conjunction": False},
+            },
+            "field_languages": {"title": "german"},
+        }
+        noted = [note.partition(":")[0] for note in one.notes]
+        assert noted == [
+            "localizedAttributes",
+            "localizedAttributes",
+            "typoTolerance.disableOnNumbers",
+            "dictionary",
+            "searchCutoffMs",
+        ]
+
+    def test_a_dump_that_is_cut_off(self, tmp_path: Path) -> None:
+        documents = "".join(f'{{"id":{i},"text":"{i * 7919}"}}\n' for i in range(5_000))
+        path = Path(dump(tmp_path / "x.dump", {"books": ({}, {}, documents)}))
+        path.write_bytes(path.read_bytes()[:-2_000])
+        with pytest.raises(SourceError, match="is cut off or damaged"):
+            meilisearch.read(str(path))
+        wrong = dump(tmp_path / "y.dump", {"books": ({}, {}, '{"id":1}\n{"id"\n')})
+        with pytest.raises(SourceError, match=r"documents\.jsonl, line 2: "):
+            list(meilisearch.read(wrong)[0].items())
+
+    def test_what_is_no_dump(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="is no Meilisearch dump") as raised:
+            meilisearch.read(write(tmp_path / "a", "no"))
+        assert "\n" not in str(raised.value)
+        with pytest.raises(SourceError, match=r"no indexes/…/documents\.jsonl"):
+            meilisearch.read(dump(tmp_path / "b", {}))
+
+    def test_a_dump_of_an_older_form_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "old.dump"
+        with tarfile.open(path, "w:gz") as archive:
+            for name in ("meta.json", "documents.jsonl"):
+                member = tarfile.TarInfo(f"indexes/22c269d8/{name}")
+                member.size = 2
+                archive.addfile(member, io.BytesIO(b"{}"))
+        with pytest.raises(SourceError, match=r"without its metadata\.json, as dumps before V6"):
+            meilisearch.read(str(path))

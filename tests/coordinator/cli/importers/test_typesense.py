@@ -1,0 +1,95 @@
+"""Typesense's exports, synonyms, overrides and presets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coordinator.cli.importers import typesense
+from tests.coordinator.cli.importers.files import FILMS, SCHEMA, valid, write
+
+
+class TestTypesense:
+    def test_an_export_and_its_schema(self, tmp_path: Path) -> None:
+        lines = '{"id":"1","title":"Sea"}\n{"id":"2","title":"Land"}\n'
+        (one,) = typesense.read(
+            write(tmp_path / "x.jsonl", lines), write(tmp_path / "s.json", SCHEMA), None
+        )
+        assert [item["id"] for item in one.items()] == ["1", "2"]
+        assert valid(one) == {
+            "geo_fields": ["where"],
+            "aggregations": {"tags": {"conjunction": True}, "year": {"conjunction": False}},
+            "searchable_fields": ["title", "tags"],
+            "sorting_fields": ["title"],
+            "infix": ["code"],
+        }
+        text = "\n".join(one.notes)
+        for name in ("sort=year:desc", "token_separators", "query_by"):
+            assert name in text
+
+
+def test_typesense_synonyms_and_languages(tmp_path: Path) -> None:
+    schema = {
+        "name": "a",
+        "fields": [{"name": "t", "type": "string", "locale": "de"}],
+        "synonyms": [
+            {"id": "1", "synonyms": ["sofa", "couch"]},
+            {"id": "2", "root": "ring", "synonyms": ["jewel"]},
+        ],
+    }
+    (one,) = typesense.read(write(tmp_path / "x", ""), write(tmp_path / "s.json", schema), None)
+
+    configuration = valid(one)
+    assert configuration["synonyms"] == [["sofa", "couch"], {"from": "ring", "to": ["jewel"]}]
+    assert configuration["field_languages"] == {"t": "german"}
+
+
+def test_typesense_overrides_are_rules(tmp_path: Path) -> None:
+    schema = {
+        "name": "a",
+        "fields": [{"name": "t", "type": "string"}],
+        "overrides": [
+            {
+                "id": "week",
+                "rule": {"query": "tv", "match": "contains"},
+                "includes": [{"id": "7", "position": 1}],
+                "excludes": [{"id": "9"}],
+                "effective_from_ts": 1_763_596_800,
+                "remove_matched_tokens": True,
+            },
+            {"id": "tags", "rule": {"tags": ["x"]}, "filter_by": "a:=1"},
+        ],
+    }
+    (one,) = typesense.read(write(tmp_path / "x", ""), write(tmp_path / "s.json", schema), None)
+
+    assert valid(one)["rules"] == [
+        {
+            "name": "week",
+            "when": {"query": {"contains": "tv"}, "from": "2025-11-20T00:00:00+00:00"},
+            "pin": [{"id": "7", "position": 1}],
+            "hide": ["9"],
+        }
+    ]
+    text = "\n".join(one.notes)
+    assert "overrides.week.remove_matched_tokens: has no equivalent" in text
+    assert "overrides.tags.filter_by: has no equivalent" in text
+    assert "overrides.tags: left out, its condition is not only a query" in text
+
+
+def test_sets_of_typesense_30_are_synonyms_and_rules(engines: str, tmp_path: Path) -> None:
+    (one,) = typesense.read(f"{engines}/collections/films", None, "k")
+
+    configuration = valid(one)
+    assert configuration["synonyms"] == [["sofa", "couch"]]
+    assert configuration["rules"] == [
+        {"name": "tv", "when": {"query": {"is": "tv"}}, "hide": ["9"]},
+    ]
+    assert [note for note in one.notes if "sets" in note] == [
+        "synonym_sets: not given with their items; see synonyms here",
+    ]
+    schema = write(tmp_path / "s.json", FILMS)
+    (from_files,) = typesense.read(write(tmp_path / "x", ""), schema, None)
+    assert "rules" not in from_files.configuration
+    assert [note for note in from_files.notes if "sets" in note] == [
+        "synonym_sets: not given with their items; see synonyms here",
+        "curation_sets: not given with their items; see rules here",
+    ]

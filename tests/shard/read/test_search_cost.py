@@ -1,0 +1,138 @@
+"""Which reads are known to take long before they begin."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.protocol.messages import (
+    Distinct,
+    FacetRequest,
+    FieldWeight,
+    FilterClause,
+    ScoredClause,
+    SearchRequest,
+    SortKey,
+    TextQuery,
+    ValueStatisticsRequest,
+)
+from common.query import NUM_MATCH_KINDS, AnyOf, Contains, Word
+from shard.query import filters
+from shard.read import search_cost, searcher
+from shard.segment import distinct_values, sort_columns, text_columns
+from tests.shard.collect.test_top_k import request
+from tests.shard.columns_model import Item, World
+
+
+def test_slow_searches_are_told_beforehand() -> None:
+    world = World([{"name": "a", "year": 1}])
+    assert not search_cost.is_slow(world.snapshot, request((SortKey("year"),)))
+    assert search_cost.is_slow(world.snapshot, request((SortKey("name"),)))
+    assert search_cost.is_slow(world.snapshot, request(num_hits=10**6))
+    assert search_cost.is_slow(
+        world.snapshot, request(filters=(FilterClause(AnyOf("name", ("a",))),))
+    )
+    searcher.search(world.snapshot, request((SortKey("name"),)))
+    assert not search_cost.is_slow(world.snapshot, request((SortKey("name"),)))
+
+
+def test_the_first_search_in_an_order_of_many_keys_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_columns, "COLUMN_FAST_MAX", 2)
+    rows: list[Item] = [{"tags": name, "year": 7, "flag": True, "name": name} for name in "abc"]
+    world = World(rows)
+    for field in ("tags", "flag", "name"):
+        asked = request((SortKey(field),))
+        assert search_cost.is_slow(world.snapshot, asked)
+        searcher.search(world.snapshot, asked)
+        assert not search_cost.is_slow(world.snapshot, asked)
+    assert not search_cost.is_slow(world.snapshot, request((SortKey("year"),)))
+    assert not search_cost.is_slow(World(rows[:2]).snapshot, request((SortKey("flag"),)))
+
+
+def test_telling_few_matches_apart_is_fast_however_many_items_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search_cost, "DISTINCT_FAST_MAX", 3)
+    items: list[Item] = [{"tags": "a", "text": "rare" if i < 2 else "common"} for i in range(6)]
+    world = World(items, has_texts=True)
+
+    def asked(*words: str, required: int) -> SearchRequest:
+        clauses = tuple(ScoredClause(Word(word), ((1.0,) * NUM_MATCH_KINDS,)) for word in words)
+        fields = (FieldWeight("text", 1.0, 1.0),)
+        query = TextQuery(clauses, required, False, (), fields, 0.9, 0.6, 0.0)
+        return request(query=query, distinct=Distinct("tags"))
+
+    rare, common = asked("rare", required=1), asked("common", required=1)
+    both, any_one = asked("rare", "common", required=2), asked("rare", "common", required=1)
+    assert search_cost.is_slow(world.snapshot, rare), "not known to be rare"
+    for one in (rare, common):
+        searcher.search(world.snapshot, one)
+    slow = [search_cost.is_slow(world.snapshot, one) for one in (rare, common, both, any_one)]
+    assert slow == [False, True, False, True]
+    assert search_cost.is_slow(world.snapshot, request(distinct=Distinct("tags")))
+    few = World([{"tags": "a"}] * 3).snapshot
+    assert not search_cost.is_slow(few, request(distinct=Distinct("tags")))
+
+
+def test_telling_apart_what_a_field_orders_takes_no_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search_cost, "DISTINCT_FAST_MAX", 3)
+    monkeypatch.setattr(search_cost, "DISTINCT_ORDERED_FAST_MAX", 6)
+    by_year = request((SortKey("year"),), distinct=Distinct("tags"))
+    groups = request((SortKey("year"),), distinct=Distinct("tags", counts_groups=True))
+    six, seven = (World([{"tags": "a", "year": 1}] * size).snapshot for size in (6, 7))
+    assert not search_cost.is_slow(six, by_year)
+    assert search_cost.is_slow(six, request(distinct=Distinct("tags")))
+    assert search_cost.is_slow(six, groups)
+    assert search_cost.is_slow(seven, by_year)
+
+
+def test_telling_apart_by_many_values_is_slow_however_few_match(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search_cost, "DISTINCT_VALUES_FAST_MAX", 3)
+    world = World([{"year": i, "tags": "ab"[i % 2]} for i in range(4)])
+    for field in ("year", "tags"):  # numbers their values
+        searcher.search(world.snapshot, request(distinct=Distinct(field)))
+    assert search_cost.is_slow(world.snapshot, request(distinct=Distinct("year")))
+    assert not search_cost.is_slow(world.snapshot, request(distinct=Distinct("tags")))
+    assert not search_cost.is_slow(world.snapshot, request(distinct=Distinct("absent")))
+
+
+def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are counted, sorted, hashed and folded on a reader thread where there are many."""
+    monkeypatch.setattr(search_cost, "VALUES_FAST_MAX", 5)
+    monkeypatch.setattr(text_columns, "_SORTED_FAST_MAX", 5)
+    monkeypatch.setattr(distinct_values, "_HASHED_FAST_MAX", 5)
+    monkeypatch.setattr(filters, "KEYS_FAST_MAX", 5)
+
+    def world(num_values: int) -> World:
+        return World([{"tags": f"v{i}"} for i in range(num_values)])
+
+    count = request(facets=(FacetRequest("tags", False, 0),))
+    order = request((SortKey("tags"),))
+    tell_apart = request(distinct=Distinct("tags"))
+    contain = request(filters=(FilterClause(Contains("tags", "v")),))
+    few, many = world(2), world(6)
+    for asked in (count, order, tell_apart, contain):
+        assert not search_cost.is_slow(few.snapshot, asked)
+        assert search_cost.is_slow(many.snapshot, asked)
+        searcher.search(many.snapshot, asked)
+    for asked in (order, tell_apart):
+        assert not search_cost.is_slow(many.snapshot, asked), "what was made is kept"
+
+
+def test_joint_counts_of_many_values_or_documents_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World([{"tags": f"v{i}", "n": i} for i in range(6)])
+
+    def asked(num_keys: int) -> SearchRequest:
+        keys = tuple(f"v{i}" for i in range(num_keys))
+        facet = FacetRequest("tags", False, 0)
+        return request(value_statistics=(ValueStatisticsRequest(facet, keys, ("n",)),))
+
+    assert not search_cost.is_slow(world.snapshot, asked(3))
+    monkeypatch.setattr(search_cost, "KEYS_FAST_MAX", 4)
+    assert not search_cost.is_slow(world.snapshot, asked(3))
+    assert search_cost.is_slow(world.snapshot, asked(5))
+    monkeypatch.setattr(search_cost, "JOINT_FAST_MAX", 5)
+    assert search_cost.is_slow(world.snapshot, asked(3))
