@@ -54,7 +54,7 @@ class Message:
 
 
 @dataclass
-class Chances:
+class FaultRates:
     """How often what goes wrong; all 0 is a perfect log."""
 
     lost_request: float = 0.0
@@ -86,7 +86,7 @@ class JetStream:
     """
 
     world: World
-    chances: Chances = field(default_factory=Chances)
+    fault_rates: FaultRates = field(default_factory=FaultRates)
     name: str = "facetd"
     entries: list[tuple[str, bytes, int]] = field(default_factory=list)
     metadata: dict[str, str] | None = None
@@ -222,11 +222,11 @@ class JetStream:
                 f"{stored_at}.0"
             )
             chance = self.world.random.random()
-            if chance < self.chances.lost_delivery:
+            if chance < self.fault_rates.lost_delivery:
                 self.world.note(f"entry {seq} to {consumer.name} is lost")
                 continue
             consumer.client.receive(consumer.inbox, Message(content, reply))
-            if chance > 1 - self.chances.doubled_delivery:
+            if chance > 1 - self.fault_rates.doubled_delivery:
                 consumer.client.receive(consumer.inbox, Message(content, reply))
 
     def _beat(self, consumer: _Consumer) -> None:
@@ -295,14 +295,14 @@ class Client:
                 found, error = work(), None
             except Error as refusal:
                 found, error = None, refusal
-            if world.random.random() >= log.chances.lost_confirmation:
+            if world.random.random() >= log.fault_rates.lost_confirmation:
                 log._later(partial(come_back, found, error))
 
         def come_back(found: Any, error: Error | None) -> None:
             if not self.is_gone and self.is_connected:
                 self._loop.call_soon(_settle, done, found, error)
 
-        if world.random.random() >= log.chances.lost_request:
+        if world.random.random() >= log.fault_rates.lost_request:
             log._later(arrive)
         try:
             async with asyncio.timeout(BUCKET_SECONDS):
@@ -339,7 +339,7 @@ class Client:
             answer = log.handle(self, subject, content, headers)
             if answer is None:
                 return
-            if world.random.random() < log.chances.lost_confirmation:
+            if world.random.random() < log.fault_rates.lost_confirmation:
                 world.note(f"the answer to {subject} is lost")
                 return
             log._later(partial(come_back, Message(json.dumps(answer).encode())))
@@ -348,7 +348,7 @@ class Client:
             if not self.is_gone and self.is_connected:
                 self._loop.call_soon(_answer, answered, message)
 
-        for chance in (1 - log.chances.lost_request, log.chances.doubled_request):
+        for chance in (1 - log.fault_rates.lost_request, log.fault_rates.doubled_request):
             if world.random.random() < chance:
                 log._later(arrive, world.random.choice((0, 0, 0, 0.05, 1.0)))
         try:

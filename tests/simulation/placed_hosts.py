@@ -29,18 +29,18 @@ from coordinator.replication.stream import LogStream
 from coordinator.replication.stream_state import StreamInfo
 from coordinator.settings import Settings
 from tests.simulation.client import Client
+from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.history import History
-from tests.simulation.jetstream import Chances, JetStream
+from tests.simulation.jetstream import FaultRates, JetStream
 from tests.simulation.service import Machine
 from tests.simulation.several_hosts import (
     NUM_HOSTS,
     SharedActor,
-    mend,
-    misfortune_of_log,
+    inject_log_faults,
     read_everywhere,
+    stop_faults,
 )
 from tests.simulation.simulation import Outcome, explained, run_all, turned_knobs
-from tests.simulation.workload import Misfortune
 from tests.simulation.world import World
 
 NUM_SHARDS = 3
@@ -57,13 +57,13 @@ class PlacedActor(SharedActor):
     cursors_may_end: ClassVar[bool] = True  # a host that is cut off takes its copies with it
 
 
-class HostMisfortune:
+class HostFaultInjector:
     """What befalls whole hosts, and the connections between them.
 
     Args:
         machines: all hosts.
         log: that they share.
-        pause_seconds: between two misfortunes, on average.
+        pause_seconds: between two faults, on average.
         only_moves: whether shards are moved, and nothing else happens.
     """
 
@@ -372,17 +372,17 @@ def _simulate(world: World) -> Outcome:
             for number in range(dice.choice((2, 3)))
         ]
         run_all(first, actors[0].create_index())
-        log.chances = Chances(0.02, 0.05, 0.05, 0.02, 0.01)
-        misfortunes = [Misfortune(machine, dice.choice((6.0, 20.0))) for machine in machines]
-        of_hosts = HostMisfortune(machines, log, dice.choice((3.0, 8.0)))
-        keeper = world.new_process("misfortune")
-        for misfortune in misfortunes:
-            world.spawn(keeper, "chance", misfortune.run)
+        log.fault_rates = FaultRates(0.02, 0.05, 0.05, 0.02, 0.01)
+        injectors = [FaultInjector(machine, dice.choice((6.0, 20.0))) for machine in machines]
+        of_hosts = HostFaultInjector(machines, log, dice.choice((3.0, 8.0)))
+        keeper = world.new_process("faults")
+        for injector in injectors:
+            world.spawn(keeper, "chance", injector.run)
         world.spawn(keeper, "hosts", of_hosts.run)
-        world.spawn(keeper, "log", partial(misfortune_of_log, world, log, misfortunes[0]))
+        world.spawn(keeper, "log", partial(inject_log_faults, world, log, injectors[0]))
         run_all(first, *(actor.run() for actor in actors))
         of_hosts.is_over = True
-        mend(log, machines, misfortunes)
+        stop_faults(log, machines, injectors)
         world.run(lambda: not of_hosts.is_busy)
         run_all(first, all_moved(world, machines))
         read_everywhere(first, actors[0])
@@ -401,7 +401,7 @@ def _simulate_moves(world: World) -> Outcome:
         seen = [0]
         actors = [PlacedActor(log, seen, first, history, number, 60) for number in range(2)]
         run_all(first, actors[0].create_index())
-        moves = HostMisfortune(machines, log, 1.0, only_moves=True)
+        moves = HostFaultInjector(machines, log, 1.0, only_moves=True)
         keeper = world.new_process("moves")
         world.spawn(keeper, "moves", moves.run)
         run_all(first, *(actor.run() for actor in actors))

@@ -15,11 +15,12 @@ from typing import Any
 import coordinator.replication.replica  # noqa: F401 - the seams bind what is imported
 from common.shard_settings import ShardSettings
 from tests.simulation.client import Client, Reply
+from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.history import History
-from tests.simulation.jetstream import Chances, JetStream
+from tests.simulation.jetstream import FaultRates, JetStream
 from tests.simulation.service import PORT, Machine
 from tests.simulation.simulation import Outcome, explained, heal, run_all, turned_knobs
-from tests.simulation.workload import SILENCE, Actor, Misfortune
+from tests.simulation.workload import SILENCE, Actor
 from tests.simulation.world import World
 
 NUM_HOSTS = 3
@@ -87,10 +88,10 @@ class WritingActor(SharedActor):
         )
 
 
-def misfortune_of_log(world: World, log: JetStream, misfortune: Misfortune) -> None:
-    """Let the log go wrong now and then; a strand of its own."""
+def inject_log_faults(world: World, log: JetStream, injector: FaultInjector) -> None:
+    """Inject faults into the log; a strand of its own."""
     dice = world.random
-    while not misfortune.is_over:
+    while not injector.is_over:
         world.pause(at=world.now + dice.expovariate(1.0))
         seconds = dice.choice((0.05, 0.5, 4.0)) * dice.random()
         if dice.random() < 0.3:
@@ -105,12 +106,14 @@ def misfortune_of_log(world: World, log: JetStream, misfortune: Misfortune) -> N
                 client.cut(seconds)
 
 
-def mend(log: JetStream, machines: Sequence[Machine], misfortunes: Sequence[Misfortune]) -> None:
-    """Let nothing go wrong any more, of the log and of the hosts."""
-    log.chances = Chances()
+def stop_faults(
+    log: JetStream, machines: Sequence[Machine], injectors: Sequence[FaultInjector]
+) -> None:
+    """Stop all faults, of the log and of the hosts."""
+    log.fault_rates = FaultRates()
     log.away_until = 0.0
-    for machine, misfortune in zip(machines, misfortunes, strict=True):
-        misfortune.is_over = True
+    for machine, injector in zip(machines, injectors, strict=True):
+        injector.is_over = True
         heal(machine)
 
 
@@ -165,15 +168,15 @@ def _simulate(world: World, *, ignores_ids: bool, is_busy: bool) -> Outcome:
             for number in range(8 if is_busy else dice.choice((2, 3)))
         ]
         run_all(first, actors[0].create_index())
-        log.chances = Chances(0.02, 0.05, 0.05, 0.02, 0.01)
+        log.fault_rates = FaultRates(0.02, 0.05, 0.05, 0.02, 0.01)
         pauses = (1.0, 4.0) if is_busy else (4.0, 15.0)
-        misfortunes = [Misfortune(machine, dice.choice(pauses)) for machine in machines]
-        keeper = world.new_process("misfortune")
-        for misfortune in misfortunes:
-            world.spawn(keeper, "chance", misfortune.run)
-        world.spawn(keeper, "log", partial(misfortune_of_log, world, log, misfortunes[0]))
+        injectors = [FaultInjector(machine, dice.choice(pauses)) for machine in machines]
+        keeper = world.new_process("faults")
+        for injector in injectors:
+            world.spawn(keeper, "chance", injector.run)
+        world.spawn(keeper, "log", partial(inject_log_faults, world, log, injectors[0]))
         run_all(first, *(actor.run() for actor in actors))
-        mend(log, machines, misfortunes)
+        stop_faults(log, machines, injectors)
         read_everywhere(first, actors[0])
         history.check()
     return Outcome.of(world, history, first)

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any, Final
 
 from common.shard_settings import ShardSettings
+from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.history import History
 from tests.simulation.service import Machine
-from tests.simulation.workload import Actor, Misfortune
+from tests.simulation.workload import Actor
 from tests.simulation.world import World
 
 KNOBS: Final[dict[str, tuple[int, ...]]] = {
@@ -122,12 +123,12 @@ def _simulate(world: World) -> Outcome:
         num_operations = dice.choice((15, 40))
         actors = [Actor(machine, history, number, num_operations) for number in range(num_clients)]
         run_all(machine, actors[0].create_index())
-        misfortune = Misfortune(machine, dice.choice((0.1, 0.5, 2.0)))
-        keeper = world.new_process("misfortune")
+        injector = FaultInjector(machine, dice.choice((0.1, 0.5, 2.0)))
+        keeper = world.new_process("faults")
         if dice.random() < 0.9:
-            world.spawn(keeper, "chance", misfortune.run)
+            world.spawn(keeper, "chance", injector.run)
         run_all(machine, *(actor.run() for actor in actors))
-        misfortune.is_over = True
+        injector.is_over = True
         heal(machine)
         run_all(machine, actors[0].read_in_the_end())
         for process in (machine.coordinator, *machine.shards):
