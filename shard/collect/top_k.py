@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
 from common.kernels.types import F64Array, I64Array, U32Array, U64Array
 from shard.caches.derived import derived
@@ -39,6 +40,8 @@ _INSERTION_MAX = 64
 """Up to this many hits are sorted by insertion."""
 _LEXSORT_MAX = 256
 """Up to this many rows are sorted by one call of `lexsort`."""
+_CUT_FACTOR = 2
+"""With more matches a hit than this, those that cannot be hits are left out first."""
 _ALL_ONES = np.uint64(MISSING_KEY)
 
 
@@ -49,21 +52,25 @@ def _first_of_few(
     scores: F64Array,
     all_places: U64Array,
     all_records: U64Array,
+    is_ascending: bool,
     num_hits: int,
 ) -> tuple[I64Array, U32Array, U64Array, U64Array, F64Array]:
     """Return the best of a few documents of a view, as members of `Hits`: by score, then place.
 
-    Uses insertion sort, as there are few.
+    Uses insertion sort, as there are few. The documents ascend; with `is_ascending`, so do their
+    places, which are then read for the best alone: each lies in another page of a large segment.
     """
+    expect_ascending(docs)
     order = np.empty(len(docs), np.int64)
     for i in range(len(docs)):
-        place = all_places[docs[i]]
         at = i
         while at > 0:
             before = order[at - 1]
             if scores[before] > scores[i]:
                 break
-            if scores[before] == scores[i] and all_places[docs[before]] < place:
+            if scores[before] == scores[i] and (
+                is_ascending or all_places[docs[before]] < all_places[docs[i]]
+            ):
                 break
             order[at] = before
             at -= 1
@@ -156,20 +163,43 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
     ordinals = [i for i, part in enumerate(matches) if part.count]
     if not ordinals:
         return no_hits(has_scores=True)
-    docs = [matches[i].docs for i in ordinals]
-    scores = _joined([matches[i].scores for i in ordinals])
+    parts = [_first_of_equal(matches[i], num_hits) for i in ordinals]
+    docs = [part.docs for part in parts]
+    scores = _joined([part.scores for part in parts])
     if len(ordinals) == 1 and len(scores) <= _INSERTION_MAX:
-        segment = snapshot.views[ordinals[0]].segment
-        columns = segment["docs.place"], segment["docs.record"]
-        return Hits(*_first_of_few(ordinals[0], docs[0], scores, *columns, num_hits))
+        view = snapshot.views[ordinals[0]]
+        columns = view.segment["docs.place"], view.segment["docs.record"]
+        is_ascending = are_places_ascending(view)
+        best = _first_of_few(ordinals[0], docs[0], scores, *columns, is_ascending, num_hits)
+        return Hits(*best)
     ranking = None
-    if len(scores) > _LEXSORT_MAX and _are_places_consecutive(snapshot):
+    if _are_places_consecutive(snapshot):  # then those of other documents need not be read
         ranking = _order_of_scores(scores)
     if ranking is None:
         views = [snapshot.views[i].segment for i in ordinals]
         places = [view["docs.place"][part] for view, part in zip(views, docs, strict=True)]
         ranking = np.lexsort((_joined(places), -scores))
     return ranked_hits(snapshot, ordinals, docs, scores, ranking[:num_hits])
+
+
+def _first_of_equal(part: Matches, num_hits: int) -> Matches:
+    """Return the matches of a segment that may be hits, if they are much fewer.
+
+    Many have the same score as the last hit. In order of insertion, the first of them come first:
+    the insertion numbers of the others need not be read.
+    """
+    scores = part.scores
+    if (
+        scores is None
+        or len(scores) <= _CUT_FACTOR * num_hits
+        or not are_places_ascending(part.view)
+    ):
+        return part
+    ranking = _order_of_scores(scores)
+    if ranking is None:
+        return part
+    best = np.sort(ranking[:num_hits])
+    return Matches(part.view, docs=part.docs[best], scores=scores[best])
 
 
 def _order_of_scores(scores: NDArray[np.float64]) -> NDArray[np.int64] | None:

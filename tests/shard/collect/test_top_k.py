@@ -279,6 +279,38 @@ def test_no_hits_are_asked_of_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None
     assert records(hits) == []
 
 
+@pytest.mark.parametrize("cuts", [(), (20,)])
+@pytest.mark.parametrize("num_items", [40, 100, 400])
+def test_insertion_numbers_of_documents_that_are_no_hits_are_not_read(
+    cuts: Sequence[int], num_items: int
+) -> None:
+    """In large segments each lies in another page, or waits for the disk."""
+    world = World([{"year": 1}] * num_items, cuts=cuts)
+    scores = dict.fromkeys(range(num_items), 2.5)
+    asked = request(with_query=True)
+    expected = records(select_hits(world.snapshot, all_matches(world, scores), asked, 3))
+    for view in world.snapshot.views:
+        assert view.segment.meta["places_ascending"]
+        view.segment["docs.place"][3:-1] = 0  # a read of these would put them first
+    hits = select_hits(world.snapshot, all_matches(world, scores), asked, 3)
+    assert records(hits) == expected == [0, 1, 2]
+    assert hits.places.tolist() == sorted(hits.places.tolist())
+
+
+def test_among_segments_that_are_in_no_order_insertion_numbers_decide() -> None:
+    world = World([{"year": 1}] * 60, cuts=(20, 40))
+    scores = {record: 2.5 + (record % 20 == 7) for record in range(60)}
+    first, second, third = (view.segment["docs.place"] for view in world.snapshot.views)
+    for place in (first, third):
+        place += np.uint64(1 << 40)  # the items of the second segment came first
+    third[:] = third[::-1].copy()
+    world.snapshot.views[2].segment.meta["places_ascending"] = False
+    hits = select_hits(world.snapshot, all_matches(world, scores), request(with_query=True), 8)
+    best = [27, 7, 47] if first[7] < third[7] else [27, 47, 7]
+    assert records(hits) == [*best, 20, 21, 22, 23, 24]
+    assert hits.places.tolist()[3:] == second[:5].tolist()
+
+
 def test_an_empty_snapshot_has_no_hits() -> None:
     world = World([{"year": 1}], deleted=frozenset({0}))
     assert records(select_hits(world.snapshot, all_matches(world, None), request(), 10)) == []
