@@ -131,13 +131,20 @@ def _mention_no_ids(source: Source, reading: ReadOptions) -> None:
     has_ids = "id" in names or any(column.kind.endswith("the id") for column in source.columns)
     if reading.id_field is not None or has_ids or not names:
         return
-    likely = [name for name in names if _ID_NAME(name)]
+    likely = [_id_path(name, source) for name in names if _ID_NAME(name)]
     example = f", for example --id-field {likely[0]}" if likely else ""
     click.echo(
         "facetd: the items have no id, so loading them again adds them again; --id-field names the "
         f"field of their ids{example}",
         err=True,
     )
+
+
+def _id_path(name: str, source: Source) -> str:
+    """Return what --id-field needs for a field, which may be an object as MongoDB exports it."""
+    values = (item[name] for item in source.sample if item.get(name) is not None)
+    first = next(values, None)
+    return f"'{name}.$oid'" if isinstance(first, dict) and "$oid" in first else name
 
 
 def show_first(source: Source) -> None:

@@ -15,7 +15,7 @@ import orjson
 from coordinator.cli.sources import databases, delimited, parquet, places
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
-from coordinator.cli.sources.json_objects import edit_objects, first_objects
+from coordinator.cli.sources.json_objects import edit_objects, first_objects, value_at
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, OpenedSource
 from coordinator.cli.sources.postgres import without_password
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
@@ -193,9 +193,12 @@ def _as_utf8(stream: BinaryIO, encoding: str | None, name: str) -> Iterator[byte
 
 
 def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[bytes]:
-    """Yield items with the value of a field as their id, one per line."""
+    """Yield items with the value of a field as their id, one per line.
+
+    The field may be one of an object: MongoDB exports {"_id": {"$oid": "…"}}.
+    """
     for place, item in _parsed(pieces, name):
-        value = item.get(id_field) if isinstance(item, dict) else None
+        value = value_at(item, id_field)
         if value is None or isinstance(value, (bool, float, list, dict)):
             raise SourceError(f"{place}: {id_field!r} must hold an integer or a text to be the id")
         with_id = {"id": value, **{k: v for k, v in item.items() if k != "id"}}

@@ -65,3 +65,13 @@ def first_objects(start: bytes) -> list[dict[str, Any]]:
     for _ in edit_objects([start], note):
         pass
     return found
+
+
+def value_at(value: Any, field: str) -> Any:
+    """Return the value of a field, which may be one of an object or list: "place.lat"."""
+    if isinstance(value, list):
+        return value[int(field)] if field.isdecimal() and int(field) < len(value) else None
+    if not isinstance(value, dict):
+        return None
+    name, dot, inner = field.partition(".")
+    return value.get(field) if field in value or not dot else value_at(value.get(name), inner)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from coordinator.cli.sources.json_objects import value_at
 from coordinator.cli.sources.source import Source, SourceError
 
 FIELD: Final = "_geo"
@@ -66,23 +67,13 @@ def _pair_in(value: dict[str, Any]) -> tuple[str, str] | None:
     return _pair(value)
 
 
-def _value(value: Any, field: str) -> Any:
-    """Return the value of a field, which may be one of an object or list: "place.lat"."""
-    if isinstance(value, list):
-        return value[int(field)] if field.isdecimal() and int(field) < len(value) else None
-    if not isinstance(value, dict):
-        return None
-    name, dot, inner = field.partition(".")
-    return value.get(field) if field in value or not dot else _value(value.get(name), inner)
-
-
 def hold_degrees(source: Source, fields: tuple[str, str]) -> bool:
     """Return whether all values of two fields that are known hold degrees, and there are some.
 
     All values of a table of text are known, those of JSON in the sample.
     """
     if source.sample:
-        values = [[_value(item, field) for item in source.sample] for field in fields]
+        values = [[value_at(item, field) for item in source.sample] for field in fields]
         filled = [[value for value in one if not _is_empty(value)] for one in values]
         return all(filled) and all(
             _is_degrees(value, bound)
@@ -102,7 +93,7 @@ def insert_place(text: bytes, fields: tuple[str, str]) -> bytes:
         item = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text  # the service refuses it, with its line
-    values = [_value(item, field) for field in fields]
+    values = [value_at(item, field) for field in fields]
     pairs = zip(values, BOUNDS, strict=True)
     if FIELD in item or not all(_is_degrees(value, bound) for value, bound in pairs):
         return text
@@ -123,7 +114,7 @@ def with_place(item: Any, fields: tuple[str, str], place: str) -> Any:
     """
     if not isinstance(item, dict):
         return item  # the service refuses it, with its line
-    values = [_value(item, field) for field in fields]
+    values = [value_at(item, field) for field in fields]
     if any(map(_is_empty, values)):
         return item
     lat, lng = (

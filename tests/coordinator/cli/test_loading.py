@@ -204,6 +204,7 @@ def test_cells_that_are_lists_are_named(
         ("a.ndjson", '{"index": {"_id": "1"}}\n{"a": 1}', "is a _bulk body of Elasticsearch"),
         ("a.json", '[{"isbn": "1", "title": "Sea"}]', "for example --id-field isbn"),
         ("a.csv", "title,isbn13\nSea,1\n", "for example --id-field isbn13"),
+        ("a.json", '[{"_id": {"$oid": "5f"}}]', "for example --id-field '_id.$oid'"),
         ("a.csv", "title,year\nSea,1\n", "--id-field names the field of their ids\n"),
         ("a.csv", "ID,isbn\n1,1\n", None),
         ("a.json", '[{"id": 1, "isbn": "1"}]', None),

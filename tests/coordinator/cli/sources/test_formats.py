@@ -331,6 +331,11 @@ class TestJson:
         with pytest.raises(SourceError, match="'j' must hold an integer or a text"):
             items_of(read(tmp_path, content, "a.json", id_field="j"))
 
+    def test_ids_in_objects_as_mongodb_exports_them(self, tmp_path: Path) -> None:
+        content = '{"_id":{"$oid":"5f"},"a":1}\n{"_id":{"$oid":"60"},"_id.$oid":"named"}\n'
+        source = read(tmp_path, content, "a.json", id_field="_id.$oid")
+        assert [item["id"] for item in items_of(source)] == ["5f", "named"]
+
     @pytest.mark.parametrize("content", ['[{"k":1},{"k":"ü"}]', '{"k":1}\n{"k":"ü"}\n'])
     @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
     def test_byte_order_marks(self, tmp_path: Path, content: str, encoding: str) -> None:
