@@ -123,6 +123,9 @@ def _simulate(world: World) -> PowerCut:
         first = machines[0]
         actor = PlacedActor(log, [0], first, History(NUM_SHARDS), 0, 0)
         run_all(first, actor.create_index())
+        for number in range(NUM_HOSTS):  # a host that has never served keeps no state
+            actor.go_to(number)
+            run_all(first, actor._wait_ready())
         writers = [_Writer(world, number) for number in range(NUM_WRITERS)]
         keeper = world.new_process("power")
         world.spawn(keeper, "cut", partial(_cut, world, log, machines, writers))
