@@ -135,10 +135,16 @@ class Mover:
             self._placed.update()
         for shard in self._progress.arriving.keys() - wanted:
             await self._forget(shard)
+        not_yet: LogAway | None = None
         for shard in sorted(self._cluster.here.keys() - wanted):
-            await self._give_up(shard)
+            try:
+                await self._give_up(shard)
+            except LogAway as error:  # who shall have it may be waiting for us to take another
+                not_yet = not_yet or error
         for shard in sorted(wanted - self._cluster.here.keys()):
             await self._take(shard)
+        if not_yet is not None:
+            raise not_yet
 
     # --- take
 

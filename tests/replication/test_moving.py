@@ -1,0 +1,60 @@
+"""Shards that move: what one host does does not wait for what another waits for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.moving import Mover, ShardProcesses
+
+
+class _TakingMover(Mover):
+    """Notes what it would take."""
+
+    def __init__(self, here: set[int], wanted: set[int], missing: list[str]) -> None:
+        cluster = SimpleNamespace(
+            here=dict.fromkeys(here), own_host=SimpleNamespace(leaving=set()), placed=Mock()
+        )
+        host: Any = SimpleNamespace(
+            settings=Mock(),
+            cluster=cluster,
+            catalog=Mock(),
+            stream=Mock(),
+            progress=SimpleNamespace(arriving={}),
+            serving=Mock(),
+        )
+        known: Any = SimpleNamespace(wanted_here=wanted, hosts_without=lambda shard: missing)
+        super().__init__(host, Mock(), known, ShardProcesses(None, Mock()))
+        self.taken: list[int] = []
+
+    async def _take(self, shard: int) -> None:
+        self.taken.append(shard)
+
+
+async def test_hosts_that_exchange_shards_do_not_wait_for_each_other() -> None:
+    """Each gives up one that the other shall have, which it may take before it gives up its own."""
+    first = _TakingMover({0}, {1}, ["the second"])
+    second = _TakingMover({1}, {0}, ["the first"])
+    for mover in (first, second):
+        with pytest.raises(LogAway, match="not served yet"):
+            await mover._move()
+    assert (first.taken, second.taken) == ([1], [0])
+
+
+async def test_one_shard_that_cannot_be_given_up_yet_holds_up_no_other() -> None:
+    mover = _TakingMover({0, 2}, set(), [])
+    given_up = []
+
+    async def give_up(shard: int) -> None:
+        if shard == 0:
+            raise LogAway("shard 0 is not served yet by another")
+        given_up.append(shard)
+
+    mover._give_up = give_up  # type: ignore[method-assign]
+    with pytest.raises(LogAway, match="shard 0"):
+        await mover._move()
+    assert given_up == [2]
