@@ -1,7 +1,7 @@
 """The processes: supervisor, coordinator, and work on a data directory at rest.
 
 supervisor           starts, watches, restarts and stops all others
-child                one of them, made by forked_processes
+child                one of them, made by forked_processes (which import lean_aiohttp)
 startup_listener     answers until the coordinator listens; port_holder: who else has the port
 coordinator_slots    what several coordinators inherit
 

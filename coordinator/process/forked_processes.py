@@ -23,7 +23,11 @@ SHARD: Final = Program("shard", "shard.process.main:main")
 COORDINATOR: Final = Program(
     "coordinator",
     "coordinator.cli.commands:main",
-    imports=("coordinator.process.coordinator", "coordinator.cli.processes"),
+    imports=(
+        "coordinator.process.lean_aiohttp",
+        "coordinator.process.coordinator",
+        "coordinator.cli.processes",
+    ),
 )
 
 _log = Log("supervisor")
