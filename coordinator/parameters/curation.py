@@ -61,6 +61,20 @@ class CompiledRule(NamedTuple):
         return self.words == () and bool(self.rule.query and self.rule.query.strip())
 
 
+def narrowing_rules(rules: Sequence[CompiledRule]) -> tuple[CompiledRule, ...]:
+    """Return what rules that are for any query leave out of the hits, without their other effects.
+
+    This holds for suggestions, too: what a shop hides must not be proposed.
+    """
+    return tuple(
+        [
+            one._replace(rule=one.rule._replace(pins=()), factors=())
+            for one in rules
+            if one.words is None and (one.rule.hidden or one.filter is not None)
+        ]
+    )
+
+
 def compile_rules(
     rules: Sequence[Rule],
     configuration: IndexConfiguration,

@@ -20,7 +20,7 @@ from common.configuration import IndexConfiguration
 from common.query import Filter
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.curation import ACCEPTED, CompiledRule, compile_rules
+from coordinator.parameters.curation import ACCEPTED, CompiledRule, compile_rules, narrowing_rules
 from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.facets.memory import FacetMemory
 from coordinator.read.suggest.memory import SuggestionMemory
@@ -38,6 +38,8 @@ class IndexMemory(Struct, frozen=True):
     revision: int
     vocabulary: QueryDictionary
     rules: tuple[CompiledRule, ...]
+    narrowing_rules: tuple[CompiledRule, ...]
+    """Those of them that leave items out for any query."""
     configured_fields: frozenset[str]
     """Facets, and fields to sort by, to search, or with points."""
     statistics: StatisticsMemory
@@ -105,13 +107,15 @@ class IndexMemories:
         if memory is None or memory.revision != index.revision:
             if memory is not None:
                 memory.forget()
+            rules = compile_rules(
+                index.configuration.rules, index.configuration, self._analyzer, ACCEPTED
+            )
             memory = IndexMemory(
                 index.configuration,
                 index.revision,
                 QueryDictionary(index.configuration, self._analyzer),
-                compile_rules(
-                    index.configuration.rules, index.configuration, self._analyzer, ACCEPTED
-                ),
+                rules,
+                narrowing_rules(rules),
                 _configured_fields(index.configuration),
                 StatisticsMemory(self._cluster, self._budget),
                 FacetMemory(self._cluster, self._budget),

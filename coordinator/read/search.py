@@ -272,7 +272,9 @@ class Search:
             outcome: of the search.
         """
         has_fewer_words = requested.match == "auto" and parameters.match != "all"
-        num_hits = 0 if has_fewer_words else outcome.total
+        num_hits: int | None = 0 if has_fewer_words else outcome.total
+        if num_hits and not outcome.has_others:
+            num_hits = None  # the pinned ones say nothing about the words
         if not requested.did_you_mean and num_hits and not outcome.scored.ignored_words:
             return None
         filters = tuple([clause.filter for clause in parameters.filters])
@@ -437,6 +439,11 @@ class Search:
                 parameters.rules, index.configuration, self._analyzer, self._limits
             )
         return curated(parameters, rules, self._analyzer, timestamp)
+
+    def narrowed(self, index: Index, parameters: SearchParameters) -> SearchParameters:
+        """Return a search without the items that the index's rules leave out for any query."""
+        rules = self._memories.of(index).narrowing_rules
+        return curated(parameters, rules, self._analyzer, now())[0] if rules else parameters
 
     def _cursor(self, index: Index, parameters: SearchParameters, text: str) -> Cursor:
         """Decode a request's cursor, and lease or renew the state it reads."""

@@ -277,3 +277,14 @@ def test_pinned_items_keep_their_score_below_a_threshold(indexes: list[Index], q
         item for item in every if item["_score"] >= least or item["id"] in (40, 41, 44, 3)
     ]
     assert answer["pagination"]["total"] == len(answer["data"]["items"]) < len(every)
+
+
+def test_pinned_items_do_not_hide_that_nothing_was_found(indexes: list[Index]) -> None:
+    asked: dict[str, Any] = {"rules": [{"pin": [40]}], "typo": 0, "prefix": "none"}
+    for query, meant in (("chiar", "chair"), ("red tabel", None), ("chair", None)):
+        answer = answered(indexes, **asked, query=query)
+        assert answer["pagination"]["total"] == (31 if query != "chiar" else 1)
+        assert answer["meta"].get("did_you_mean") == meant
+    # Only the pinned item has the words: they are no mistake.
+    one = {"filters": {"price": [40]}}
+    assert answered(indexes, **asked, **one, query="lamp")["meta"].get("did_you_mean") is None

@@ -468,3 +468,37 @@ def test_texts_are_in_the_order_of_a_search_by_popularity(
         assert listed or not expected, text
     index.client.delete(index.path)
     index.client.close()
+
+
+def test_what_rules_leave_out_for_any_query_is_not_suggested(services: Services) -> None:
+    index = Index(services(3).client(), "suggested-by-rules")
+    gone = [item["id"] for item in ITEMS if item["sold"] > 36]
+    rules = [
+        {"hide": gone, "pin": [gone[0], 1]},
+        {"filter": "secret = false", "bury": ["sold > 3"]},
+        {"filter": "brand = nobody", "when": {"query": {"contains": "laser"}}},
+        {"hide": [5], "when": {"until": "2020-01-01"}},
+        {"filter": "sold > 20", "when": {"filters": {"brand": ["Golden Sea"]}}},
+    ]
+    index.configure(CONFIGURATION)
+    index.put(ITEMS)
+    typed = ["", "ha", "hans", "laser", "tom s", "gold", "xyzzy", "goldfihs"]
+
+    def answers(text: str, chosen: str) -> list[Any]:
+        filters = {"filters": {"brand": [chosen]}} if chosen else {}
+        by_rules = suggested(index, query=text, **filters)["data"]
+        expected = [f"NOT ({' OR '.join(f'id = {one}' for one in gone)})", "secret = false"]
+        if chosen == "Golden Sea":
+            expected.append("sold > 20")
+        by_filters = suggested(index, query=text, **filters, filter=" AND ".join(expected))["data"]
+        return [by_rules, by_filters]
+
+    brands = ("", "Hanson", "Golden Sea")
+    wanted = {(text, chosen): answers(text, chosen) for text in typed for chosen in brands}
+    assert any(plain != narrowed for plain, narrowed in wanted.values())
+    index.configure({**CONFIGURATION, "rules": rules})
+    for (text, chosen), (_, narrowed) in wanted.items():
+        for found in answers(text, chosen):
+            assert found == narrowed, (text, chosen)
+    index.client.delete(index.path)
+    index.client.close()

@@ -5,8 +5,9 @@
                   facet    Tom Hanks      29 items have this value
                   search   tom hardy      12 items have both words; a frequent search
 
-Every count is of the items that pass the filters, the key's among them; nothing without such items
-is suggested. If nothing matches as typed, typos are forgiven.
+Every count is of the items that pass the filters, the key's among them, and those of the rules that
+are for any query; nothing without such items is suggested. If nothing matches as typed, typos are
+forgiven.
 
 Cost: no shard is asked for a list that is remembered (`SuggestionMemory`), nor, mostly, for one
 that follows from what is known of a shorter beginning (`beginnings`). Others take two round trips,
@@ -146,7 +147,8 @@ class Suggestions:
             Unavailable: a shard is down or late.
             ConfigurationSwitched: the index has changed configuration, or is about to.
         """
-        search, size = parameters.search, parameters.size
+        search, size = self._search.narrowed(index, parameters.search), parameters.size
+        parameters = structs.replace(parameters, search=search)
         deadline = Deadline.after_ms(search.timeout_ms)
         typed = self._typed(search.query)
         with self._cluster.reading(index.number) as horizon:

@@ -60,7 +60,7 @@ class Spelling:
         *,
         is_last_open: bool,
         stop_words: frozenset[str],
-        num_hits: int,
+        num_hits: int | None,
     ) -> Respelling | None:
         """Return the words in another spelling; None if there is nothing to propose.
 
@@ -69,7 +69,7 @@ class Spelling:
             words: of the query, folded.
             is_last_open: whether the last word may be half typed.
             stop_words: items need not have these.
-            num_hits: of the query as it is.
+            num_hits: of the query as it is; None: correct only words that are in no item.
         """
         if not 0 < len(words) <= WORDS_MAX:
             return None
@@ -159,7 +159,7 @@ class DidYouMean:
         self,
         requested: SearchParameters,
         scope: Scope,
-        num_hits: int,
+        num_hits: int | None,
         stop_words: frozenset[str],
     ) -> str | None:
         """Return the query in another spelling that has hits, or None if there is none.
@@ -169,7 +169,7 @@ class DidYouMean:
         Args:
             requested: the search as requested.
             scope: the items that pass its filters.
-            num_hits: of the search as requested.
+            num_hits: of the search as requested; None: only pinned ones.
             stop_words: of the index.
         """
         typed = typed_words(requested.query, self._analyzer)

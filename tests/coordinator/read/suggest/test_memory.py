@@ -127,12 +127,16 @@ class Reading:
         pass
 
 
+def unchanged(_: object, search: SearchParameters) -> SearchParameters:
+    """What an index without rules does to a search."""
+    return search
+
+
 async def test_a_beginning_is_looked_up_once_for_each_state(monkeypatch: Any) -> None:
     reading = Reading(3)
     memory = SuggestionMemory(CacheBudget())
-    suggestions = Suggestions(
-        Mock(reading=lambda _: reading), Mock(suggestions=lambda _: memory), Mock(is_on=False)
-    )
+    search = Mock(suggestions=lambda _: memory, narrowed=unchanged)
+    suggestions = Suggestions(Mock(reading=lambda _: reading), search, Mock(is_on=False))
     asked = []
 
     async def made(_: Suggestions, scope: Any, search: SearchParameters, *__: Any) -> Any:
@@ -142,8 +146,8 @@ async def test_a_beginning_is_looked_up_once_for_each_state(monkeypatch: Any) ->
     monkeypatch.setattr(Suggestions, "_made", made)
 
     async def suggest(query: str, timeout_ms: int = 1_000) -> None:
-        search = SearchParameters(query=query, timeout_ms=timeout_ms)
-        page = await suggestions.suggest(Mock(number=1), SuggestParameters(search))
+        typed = SearchParameters(query=query, timeout_ms=timeout_ms)
+        page = await suggestions.suggest(Mock(number=1), SuggestParameters(typed))
         assert page.suggestions == LIST
         assert page.seq == reading.horizon
 
@@ -170,6 +174,7 @@ async def test_facet_values_of_a_mistyped_text_are_counted_once(monkeypatch: Any
     counts = object()
     search = Mock(
         suggestions=lambda _: memory,
+        narrowed=unchanged,
         facet_counts=AsyncMock(return_value=counts),
         facets=AsyncMock(return_value=[]),
     )
