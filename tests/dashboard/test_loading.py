@@ -435,6 +435,8 @@ FILES: dict[str, bytes] = {
     "after.csv": b'id,name\n1,"a"b\n',
     "twice.csv": b"a,a\n1,2\n",
     "nameless.csv": b"a,,b\n1,2,3\n",
+    "numbered.csv": b",a\n0,x\n1,y\n",
+    "numbered-row.csv": b",row\n0,x\n",
     "empty.csv": b"",
     "one column.txt": b"name\na\n",
     "items.yaml": b"- id: 1\n  name: a\n",

@@ -7,7 +7,7 @@
 The first pass inspects every row, so a code with a leading zero in the last row still makes its
 column text. A row with more or fewer cells than the header is bad; it is reported by its line. A
 first line `sep=;`, which Excel reads and other programs write, is not a row: it names the
-delimiter.
+delimiter. A first column without a name is the one in which pandas and R number the rows.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 DELIMITERS: Final = (",", ";", "\t", "|")
+ROW_FIELD: Final = "row"
+"""Name of a first column that has none."""
 CELL_CHARS_MAX: Final = 16 * 1024 * 1024
 """Length limit of one cell: that of an item."""
 _SEPARATOR: Final = re.compile(r'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
@@ -202,6 +204,8 @@ class _Table:
             raise SourceError(f"{self._opened.name} is empty; its first line must name the columns")
         line, cells = row
         names = [cell.strip() for cell in cells]
+        if not names[0] and ROW_FIELD not in names:
+            names[0] = ROW_FIELD
         for i, name in enumerate(names, 1):
             if not name:
                 raise SourceError(

@@ -13,6 +13,8 @@ import { ORDERS } from "./dates.js";
 import { FIELD, findDegrees, placeOf } from "./places.js";
 import { RowReader, SourceError, findDelimiter, shownDelimiter } from "./rows.js";
 
+/** Name of a first column that has none: the one in which pandas and R number the rows. */
+const ROW_FIELD = "row";
 const BAD_SHOWN = 200;
 const PART_CHARS = 2 * 1024 * 1024;
 const SEPARATORS = ["|", ";", ","];
@@ -176,6 +178,7 @@ export function shown(text, length = 40) {
 
 function headerOf(line, cells) {
   const names = cells.map((cell) => cell.trim());
+  if (names[0] === "" && !names.includes(ROW_FIELD)) names[0] = ROW_FIELD;
   names.forEach((name, place) => {
     if (!name)
       throw new SourceError(

@@ -239,6 +239,12 @@ class TestCsv:
         source = read(tmp_path, "a,b\n1,x | y|\n2,\n", kinds={"a": "text"}, separators={"b": "|"})
         assert items_of(source) == [{"a": "1", "b": ["x", "y"]}, {"a": "2"}]
 
+    def test_a_first_column_without_a_name_numbers_the_rows(self, tmp_path: Path) -> None:
+        """So do pandas and R write tables."""
+        source = read(tmp_path, ",a\n0,x\n1,y\n")
+        assert items_of(source) == [{"row": 0, "a": "x"}, {"row": 1, "a": "y"}]
+        assert items_of(read(tmp_path, '"",a\n7,x\n', id_field="row"))[0]["id"] == 7
+
     def test_bad_rows_are_named_by_their_lines(self, tmp_path: Path) -> None:
         content = 'id,a\n1,"x\ny"\n2\n\n3,4,5\n,6\n7,8\n'
         source = read(tmp_path, content)
@@ -255,6 +261,7 @@ class TestCsv:
         [
             ("", {}, "is empty"),
             ("a,,b\n", {}, "column 2 has no name"),
+            (",,row\n", {}, "column 1 has no name"),
             ("a,a\n", {}, "two columns are called 'a'"),
             ("a,b\n", {"id_field": "c"}, "no column 'c'; its columns are a, b"),
             ("a,b\n", {"kinds": {"c": "text"}}, "--type: .* no column 'c'"),
