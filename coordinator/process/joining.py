@@ -58,7 +58,13 @@ from coordinator.replication.safety import (
 )
 from coordinator.replication.stream import LogStream
 from coordinator.replication.stream_state import StreamInfo
-from coordinator.replication.transfer import Offer, find_offer, find_offers, take_snapshot
+from coordinator.replication.transfer import (
+    CopyRequest,
+    Offer,
+    find_offer,
+    find_offers,
+    take_snapshot,
+)
 from coordinator.settings import Settings
 
 NAME_SECONDS: Final = 3.0
@@ -444,7 +450,7 @@ async def _copy_shards_of(
     taken = data.with_name(f"{data.name}.taken")
     shutil.rmtree(taken, ignore_errors=True)
     data_directory.make_folder(taken)
-    position = await take_snapshot(stream, offer.host, taken, shards)
+    position = await take_snapshot(stream, offer.host, taken, CopyRequest(shards))
     work = data.with_name(f"{data.name}.taken-{shards[0]}")
     await asyncio.to_thread(maintenance.restore, taken, work)
     return _CopiedShards(position, work, shards)

@@ -40,7 +40,7 @@ from coordinator.replication.position import Position
 from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import follow
 from coordinator.replication.this_host import ThisHost
-from coordinator.replication.transfer import find_offers, take_snapshot
+from coordinator.replication.transfer import CopyRequest, find_offers, take_snapshot
 
 POLL_SECONDS: Final = 0.5
 """Interval between two checks for shards to move."""
@@ -198,7 +198,7 @@ class Mover:
         try:
             await asyncio.to_thread(_remove, taken, work)
             data_directory.make_folder(taken)
-            position = await take_snapshot(self._stream, offer.host, taken, (shard,))
+            position = await take_snapshot(self._stream, offer.host, taken, CopyRequest((shard,)))
             await asyncio.to_thread(self._processes.restore, taken, work)
             revision = read_state(data_directory.catalog_path(work)).revision
             while self._catalog.state.revision < revision:  # noqa: ASYNC110 - entries to come

@@ -2,26 +2,33 @@
 
     new host                        a host that serves
     offer?   ───────────────────▶   the first one that answers
-    copy     ───────────────────▶   makes a snapshot; ◀── position, list of files
+    copy     ───────────────────▶   makes a snapshot; ◀── not yet
+    copy     ───────────────────▶   ◀── position, list of files
     read     ───────────────────▶   ◀── half a mebibyte of a file at a time
     done     ───────────────────▶   removes the snapshot
 
 The position is taken before the snapshot, so the snapshot may contain later entries: applying an
 entry again changes nothing. The list of files has checksums, which a restore compares.
+
+Requests and responses may be lost with a connection. So a request can be sent again: the new host
+names the snapshot, which is made once, and every response comes soon. A host that is silent for
+long is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from common.deadline import Deadline
 from common.errors import ServiceError
@@ -40,6 +47,13 @@ if TYPE_CHECKING:
 READ_BYTES: Final = 512 * 1024
 READS_UNDER_WAY: Final = 4
 COPY_SECONDS: Final = 3_600.0
+"""Time for making a snapshot."""
+ASK_SECONDS: Final = 5.0
+"""A response that takes longer is taken for lost."""
+ASK_PAUSE_SECONDS: Final = 0.2
+"""Interval between two questions whether the snapshot is there."""
+SILENCE_SECONDS: Final = 30.0
+"""A host that has not answered for this long is taken for dead."""
 WAIT_MS: Final = 5_000
 """Time for a host to apply an entry that is to be in its copy."""
 IDLE_SECONDS: Final = 900.0
@@ -47,6 +61,8 @@ IDLE_SECONDS: Final = 900.0
 OFFER_SECONDS: Final = 1.0
 PREFIX: Final = "replica-"
 """Of the names of snapshots for other hosts; a start removes these."""
+
+_NAME: Final = re.compile(re.escape(PREFIX) + "[0-9a-z]{1,64}")
 
 _log = Log("replica")
 
@@ -61,11 +77,14 @@ class Offer(Struct, frozen=True):
 
 
 class CopyRequest(Struct, frozen=True):
-    """Asks for some shards of a host, each index at one entry of the log."""
+    """Asks for the data of a host, or whether they are there."""
 
-    shards: tuple[int, ...]
-    horizons: dict[int, int]
-    """By number of the index."""
+    shards: tuple[int, ...] = ()
+    """Empty: all that it has."""
+    horizons: dict[int, int] | None = None
+    """The entry of the log at which each index is copied, by its number; None: the newest one."""
+    name: str = field(default_factory=lambda: PREFIX + new_host())
+    """Of the snapshot, and so of the request: one that is sent again is the same."""
 
 
 class CopiedFile(Struct, frozen=True):
@@ -83,6 +102,8 @@ class CopyResult(Struct, frozen=True):
     stored_at: int = 0
     files: tuple[CopiedFile, ...] = ()
     error: str = ""
+    is_pending: bool = False
+    """It is being made: ask again."""
 
 
 class ReadRequest(Struct, frozen=True):
@@ -101,8 +122,21 @@ MakeSnapshot = Callable[
 _encode = msgspec.json.Encoder().encode
 _decode_offer = msgspec.json.Decoder(Offer).decode
 _decode_copied = msgspec.json.Decoder(CopyResult).decode
-_decode_wanted = msgspec.json.Decoder(tuple[int, ...] | CopyRequest).decode
+_decode_request = msgspec.json.Decoder(CopyRequest).decode
 _decode_read = msgspec.json.Decoder(ReadRequest).decode
+
+
+@dataclass(slots=True)
+class _Copy:
+    """A snapshot for another host, which may be in the making."""
+
+    task: asyncio.Task[CopyResult]
+    used_at: float
+
+    @property
+    def result(self) -> CopyResult | None:
+        """The result, or None: it is being made."""
+        return self.task.result() if self.task.done() else None
 
 
 class Donor:
@@ -123,8 +157,7 @@ class Donor:
         self._stream = host.stream
         self._folder = host.settings.snapshot_folder
         self._make = make
-        self._used_at: dict[str, float] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._copies: dict[str, _Copy] = {}
 
     async def run(self) -> None:
         """Answer other hosts for as long as this one runs."""
@@ -136,69 +169,83 @@ class Donor:
         name = self._stream.name
         # The subscriptions outlive a connection: the client renews them.
         await client.subscribe(f"{name}.peers.offer", cb=self._offer)
-        await client.subscribe(f"{name}.peers.{host}.copy", cb=self._begin_copy)
+        await client.subscribe(f"{name}.peers.{host}.copy", cb=self._copy)
         await client.subscribe(f"{name}.peers.{host}.read", cb=self._read)
         await client.subscribe(f"{name}.peers.{host}.done", cb=self._done)
-        while True:
-            await asyncio.sleep(IDLE_SECONDS / 10)
-            for old in [
-                k for k, at in self._used_at.items() if time.monotonic() - at > IDLE_SECONDS
-            ]:
-                await self._remove(old)
+        try:
+            while True:
+                await asyncio.sleep(IDLE_SECONDS / 10)
+                used_before = time.monotonic() - IDLE_SECONDS
+                old = [one for one, copy in self._copies.items() if copy.used_at < used_before]
+                for copied in old:
+                    await self._remove(copied)
+        finally:
+            for copy in self._copies.values():
+                copy.task.cancel()
 
     async def _offer(self, message: Msg) -> None:
         if self._serving.can_give_data:
             offer = Offer(self._host.id, max(self._serving.shown_seq, 0), self._host.shards)
             await message.respond(_encode(offer))
 
-    async def _begin_copy(self, message: Msg) -> None:
-        task = asyncio.create_task(self._copy(message))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def _copy(self, message: Msg) -> None:
-        name = PREFIX + new_host()
+        """Answer with a snapshot; begin it, if this is the first request for it."""
         try:
-            wanted = _decode_wanted(message.data) if message.data else None
-            if isinstance(wanted, CopyRequest):
-                newest = max(wanted.horizons.values(), default=0)
-                await self._serving.wait_applied(newest, Deadline.after_ms(WAIT_MS))
-                snapshot = await self._make(name, wanted.shards, wanted.horizons)
-                position = self._serving.position
-            else:
-                position = self._serving.position
-                snapshot = await self._make(name, wanted, None)
-        except (ServiceError, msgspec.MsgspecError, KeyError) as error:
-            await message.respond(_encode(CopyResult(error=str(error))))
+            request = _decode_request(message.data)
+        except msgspec.MsgspecError as error:
+            await message.respond(_encode(CopyResult(error=f"invalid request: {error}")))
             return
-        self._used_at[name] = time.monotonic()
-        last = self._folder / name / SNAPSHOT_FILE
+        if not _NAME.fullmatch(request.name):
+            await message.respond(_encode(CopyResult(error="invalid name of a snapshot")))
+            return
+        copy = self._copies.get(request.name)
+        if copy is None:
+            task = asyncio.create_task(self._copied(request))
+            copy = self._copies[request.name] = _Copy(task, 0.0)
+        copy.used_at = time.monotonic()
+        await message.respond(_encode(copy.result or CopyResult(request.name, is_pending=True)))
+
+    async def _copied(self, request: CopyRequest) -> CopyResult:
+        """Make a snapshot; return it, or why there is none."""
+        name, horizons = request.name, request.horizons
+        try:
+            if horizons:
+                await self._serving.wait_applied(max(horizons.values()), Deadline.after_ms(WAIT_MS))
+            position = self._serving.position
+            snapshot = await self._make(name, request.shards or None, horizons)
+            last = await asyncio.to_thread((self._folder / name / SNAPSHOT_FILE).stat)
+        except (ServiceError, OSError, KeyError) as error:
+            return CopyResult(name, error=str(error))
+        except Exception as error:
+            _log.error("making a snapshot for another host failed", cause=error)
+            return CopyResult(name, error="an internal error; the log of its host has details")
         files = [CopiedFile(one.path, one.bytes) for one in snapshot.files]
-        files.append(CopiedFile(SNAPSHOT_FILE, last.stat().st_size))
+        files.append(CopiedFile(SNAPSHOT_FILE, last.st_size))
         _log.info("snapshot for another host", name=name, bytes=snapshot.num_bytes)
-        await message.respond(
-            _encode(CopyResult(name, position.seq, position.stored_at, tuple(files)))
-        )
+        return CopyResult(name, position.seq, position.stored_at, tuple(files))
 
     async def _read(self, message: Msg) -> None:
         try:
             wanted = _decode_read(message.data)
         except msgspec.MsgspecError:
             return
-        if wanted.name not in self._used_at or not snapshots.is_file_of_snapshot(wanted.path):
+        copy = self._copies.get(wanted.name)
+        if copy is None or copy.result is None or not snapshots.is_file_of_snapshot(wanted.path):
             return
-        self._used_at[wanted.name] = time.monotonic()
+        copy.used_at = time.monotonic()
         path = self._folder / wanted.name / wanted.path
         await message.respond(await asyncio.to_thread(_read_part, path, wanted.offset))
 
     async def _done(self, message: Msg) -> None:
         name = message.data.decode("ascii", "replace")
-        if name in self._used_at:
+        if name in self._copies:
             await self._remove(name)
 
     async def _remove(self, name: str) -> None:
-        self._used_at.pop(name, None)
-        await asyncio.to_thread(shutil.rmtree, self._folder / name, ignore_errors=True)
+        """Remove a snapshot, unless it is still being made."""
+        if self._copies[name].result is not None:
+            del self._copies[name]
+            await asyncio.to_thread(shutil.rmtree, self._folder / name, ignore_errors=True)
 
     def _remove_all(self) -> None:
         """Remove the leftovers of an earlier process."""
@@ -239,10 +286,7 @@ async def find_offer(stream: LogStream) -> Offer | None:
 
 
 async def take_snapshot(
-    stream: LogStream,
-    host: str,
-    folder: Path,
-    wanted: tuple[int, ...] | CopyRequest = (),
+    stream: LogStream, host: str, folder: Path, request: CopyRequest | None = None
 ) -> Position:
     """Copy a snapshot of another host into a new folder.
 
@@ -250,7 +294,7 @@ async def take_snapshot(
         stream: the connection to the log.
         host: names the other host's copy of the data.
         folder: new and empty.
-        wanted: the shards to copy; empty: all that it has.
+        request: what to copy; None: all that the host has.
 
     Returns:
         From where on to follow the log.
@@ -260,11 +304,7 @@ async def take_snapshot(
         OSError: no room.
     """
     peer = f"{stream.name}.peers.{host}"
-    request = _encode(wanted) if wanted else b""
-    answer = await stream.ask(f"{peer}.copy", request, COPY_SECONDS)
-    copied = _decode_copied(answer.data)
-    if copied.error:
-        raise LogAway(f"the other host cannot give its data: {copied.error}")
+    copied = await _made(stream, peer, request or CopyRequest())
     for file in copied.files:
         path = folder / file.path
         if not snapshots.is_file_of_snapshot(file.path):
@@ -274,15 +314,50 @@ async def take_snapshot(
             offsets = range(0, file.bytes, READ_BYTES)
             for first in range(0, len(offsets), READS_UNDER_WAY):
                 reading = [
-                    stream.ask(
-                        f"{peer}.read", _encode(ReadRequest(copied.name, file.path, offset)), 30.0
+                    _ask_again(
+                        stream, f"{peer}.read", _encode(ReadRequest(copied.name, file.path, offset))
                     )
                     for offset in offsets[first : first + READS_UNDER_WAY]
                 ]
                 for part in await asyncio.gather(*reading):
-                    await asyncio.to_thread(target.write, part.data)
+                    await asyncio.to_thread(target.write, part)
     await stream.client().publish(f"{peer}.done", copied.name.encode())
     return Position(copied.seq, copied.stored_at)
+
+
+async def _made(stream: LogStream, peer: str, request: CopyRequest) -> CopyResult:
+    """Have another host make a snapshot; return it once it is there.
+
+    Raises:
+        LogAway: it does not answer any more, or could not make it.
+    """
+    give_up_at = time.monotonic() + COPY_SECONDS
+    content = _encode(request)
+    while True:
+        result = _decode_copied(await _ask_again(stream, f"{peer}.copy", content))
+        if result.error:
+            raise LogAway(f"the other host cannot give its data: {result.error}")
+        if not result.is_pending:
+            return result
+        if time.monotonic() > give_up_at:
+            raise LogAway("the other host takes too long to copy its data")
+        await asyncio.sleep(ASK_PAUSE_SECONDS)
+
+
+async def _ask_again(stream: LogStream, subject: str, content: bytes) -> bytes:
+    """Send a request until it is answered.
+
+    Raises:
+        LogAway: there was no answer for long.
+    """
+    give_up_at = time.monotonic() + SILENCE_SECONDS
+    while True:
+        try:
+            return (await stream.ask(subject, content, ASK_SECONDS)).data
+        except LogAway:
+            if time.monotonic() > give_up_at:
+                raise
+        await asyncio.sleep(ASK_PAUSE_SECONDS)
 
 
 def maker(

@@ -1,0 +1,196 @@
+"""Data of one host for another, over a connection that loses requests and responses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot, SnapshotFile
+from coordinator.replication import transfer
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.position import Position
+from coordinator.replication.transfer import CopyRequest, CopyResult, Donor, take_snapshot
+
+DATA = b"one host's data" * 50
+FILE = "shard-0/shard.json"
+
+
+class _Connection:
+    """Stands for the log's stream of both hosts, and for the client of it.
+
+    Attributes:
+        losses: of the next requests: "request", "response" or "" for none.
+        asked: what each request was for: "copy" or "read".
+        is_heard: set once the giving host listens.
+    """
+
+    name = "facetd"
+    is_connected = True
+
+    def __init__(self) -> None:
+        self.losses: list[str] = []
+        self.asked: list[str] = []
+        self.is_heard = asyncio.Event()
+        self._callbacks: dict[str, Callable[[Any], Awaitable[None]]] = {}
+
+    def client(self) -> _Connection:
+        return self
+
+    async def subscribe(self, subject: str, cb: Callable[[Any], Awaitable[None]]) -> None:
+        self._callbacks[subject] = cb
+        if subject.endswith(".done"):
+            self.is_heard.set()
+
+    def hang_up(self) -> None:
+        """Forget the giving host."""
+        self._callbacks.clear()
+        self.is_heard.clear()
+
+    async def publish(self, subject: str, content: bytes) -> None:
+        await self._callbacks[subject](SimpleNamespace(data=content))
+
+    async def ask(self, subject: str, content: bytes, seconds: float) -> Any:
+        self.asked.append(subject.rpartition(".")[2])
+        loss = self.losses.pop(0) if self.losses else ""
+        responses: list[bytes] = []
+
+        async def respond(data: bytes) -> None:
+            responses.append(data)
+
+        if loss != "request" and subject in self._callbacks:
+            await self._callbacks[subject](SimpleNamespace(data=content, respond=respond))
+        if loss == "response" or not responses:
+            raise LogAway("the log does not answer")
+        return SimpleNamespace(data=responses[0])
+
+
+class _Hosts:
+    """A host that gives its data, and the connection of the one that takes them.
+
+    Attributes:
+        made: names of the snapshots that were made.
+        may_finish: set where snapshots come to an end.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.connection = _Connection()
+        self.made: list[str] = []
+        self.may_finish = asyncio.Event()
+        self.may_finish.set()
+        self.folder = folder
+        host: Any = SimpleNamespace(
+            id="giver",
+            shards=(),
+            stream=self.connection,
+            settings=SimpleNamespace(snapshot_folder=folder),
+            serving=SimpleNamespace(position=Position(7, 8)),
+        )
+        self._host = host
+        self._running = asyncio.create_task(Donor(host, self._make).run())
+
+    async def _make(
+        self, name: str, shards: tuple[int, ...] | None, horizons: Mapping[int, int] | None
+    ) -> ServiceSnapshot:
+        self.made.append(name)
+        await self.may_finish.wait()
+        path = self.folder / name / FILE
+        path.parent.mkdir(parents=True)
+        path.write_bytes(DATA)
+        files = (SnapshotFile(FILE, len(DATA), ""),)
+        (self.folder / name / SNAPSHOT_FILE).write_bytes(b"{}")
+        return ServiceSnapshot(1, name, "", "", 1, (), files)
+
+    async def take(self, target: Path) -> Position:
+        """Take the data into a folder."""
+        await self.connection.is_heard.wait()
+        stream: Any = self.connection
+        return await take_snapshot(stream, "giver", target)
+
+    async def restart(self) -> None:
+        """End the giving host, and start it again."""
+        self.connection.hang_up()
+        await self.stop()
+        self._running = asyncio.create_task(Donor(self._host, self._make).run())
+
+    async def stop(self) -> None:
+        """Stop giving."""
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+
+
+@pytest.fixture
+async def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[_Hosts]:
+    """Return two hosts, of which one waits no time between its questions."""
+    monkeypatch.setattr(transfer, "ASK_PAUSE_SECONDS", 0)
+    pair = _Hosts(tmp_path / "snapshots")
+    yield pair
+    await pair.stop()
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [],
+        ["request"],
+        ["response"],
+        ["response", "request", "response"],
+        ["", "response"],  # of the file
+        ["", "request", "request"],
+    ],
+    ids="-".join,
+)
+async def test_what_is_lost_is_asked_again(
+    hosts: _Hosts, tmp_path: Path, losses: list[str]
+) -> None:
+    taken = tmp_path / "taken"
+    hosts.connection.losses = list(losses)
+    assert await hosts.take(taken) == Position(7, 8)
+    assert (taken / FILE).read_bytes() == DATA
+    assert (taken / SNAPSHOT_FILE).exists()
+    assert len(hosts.made) == 1, "a request that is sent again is the same"
+    assert not list(hosts.folder.iterdir()), "the snapshot is removed"
+
+
+async def test_a_long_snapshot_is_waited_for(hosts: _Hosts, tmp_path: Path) -> None:
+    """Each question is answered at once, so that a lost answer is noticed."""
+    hosts.may_finish.clear()
+    taking = asyncio.create_task(hosts.take(tmp_path / "taken"))
+    while hosts.connection.asked.count("copy") < 5:  # noqa: ASYNC110 - of another task
+        await asyncio.sleep(0)
+    hosts.may_finish.set()
+    assert await taking == Position(7, 8)
+    assert len(hosts.made) == 1
+
+
+async def test_a_host_that_restarts_meanwhile_begins_again(hosts: _Hosts, tmp_path: Path) -> None:
+    hosts.may_finish.clear()
+    taking = asyncio.create_task(hosts.take(tmp_path / "taken"))
+    while not hosts.made:  # noqa: ASYNC110 - of another task
+        await asyncio.sleep(0)
+    await hosts.restart()
+    hosts.may_finish.set()
+    assert await taking == Position(7, 8)
+
+
+async def test_a_silent_host_is_given_up(
+    hosts: _Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "SILENCE_SECONDS", 0.05)
+    hosts.connection.losses = ["request"] * 1_000_000
+    with pytest.raises(LogAway, match="does not answer"):
+        await hosts.take(tmp_path / "taken")
+
+
+@pytest.mark.parametrize("name", ["../../etc", "replica-../x", "mine", ""])
+async def test_a_snapshot_lies_where_snapshots_lie(hosts: _Hosts, name: str) -> None:
+    await hosts.connection.is_heard.wait()
+    request = msgspec.json.encode(CopyRequest(name=name))
+    answer = await hosts.connection.ask("facetd.peers.giver.copy", request, 1)
+    assert "invalid name" in msgspec.json.decode(answer.data, type=CopyResult).error
+    assert hosts.made == []
