@@ -150,7 +150,7 @@ def read_search(
         _restricted(search, draft),
         skip=draft.skip or 0,
         shown_fields=tuple(_shown_fields(params)),
-        names_search_fields="restrictSearchableAttributes" in params,
+        names_search_fields=search.names_search_fields and "restrictSearchableAttributes" in params,
     )
     return AlgoliaSearch(index.name, search, Style(**draft.style), _shown(params))
 

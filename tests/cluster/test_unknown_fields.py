@@ -227,4 +227,13 @@ def test_the_algolia_protocol_names_its_own_parameters(films: Index) -> None:
         queries = {"requests": [{"indexName": films.name, **asked}]}
         (result,) = films.client.post("/1/indexes/*/queries", queries).json["results"]
         assert result["message"] == wanted
-    assert "message" not in films.client.post(path, {"attributesToRetrieve": ["*"]}).json
+    without_names: tuple[dict[str, Any], ...] = (
+        {"attributesToRetrieve": ["*"]},
+        {"restrictSearchableAttributes": ""},
+        {"restrictSearchableAttributes": []},
+        {"restrictSearchableAttributes": None},
+        {"attributesToRetrieve": None, "attributesToHighlight": "", "attributesToSnippet": []},
+    )
+    for silent in without_names:
+        reply = films.client.post(path, silent)
+        assert (reply.status, "message" in reply.json) == (200, False), silent
