@@ -91,13 +91,23 @@ def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) ->
     remaining = np.sort(records)
     result = []
     for view in views:
-        own = view.segment["docs.record"]
-        if len(own) == 0 or len(remaining) == 0:
-            result.append(view)
-            continue
-        low, high = np.searchsorted(remaining, [own[0], own[-1] + np.uint64(1)])
-        inside = remaining[low:high]
-        ordinals = np.searchsorted(own, inside)
-        found = ordinals[own[ordinals] == inside]
+        found = docs_of_records(view.segment, remaining)
         result.append(view.without(found.tolist()) if len(found) else view)
     return result
+
+
+def docs_of_records(segment: Segment, records: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the ordinals of those of some records that a segment has, ascending.
+
+    Args:
+        segment: to look in; its records ascend.
+        records: ascending.
+    """
+    own = segment["docs.record"]
+    if len(own) == 0 or len(records) == 0:
+        return np.zeros(0, np.int64)
+    low, high = np.searchsorted(records, [own[0], own[-1] + np.uint64(1)])
+    inside = records[low:high]
+    ordinals = np.searchsorted(own, inside)
+    found: NDArray[np.int64] = ordinals[own[ordinals] == inside]
+    return found

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from shard.partition.changed_views import docs_of_records
 from shard.segment.snapshot import SegmentView
 from shard.storage.group_log import Group
 
@@ -27,12 +28,9 @@ def count_droppable(view: SegmentView, recent: Sequence[Group]) -> int:
 
 def are_there(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> bool:
     """Return whether no merge has dropped the documents of some records."""
-    missing = records
-    for view in views:
-        if not len(missing):
-            break
-        missing = missing[~np.isin(missing, view.segment["docs.record"])]
-    return not len(missing)
+    ascending = np.unique(records)
+    found = sum(len(docs_of_records(view.segment, ascending)) for view in views)
+    return found == len(ascending)
 
 
 def droppable_docs(view: SegmentView, recent: Sequence[Group]) -> NDArray[np.uint32] | None:
