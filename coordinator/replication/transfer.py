@@ -18,7 +18,6 @@ long is given up.
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -61,8 +60,6 @@ IDLE_SECONDS: Final = 900.0
 OFFER_SECONDS: Final = 1.0
 PREFIX: Final = "replica-"
 """Of the names of snapshots for other hosts; a start removes these."""
-
-_NAME: Final = re.compile(re.escape(PREFIX) + "[0-9a-z]{1,64}")
 
 _log = Log("replica")
 
@@ -195,7 +192,7 @@ class Donor:
         except msgspec.MsgspecError as error:
             await message.respond(_encode(CopyResult(error=f"invalid request: {error}")))
             return
-        if not _NAME.fullmatch(request.name):
+        if not (request.name.startswith(PREFIX) and snapshots.NAME.fullmatch(request.name)):
             await message.respond(_encode(CopyResult(error="invalid name of a snapshot")))
             return
         copy = self._copies.get(request.name)
@@ -345,7 +342,7 @@ async def _made(stream: LogStream, peer: str, request: CopyRequest) -> CopyResul
 
 
 async def _ask_again(stream: LogStream, subject: str, content: bytes) -> bytes:
-    """Send a request until it is answered.
+    """Send a request until it is answered, one at a time: responses are long.
 
     Raises:
         LogAway: there was no answer for long.
