@@ -8,9 +8,7 @@ from typing import Final
 from common.query import GeoRadius, Or
 from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.errors import UNHONOURED, wrong
-from coordinator.algolia.filters import (
-    facet_condition,
-)
+from coordinator.algolia.filters import facet_condition
 from coordinator.parameters.kinds import Mistake
 
 PRE: Final = "\ue000"

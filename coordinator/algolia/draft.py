@@ -8,9 +8,7 @@ from typing import Any, Final
 from common.configuration import GEO_FIELD, IndexConfiguration
 from common.limits import Limits
 from common.query import Filter
-from coordinator.algolia.filters import (
-    FacetFilter,
-)
+from coordinator.algolia.filters import FacetFilter
 from coordinator.parameters.raw import RawParameters
 
 HITS_PER_PAGE: Final = 20
