@@ -41,6 +41,10 @@ from common.scoring import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
 FACET_SIZE_DEFAULT: Final = 10
 
 GEO_FIELD: Final = "_geo"
+BUILT_IN_FIELDS: Final = frozenset(("id", GEO_FIELD, "_geoloc"))
+"""The id; and the points of both protocols, which indexes are prepared for."""
+OVERFLOW_PATH: Final = "*"
+"""The path that shards give to all fields beyond those that they number."""
 """The field of points that needs no configuration."""
 
 

@@ -12,16 +12,13 @@ from typing import Any, Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.checked_values import WARNINGS_MAX
-from common.configuration import GEO_FIELD, IndexConfiguration
+from common.configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConfiguration
 from common.nearest import nearest
 from common.values import ValueKind
 from coordinator.parameters.curation import CompiledRule
 from coordinator.parameters.filter_objects import scalar_fields_of
+from coordinator.parameters.typed import with_ancestors
 
-_ALWAYS_KNOWN: Final = frozenset(("id", GEO_FIELD, "_geoloc"))
-"""The id; and the points of both protocols, which indexes are prepared for."""
-_OVERFLOW: Final = "*"
-"""The path that shards give to all fields beyond those that they number."""
 _ALGOLIA_LISTS: Final = (
     "attributesToRetrieve",
     "attributesToHighlight",
@@ -60,7 +57,7 @@ def field_references(
         *(one for i, rule in enumerate(rules) for one in _of_rule(rule, f"rules[{i}]")),
         *_of_algolia(document),
     )
-    return [one for one in found if one.field not in _ALWAYS_KNOWN]
+    return [one for one in found if one.field not in BUILT_IN_FIELDS]
 
 
 def _listed(path: str, names: Iterable[str]) -> Iterator[FieldReference]:
@@ -146,9 +143,9 @@ def unknown_fields(
         references: of a configuration.
         fields: kinds of values of every field that items have, by path.
     """
-    if not fields or _OVERFLOW in fields:
+    if not fields or OVERFLOW_PATH in fields:
         return []
-    known = set(_with_parents(fields))
+    known = set(with_ancestors(fields, "."))
     warnings = []
     for one in references:
         name = one.field[:100]
@@ -161,12 +158,3 @@ def unknown_fields(
             continue
         warnings.append(f"{one.path[:300]} {wrong}")
     return warnings[:WARNINGS_MAX]
-
-
-def _with_parents(names: Iterable[str]) -> Iterator[str]:
-    """Yield names and those of the objects that they are in."""
-    for name in names:
-        yield name
-        while "." in name:
-            name = name.rpartition(".")[0]
-            yield name

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.configuration import OVERFLOW_PATH
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8, U64, U8Array, int64, uint64
 
@@ -43,7 +44,6 @@ NUM_FIELDS_MAX: Final = 65_535
 NUM_LEARNED_MAX: Final = 60_000
 """Paths learned from items; the remaining numbers are reserved for paths that a configuration
 names."""
-OVERFLOW_PATH: Final = "*"
 
 HASH_BASIS: Final = uint64(0xCBF29CE484222325)
 HASH_PRIME: Final = uint64(0x100000001B3)

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from common.configuration import GEO_FIELD
+from common.configuration import BUILT_IN_FIELDS, OVERFLOW_PATH
 from common.nearest import nearest
 from common.protocol.messages import StatisticsResponse
 from common.values import ValueKind
 from coordinator.parameters.typed import with_ancestors
 
-_ALWAYS: Final = ("id", GEO_FIELD, "_geoloc")
-_OVERFLOW: Final = "*"
-"""The path that shards give to all fields beyond those that they number."""
 _GUESSES_REMEMBERED_MAX: Final = 256
 _CANDIDATES_MAX: Final = 1_000
 """Fields that a name is compared with: some microseconds each."""
@@ -34,22 +31,23 @@ class ItemFields:
     def __init__(self) -> None:
         self.kinds: dict[str, int] = {}
         self._texts: set[str] = set()
-        self._paths: set[str] = set(_ALWAYS)
+        self._paths: set[str] = set(BUILT_IN_FIELDS)
         self._guesses: dict[str, str] = {}
 
     def learn(self, part: StatisticsResponse) -> None:
         """Add the fields that a shard has named."""
         for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
             self.kinds[name] = self.kinds.get(name, 0) | kinds
-        self._texts.update([one.path for one in part.fields])
-        fresh = [name for name in (*self.kinds, *self._texts) if name not in self._paths]
+        texts = [one.path for one in part.fields]
+        self._texts.update(texts)
+        fresh = [name for name in (*part.scalar_fields, *texts) if name not in self._paths]
         if fresh:
             self._paths.update(with_ancestors(fresh, "."))
             self._guesses.clear()
 
     def knows(self, path: str) -> bool:
         """Return whether an item has, or had, a value at or below a path."""
-        return path in self._paths or _OVERFLOW in self._paths
+        return path in self._paths or OVERFLOW_PATH in self._paths
 
     @property
     def texts(self) -> list[str]:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.configuration import OVERFLOW_PATH
 from common.values import Shape, ValueKind, facet_key
 from shard.segment import field_registry
 from shard.segment.extraction import Extraction, extract
-from shard.segment.field_registry import OVERFLOW_PATH, FieldRegistry
+from shard.segment.field_registry import FieldRegistry
 from shard.segment.value_parsing import canonical_keys, parse_numbers
 from tests.shard.json_items import items
 
