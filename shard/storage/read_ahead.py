@@ -5,10 +5,11 @@ its data.mdb. So the first searches wait for the disk: for whole blocks, and for
 for a page of ten, one after the other: 10-60 ms where the same search takes one later. A thread
 reads the files once, by short calls, so that searches pass.
 
-What most searches read of the segments comes first, and is there when the coordinator is, which
-starts meanwhile. The rest waits a few seconds, because the first searches share the disk with it,
-and has the lowest priority.
-Segments are read as a whole, because damage shall be found soon. Of data.mdb it reads no more than
+It reads what most searches need first, so that this is in memory when the coordinator begins to
+serve. The rest waits a few seconds, because the first searches need the disk, and is read at the
+lowest priority.
+
+Segments are read as a whole, so that damage is found soon. Of data.mdb it reads no more than
 a share of the memory that is free or holds other cached pages, since pages that do not stay would
 only evict needed ones. The limit of a control group counts: a container has no more than that,
 whatever the host has.
