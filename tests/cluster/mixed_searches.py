@@ -252,7 +252,7 @@ class MixedSearches:
     def _expressions() -> tuple[Any, ...]:
         return (
             "v{c = r AND p < 12} OR n = 2",
-            "NOT EXISTS n",
+            "NOT n EXISTS",
             "title CONTAINS app",
             "brand STARTS WITH z",
             "_geoRadius(10,20,5000000)",
