@@ -34,7 +34,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from common.errors import CommandError, StorageFull
+from common.errors import CommandError, InternalError, StorageFull
 
 FORMAT: Final = 3
 """Version of the whole layout that this program writes."""
@@ -149,18 +149,23 @@ def write_atomically(path: Path, content: bytes | bytearray, *, mode: int = 0o64
 
 
 @contextlib.contextmanager
-def explaining_full_disk(what: str) -> Iterator[None]:
-    """Report a full disk as 507, not as a failure of the program.
+def explaining_disk_failure(what: str) -> Iterator[None]:
+    """Report what the disk refused to the client, not as a failure of the program.
 
     Args:
-        what: what failed, and the consequence: "no room for this body; nothing was written".
+        what: the consequence: "nothing was written".
+
+    Raises:
+        StorageFull, InternalError: instead of an OSError.
     """
     try:
         yield
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise StorageFull(f"the disk of the data directory is full: {what}") from error
-        raise
+        raise InternalError(
+            f"the disk of the data directory failed ({error.strerror or error}): {what}"
+        ) from error
 
 
 @contextlib.contextmanager

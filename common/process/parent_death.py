@@ -17,6 +17,8 @@ from typing import Final
 
 EXIT_CANNOT_START: Final = 78
 """Exit status (EX_CONFIG) of a supervised process that needs a human: do not restart it."""
+EXIT_STORAGE_FAILED: Final = 70
+"""Exit status of a process that no longer knows what is on disk; the supervisor starts it again."""
 
 _PR_SET_PDEATHSIG: Final = 1
 

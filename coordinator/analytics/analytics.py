@@ -30,6 +30,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from common.data_directory import explaining_disk_failure
 from common.process.logs import Log
 from coordinator.analytics.search_counts import Day, SlowSearch, Values
 from coordinator.cluster.reader_cluster import OwnerOnly
@@ -48,6 +49,8 @@ LIST_SECONDS: Final = 60.0
 LISTS_MAX: Final = 64
 """Indexes whose list of searches is cached."""
 _DAY_SECONDS: Final = 86_400
+_FILES: Final = f"{'[0-9]' * 4}-{'[0-9]' * 2}-{'[0-9]' * 2}.json"
+"""Pattern of the files' names; there may be others, such as an operator's copy."""
 
 
 _log = Log("analytics")
@@ -300,17 +303,23 @@ class Analytics:
         return [listed.texts[i] for i in found]
 
     async def forget(self, index: str | None) -> None:
-        """Forget an index, or everything, on disk too."""
+        """Forget an index, or everything, on disk too.
+
+        Raises:
+            StorageFull: no room.
+            InternalError: the disk failed. In both cases, some of it may be there after a restart.
+        """
         self._flush()
         self._listed.clear()
         in_memory = (*self._finished, self._today)
         for day in in_memory:
             day.forget(index)
             self._changed.add(day.number)
-        async with self._saving:  # else what is being written would come back
-            numbers = {day.number for day in in_memory}
-            await asyncio.to_thread(self._forget_files, index, numbers)
-        await self.save()
+        with explaining_disk_failure("not everything is forgotten"):
+            async with self._saving:  # else what is being written would come back
+                numbers = {day.number for day in in_memory}
+                await asyncio.to_thread(self._forget_files, index, numbers)
+            await self._save()
 
     # --- files
 
@@ -322,7 +331,13 @@ class Analytics:
                 await self.save()
 
     async def save(self) -> None:
-        """Write the counts, and remove days that are too old."""
+        """Write the counts, and remove days that are too old; if that fails, it is tried again."""
+        try:
+            await self._save()
+        except (OSError, RuntimeError) as error:  # (the latter: counted meanwhile)
+            _log.warning("analytics are not saved", reason=str(error))
+
+    async def _save(self) -> None:
         if not self.is_on:
             return
         async with self._saving:
@@ -331,15 +346,14 @@ class Analytics:
             changed, self._changed = self._changed, set()
             try:
                 await asyncio.to_thread(self._write, days)
-            except (OSError, RuntimeError) as error:  # (the latter: counted meanwhile)
-                _log.warning("analytics are not saved", reason=str(error))
+            except BaseException:
                 self._changed |= changed
-            else:
-                self._finished = [
-                    day
-                    for day in self._finished
-                    if day not in days or day.number in self._changed  # counted meanwhile
-                ]
+                raise
+            self._finished = [
+                day
+                for day in self._finished
+                if day not in days or day.number in self._changed  # counted meanwhile
+            ]
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{Day(number, 1).name}.json"
@@ -362,7 +376,7 @@ class Analytics:
             temporary.write_bytes(day.encode())
             os.replace(temporary, path)
         oldest = self._path(self._sure_today() - self._days + 1).name
-        for path in self._folder.glob("*.json"):
+        for path in self._folder.glob(_FILES):
             if path.name < oldest:
                 path.unlink(missing_ok=True)
 
@@ -372,7 +386,7 @@ class Analytics:
         return _day_of(min(time.time(), clock + time.monotonic() - monotonic))
 
     def _forget_files(self, index: str | None, in_memory: set[int]) -> None:
-        for path in list(self._folder.glob("*.json")):
+        for path in list(self._folder.glob(_FILES)):
             if index is None:
                 path.unlink(missing_ok=True)
                 continue

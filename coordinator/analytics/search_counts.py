@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from datetime import date, timedelta
 from typing import Final, Generic, NamedTuple, TypeVar
 
+import msgspec
 import orjson
 
 SLOW_MAX: Final = 100
@@ -166,16 +167,30 @@ class Day:
         """
         day = cls(number, num_max)
         try:
-            stored = orjson.loads(text)
-            for name, values in stored["totals"].items():
-                day.totals[str(name)] = list(map(int, values))
-            day.queries.floor, day.clicked.floor = map(int, stored["floors"])
-            day.slow = [SlowSearch(*one) for one in stored["slow"]]
-            heapq.heapify(day.slow)
-            for index, query, *values in stored["queries"]:
-                day.queries.put((index, query), values)
-            for index, id, *values in stored["clicked"]:
-                day.clicked.put((index, id), values)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"no counts of a day: {error!r}") from error
+            stored = _decode(text)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ValueError(f"no counts of a day: {error}") from error
+        for name, totals in stored.totals.items():
+            day.totals[name] = list(totals)
+        day.queries.floor, day.clicked.floor = stored.floors
+        day.slow = stored.slow
+        heapq.heapify(day.slow)
+        for index, query, *values in stored.queries:
+            day.queries.put((index, query), values)
+        for index, id, *values in stored.clicked:
+            day.clicked.put((index, id), values)
         return day
+
+
+class _StoredDay(msgspec.Struct):
+    """The content of a file."""
+
+    totals: dict[str, tuple[int, int, int]]
+    floors: tuple[int, int]
+    slow: list[SlowSearch]
+    queries: list[tuple[str, str, int, int, int, int, int, int, int]]
+    clicked: list[tuple[str, str, int, int, int]]
+
+
+# Created at import: two threads that use such a class for the first time together would crash.
+_decode = msgspec.json.Decoder(_StoredDay).decode

@@ -24,10 +24,10 @@ from typing import Any, Final
 from common import data_directory
 from common.configuration import IndexConfiguration
 from common.configuration_parser import parse_stored
-from common.data_directory import DataDirectoryError, explaining_full_disk
+from common.data_directory import DataDirectoryError, explaining_disk_failure
 from common.errors import NotFound
 from common.protocol.messages import CatalogUpdate
-from coordinator.cluster.catalog_file import CatalogFile, whole
+from coordinator.cluster.catalog_file import CatalogFile, CatalogInDoubt, whole
 from coordinator.cluster.catalog_state import CatalogState, StoredIndex, difference
 
 Propose = Callable[[Callable[[CatalogState], CatalogState]], Awaitable[CatalogState]]
@@ -90,6 +90,8 @@ class Catalog:
         num_shards: number of shards that the data is spread over.
         propose: carries out the changes of `change` where several hosts share one catalog.
         on_stored: called after every change of the durable state or of what requests see.
+        on_doubt: called when the file may have a state that requests do not see: only another
+            process knows, by reading it.
     """
 
     def __init__(self, file: CatalogFile, num_shards: int, state: CatalogState) -> None:
@@ -104,6 +106,7 @@ class Catalog:
         self._waiting: dict[asyncio.Future[None], None] = {}  # in the order of their arrival
         self.propose: Propose | None = None
         self.on_stored: Callable[[], None] | None = None
+        self.on_doubt: Callable[[CatalogInDoubt], None] | None = None
         self.activate()
 
     @classmethod
@@ -188,8 +191,9 @@ class Catalog:
             writing = asyncio.ensure_future(
                 asyncio.to_thread(self._stored.store, self.state, state)
             )
+            writing.add_done_callback(self._look_for_doubt)
             try:
-                with explaining_full_disk("nothing was changed"):
+                with explaining_disk_failure("nothing was changed"):
                     await asyncio.shield(writing)
             finally:
                 if not writing.done():
@@ -201,6 +205,11 @@ class Catalog:
                     elif self.on_stored is not None:
                         self.on_stored()
             return state
+
+    def _look_for_doubt(self, writing: asyncio.Future[None]) -> None:
+        error = None if writing.cancelled() else writing.exception()
+        if isinstance(error, CatalogInDoubt) and self.on_doubt is not None:
+            self.on_doubt(error)
 
     def activate(self) -> None:
         """Make the state visible to requests."""

@@ -37,6 +37,10 @@ LINES_BYTES_MIN: Final = 64 << 10
 """Changes may take this many bytes, however small the state is."""
 
 
+class CatalogInDoubt(Exception):
+    """After a failed change, the next process may find either state."""
+
+
 class CatalogFile:
     """The catalog file of a process that owns the data directory.
 
@@ -80,15 +84,34 @@ class CatalogFile:
         """Store the change from one state, which the file has, to another.
 
         Raises:
-            OSError: no room, or the device failed; the file has the former state, or, if its sync
-                failed, possibly the new one.
+            OSError: no room, or the device failed; the file has the former state.
+            CatalogInDoubt: the device kept failing; the file may have either state.
         """
         change = StateChange.between(former, state)
         line = b"" if change is None else _line("change", change)
-        if 0 < len(line) <= self._num_bytes_max - self._num_bytes and self._num_bytes:
-            self._append(line)
-        else:
-            self.replace(state)
+        try:
+            if 0 < len(line) <= self._num_bytes_max - self._num_bytes and self._num_bytes:
+                self._append(line)
+            else:
+                self.replace(state)
+        except OSError as error:
+            try:
+                self._make_sure_of(former)
+            except (OSError, DataDirectoryError) as doubt:
+                raise CatalogInDoubt(f"{error}; then {doubt}") from error
+            raise
+
+    def _make_sure_of(self, former: CatalogState) -> None:
+        """Leave the former state on disk, although the new one may have got there.
+
+        A sync may fail when all is written, and a new file may have its name already.
+        """
+        if read_state(self._path).revision == former.revision:
+            with contextlib.suppress(OSError):
+                sync_file(self._path)
+                sync_folder(self._path.parent)
+                return
+        self.replace(former)
 
     def _note(self, num_bytes: int, num_bytes_whole: int) -> None:
         self._num_bytes = num_bytes
@@ -103,7 +126,7 @@ class CatalogFile:
                 write_all(file, memoryview(line))
                 os.fdatasync(file)
             except OSError:
-                with contextlib.suppress(OSError):  # a line in part is ignored
+                with contextlib.suppress(OSError):
                     os.ftruncate(file, num_bytes)
                 raise
         finally:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from common import data_directory
-from common.data_directory import explaining_full_disk, sync_folder, write_atomically
+from common.data_directory import explaining_disk_failure, sync_folder, write_atomically
 from common.errors import InternalError, InvalidRequest
 from common.process.faults import fault
 from common.process.logs import Log
@@ -119,7 +119,7 @@ class SnapshotMaker:
             catalog = self._catalog.content()
             indexes = self._hold(held, horizons, only)
             copied = _CopiedState(catalog, indexes, shards, None if only is None else only.number)
-            with _failure_told(), explaining_full_disk("no snapshot was made"):
+            with explaining_disk_failure("no snapshot was made"):
                 snapshot = await self._write(name, suffix, copied, collect)
         _log.info("snapshot made", name=name, bytes=snapshot.num_bytes)
         return snapshot
@@ -234,7 +234,10 @@ def _remove_copies(folder: Path, catalog: Catalog) -> None:
     sources = {one.source.folder for one in catalog.state.indexes if one.source is not None}
     for entry in folder.glob(f"{_COPY}*"):
         if str(entry) not in sources:
-            remove_snapshot(folder, entry.name)
+            try:
+                remove_snapshot(folder, entry.name)
+            except OSError as error:  # the next copy, or the next start, tries again
+                _log.warning("copy not removed", folder=entry.name, reason=error.strerror)
 
 
 def remove_unfinished(folder: Path, catalog: Catalog) -> None:
@@ -246,20 +249,8 @@ def remove_unfinished(folder: Path, catalog: Catalog) -> None:
         for unfinished in list(folder.glob("*" + suffix)):
             _log.info("unfinished snapshot removed", folder=unfinished.name)
             shutil.rmtree(unfinished, ignore_errors=True)
-    with suppress(OSError):
+    with suppress(OSError):  # of the folder itself
         _remove_copies(folder, catalog)
-
-
-@contextmanager
-def _failure_told() -> Iterator[None]:
-    """Report what the system refused, instead of a bare internal error."""
-    try:
-        yield
-    except OSError as error:
-        _log.error("snapshot failed", cause=error)
-        raise InternalError(
-            f"the snapshot could not be written: {error.strerror or error}"
-        ) from error
 
 
 def _begin(folder: Path, name: str, suffix: str, limits: Limits) -> None:

@@ -25,10 +25,16 @@ from common.data_directory import DataDirectoryError, Endpoint
 from common.process import logs
 from common.process.logs import Log
 from common.process.memory import configure_allocator, trim_periodically
-from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
+from common.process.parent_death import (
+    EXIT_CANNOT_START,
+    EXIT_STORAGE_FAILED,
+    ask_for_parent_death_signal,
+    watch_parent,
+)
 from common.process.priority import keep_up, run_in_background
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_file import CatalogInDoubt
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shared_state import SharedState
 from coordinator.cluster.snapshot_maker import remove_unfinished
@@ -144,6 +150,7 @@ class _Coordinator:
         starter = process_starter(inherited.supervisor)
         with data_directory.start_explained(settings.data_dir):
             self._catalog = catalog = Catalog.open(settings.data_dir, num_shards)
+            catalog.on_doubt = _end_in_doubt
             self._cluster = Cluster.from_settings(settings, catalog, held_here(settings))
             self._replica = make_replica(settings, catalog, self._cluster, starter)
         log = None if self._replica is None else self._replica.log
@@ -204,6 +211,15 @@ class _Coordinator:
         grace = max(settings.stop_grace_seconds - 1.5, 0.0)
         await self._app.stop(grace, None if self._readers is None else self._readers.wait_gone)
         await analytics.save()
+
+
+def _end_in_doubt(error: CatalogInDoubt) -> None:
+    """End this process at once: it might acknowledge writes to an index that the disk has not.
+
+    The next one serves what it reads.
+    """
+    _log.error("ending", status=EXIT_STORAGE_FAILED, reason=f"the catalog is in doubt: {error}")
+    os._exit(EXIT_STORAGE_FAILED)
 
 
 async def _take_keys(

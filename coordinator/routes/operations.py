@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from common.data_directory import explaining_disk_failure
 from common.deadline import Deadline
 from common.errors import Conflict, Forbidden, InvalidRequest, Unavailable
 from common.process.memory import resident_bytes
@@ -360,7 +361,8 @@ async def delete_snapshot(services: Services, request: Request) -> Response:
                 f"an index is being restored from snapshot {name!r}; wait for all shards",
                 code="snapshot_in_use",
             )
-        await asyncio.to_thread(snapshots.remove_snapshot, folder, name)
+        with explaining_disk_failure("some files of the snapshot may be left"):
+            await asyncio.to_thread(snapshots.remove_snapshot, folder, name)
 
     # Not while a snapshot is being made: that removes unfinished ones.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)

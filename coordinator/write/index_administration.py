@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from common.analysis.analyzer import Analyzer
 from common.configuration_parser import parse_configuration
@@ -38,6 +38,9 @@ from coordinator.write.log import DocumentOf, WriteLog, no_index, without
 from coordinator.write.new_indexes import check_free, check_number
 
 T = TypeVar("T")
+
+RELEASE_PAUSE_SECONDS: Final = 1.0
+"""After the disk has refused to forget the sources of restored indexes."""
 
 _log = Log("ingest")
 
@@ -79,6 +82,7 @@ class IndexAdministration:
         self._configuring = asyncio.Lock()
         self._tasks = DetachedTasks()
         self._restorer = IndexRestorer(cluster, catalog, limits, log)
+        self._is_releasing = False
         cluster.on_state(lambda shard: self._look_for_sources())
 
     async def configure(
@@ -308,6 +312,7 @@ class IndexAdministration:
                         await self._restorer.restore([source])
                     else:
                         await self._restorer.restore_over(former, source)
+                self._look_for_sources()
 
         await self._tasks.wait_for(run(), deadline)
 
@@ -364,15 +369,24 @@ class IndexAdministration:
     async def _restore(self, wanted: Sequence[RestoredIndex]) -> None:
         async with self._configuring:
             await self._restorer.restore(wanted)
+        self._look_for_sources()
 
     def _look_for_sources(self) -> None:
-        """Release remaining sources once the last shard is back."""
-        if self._restorer.can_release_sources():
+        """Release remaining sources once the last shard is back, and the disk has room."""
+        if self._restorer.can_release_sources() and not self._is_releasing:
+            self._is_releasing = True
             self._tasks.start(self._release_sources())
 
     async def _release_sources(self) -> None:
-        async with self._configuring:
-            await self._restorer.release_sources()
+        try:
+            while True:
+                async with self._configuring:
+                    await self._restorer.release_sources()
+                if not self._restorer.can_release_sources():
+                    break
+                await asyncio.sleep(RELEASE_PAUSE_SECONDS)
+        finally:
+            self._is_releasing = False
 
     async def while_unchanged(
         self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline

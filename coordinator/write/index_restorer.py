@@ -125,7 +125,12 @@ class IndexRestorer:
     async def release_sources(self) -> None:
         """Forget the sources of restored indexes, once all shards have the indexes.
 
-        If all shards serve, each has applied the current catalog, since nothing else changes it.
+        If all shards serve, each has applied the current catalog, since nothing else changes it. If
+        the disk refuses it, the indexes are there all the same; it is tried again later.
         """
-        if self.can_release_sources():
+        if not self.can_release_sources():
+            return
+        try:
             await self._catalog.change(CatalogState.without_sources, is_active=False)
+        except ServiceError as error:
+            _log.warning("sources of restored indexes not released yet", reason=error.message)

@@ -181,8 +181,10 @@ class EmbeddedLog(WriteLog):
             await queue.hold()
         try:
             await self.prepare(stored.entry)
-            await self._catalog.change(lambda state: state.with_index(stored), is_active=False)
-            await self._cluster.push_catalog()
+            try:
+                await self._catalog.change(lambda state: state.with_index(stored), is_active=False)
+            finally:
+                await self._cluster.push_catalog()  # shards discard a revision that it has not
             self._catalog.activate()
         finally:
             if queue is not None:

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from common.data_directory import explaining_full_disk
+from common.data_directory import explaining_disk_failure
 from common.file_io import read_all, write_all
 from common.json.scan import ScannedItems
 from coordinator.write.write_batch import Items
@@ -30,7 +30,7 @@ _ROW_INTEGERS: Final = 4
 _ROW_BYTES: Final = 8 * _ROW_INTEGERS
 _ROWS_AT_ONCE: Final = 65_536
 
-_NO_ROOM: Final = "no room for this body; nothing was written"
+_UNWRITTEN: Final = "the body was not taken in, and nothing was written"
 
 
 class Spool:
@@ -45,7 +45,7 @@ class Spool:
     """
 
     def __init__(self, folder: Path) -> None:
-        with explaining_full_disk(_NO_ROOM):
+        with explaining_disk_failure(_UNWRITTEN):
             folder.mkdir(mode=0o700, exist_ok=True)
             # Both files stay open for the spool's lifetime.
             self._payload = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
@@ -73,7 +73,7 @@ class Spool:
         rows[:, 1] = scanned.ends + offset
         rows[:, 2] = scanned.id_hashes.view(np.int64)
         rows[:, 3] = scanned.has_id
-        with explaining_full_disk(_NO_ROOM):
+        with explaining_disk_failure(_UNWRITTEN):
             write_all(self._payload.fileno(), scanned.payload[first:last].data)
             write_all(self._rows.fileno(), rows.reshape(-1).data.cast("B"))
         self.num_items += scanned.num_items

@@ -26,7 +26,12 @@ from common.data_directory import DataDirectoryError, Endpoint
 from common.process.logs import Log
 from common.process.loop_scheduler import LoopScheduler
 from common.process.memory import available_bytes, configure_allocator, trim_periodically
-from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
+from common.process.parent_death import (
+    EXIT_CANNOT_START,
+    EXIT_STORAGE_FAILED,
+    ask_for_parent_death_signal,
+    watch_parent,
+)
 from common.protocol.handshake import Authenticator
 from common.protocol.messages import Welcome
 from common.protocol.server import RpcServer
@@ -37,9 +42,6 @@ from shard.partition.indexes import Indexes
 from shard.partition.page_budget import page_budget
 from shard.process.handlers import Handlers
 from shard.storage.refusals import DamagedEnvironment, StorageFailure
-
-EXIT_STORAGE_FAILED = 70
-"""The disk refused a commit; the supervisor starts the shard again."""
 
 STOP_GRACE_SECONDS = 2.0
 """Grace period for calls in progress at SIGTERM."""

@@ -31,6 +31,7 @@ import pytest
 
 from common import data_directory
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
+from common.process.parent_death import EXIT_STORAGE_FAILED
 from common.protocol.client import RpcClient
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -57,7 +58,6 @@ from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
 from shard.maintenance.check import check_index
 from shard.partition.partition import Partition
-from shard.process.server import EXIT_STORAGE_FAILED
 from tests.common.protocol.packed_model import unpack
 from tests.faults.failing_disk import COMPILER, FailingDisk, ShardMaker
 

@@ -26,6 +26,7 @@ import coordinator.process.coordinator
 import coordinator.routes.search
 import shard.process.server
 from common import data_directory
+from common.process.parent_death import EXIT_STORAGE_FAILED
 from common.shard_settings import ShardSettings
 from coordinator.cluster.placed_shards import shown_shards
 from coordinator.process.coordinator import Inheritance
@@ -211,7 +212,7 @@ class Machine:
             process = self._processes.get(slot)
             if process is not None:
                 world.pause(partial(_has_gone, process))
-                if process.status not in (None, 0, shard.process.server.EXIT_STORAGE_FAILED):
+                if process.status not in (None, 0, EXIT_STORAGE_FAILED):
                     raise AssertionError(f"{process.name} ended with status {process.status}")
                 self._close_environments(process)
             world.pause(at=world.now + world.random.uniform(0, START_SECONDS_MAX))

@@ -8,11 +8,13 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.errors import InternalError, StorageFull
 from coordinator.analytics import analytics, search_counts
 from coordinator.analytics.analytics import Analytics
 from coordinator.analytics.search_counts import FrequentKeys
@@ -142,6 +144,62 @@ def test_days_are_kept_over_restarts_and_then_removed(tmp_path: Path, clock: Clo
     # A damaged file is skipped and reported.
     next(folder.iterdir()).write_text("no JSON")
     assert _report(Analytics(folder, 3, 100))["searches"] == 0
+
+
+@pytest.mark.parametrize(("number", "expected"), [(28, StorageFull), (5, InternalError)])
+def test_what_the_disk_does_not_forget_is_told(
+    tmp_path: Path,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    expected: type[Exception],
+) -> None:
+    folder = tmp_path / "a"
+    counted = Analytics(folder, 30, 100)
+    counted.record(1, "films", "embarrassing", 1, 1)
+    asyncio.run(counted.save())
+    for name in ("films", None):
+        with monkeypatch.context() as patch:
+            refused = OSError(number, "refused")
+            patch.setattr(Path, "write_bytes", Mock(side_effect=refused))
+            with pytest.raises(expected, match="not everything is forgotten"):
+                asyncio.run(counted.forget(name))
+            asyncio.run(counted.save())  # in the background: it is tried again
+    asyncio.run(counted.forget("films"))
+    assert _report(Analytics(folder, 30, 100))["searches"] == 0
+
+
+def test_another_file_in_the_folder_is_left_alone(tmp_path: Path, clock: Clock) -> None:
+    folder = tmp_path / "a"
+    counted = Analytics(folder, 30, 100)
+    counted.record(1, "films", "sea", 1, 1)
+    asyncio.run(counted.save())
+    copy = folder / "2024-copy.json"
+    copy.write_text("{}")
+    for name in ("films", None):
+        asyncio.run(counted.forget(name))
+    assert copy.exists()
+
+
+def test_a_damaged_file_is_no_day(tmp_path: Path, clock: Clock) -> None:
+    """Some damage leaves JSON: what is not as it was written fails no report, and no start."""
+    folder = tmp_path / "a"
+    counted = Analytics(folder, 30, 100)
+    counted.record(1, "films", "sea", 1, 1)
+    counted.click("films", "sea", "7", 1)
+    asyncio.run(counted.save())
+    (path,) = folder.iterdir()
+    whole = path.read_bytes()
+    assert _report(Analytics(folder, 30, 100))["searches"] == 1
+    damaged = [b"[]", b"{}", b"null", b'"', b"\xff", whole.replace(b"{", b"[").replace(b"}", b"]")]
+    for position in range(len(whole)):
+        for bit in range(8):
+            one = bytearray(whole)
+            one[position] ^= 1 << bit
+            damaged.append(bytes(one))
+    for content in damaged:
+        path.write_bytes(content)
+        _report(Analytics(folder, 30, 100))
 
 
 def test_memory_is_bounded(tmp_path: Path, clock: Clock) -> None:

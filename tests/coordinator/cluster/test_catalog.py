@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from common import data_directory
 from common.data_directory import DataDirectoryError, catalog_path, manifest_path
-from common.errors import NotFound, StorageFull
+from common.errors import InternalError, NotFound, StorageFull
 from coordinator.cluster import catalog as catalog_module
 from coordinator.cluster import catalog_file
 from coordinator.cluster.catalog import Catalog
-from coordinator.cluster.catalog_file import read_state
+from coordinator.cluster.catalog_file import CatalogInDoubt, read_state
 from coordinator.cluster.catalog_state import CatalogState, StateChange, StoredIndex, difference
 
 
@@ -99,6 +100,57 @@ async def test_a_write_that_fails_changes_nothing(
             catalog = Catalog.open(tmp_path, 2)
     await catalog.change(lambda state: _with_index(state, "films"))
     assert Catalog.open(tmp_path, 2).state == catalog.state
+
+
+def _fail(patch: pytest.MonkeyPatch, module: Any, name: str, num_failures: int = 1) -> None:
+    """Let the first calls of a function fail as those of a failing device do."""
+    works, left = getattr(module, name), [None] * num_failures
+
+    def fail(*arguments: Any) -> Any:
+        if left:
+            left.pop()
+            raise OSError(5, "Input/output error")
+        return works(*arguments)
+
+    patch.setattr(module, name, fail)
+
+
+_SYNCS = {
+    True: ((os, "fdatasync"), (os, "ftruncate")),
+    False: ((data_directory, "sync_folder"),),
+}
+"""What fails once all of the new state is written, by whether it is appended."""
+
+
+@pytest.mark.parametrize("is_appended", [True, False])
+async def test_the_next_process_does_not_find_a_change_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_appended: bool
+) -> None:
+    """Requests still see the former state, so nothing else may be read after a kill."""
+    if not is_appended:
+        monkeypatch.setattr(catalog_file, "LINES_BYTES_MIN", -(1 << 20))
+    catalog = Catalog.open(tmp_path, 2)
+    await catalog.change(lambda state: _with_index(state, "films"))
+    for module, name in _SYNCS[is_appended]:
+        _fail(monkeypatch, module, name)
+    with pytest.raises(InternalError, match="nothing was changed"):
+        await catalog.change(lambda state: state.without_index("films"))
+    assert [one.name for one in catalog.state.indexes] == ["films"]
+    assert Catalog.open(tmp_path, 2).state == catalog.state
+
+
+async def test_a_state_that_only_another_process_can_know_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog.open(tmp_path, 2)
+    await catalog.change(lambda state: _with_index(state, "films"))
+    doubts: list[CatalogInDoubt] = []
+    catalog.on_doubt = doubts.append
+    _fail(monkeypatch, os, "fdatasync", 99)
+    _fail(monkeypatch, os, "fsync", 99)
+    with pytest.raises(CatalogInDoubt, match="output"):
+        await catalog.change(lambda state: _with_index(state, "books"))
+    assert len(doubts) == 1
 
 
 async def test_a_cancelled_change_is_whole_or_not_at_all(tmp_path: Path) -> None:

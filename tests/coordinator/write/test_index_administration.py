@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from common.deadline import Deadline
 from common.errors import (
     DeadlineExceeded,
+    InternalError,
     InvalidRequest,
     NotFound,
     StorageFull,
     Unavailable,
 )
+from common.protocol.messages import SnapshotSource
 from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_file import CatalogFile
+from coordinator.cluster.catalog_state import RestoredIndex
 from coordinator.cluster.shard_client import ShardState
+from coordinator.write import index_administration
 from tests.coordinator.conftest import MakeService, soon
 from tests.coordinator.model_shard import only
 from tests.waiting import until
@@ -71,6 +79,49 @@ class TestConfiguration:
         service.shards[1].prepare_refusal = None
         changed, _ = await service.administration.configure("films", {"language": "english"})
         assert changed.revision > index.revision
+
+    @pytest.mark.parametrize(("number", "expected"), [(28, StorageFull), (5, InternalError)])
+    async def test_a_catalog_that_cannot_be_written_leaves_the_old_one(
+        self,
+        make_service: MakeService,
+        monkeypatch: pytest.MonkeyPatch,
+        number: int,
+        expected: type[Exception],
+    ) -> None:
+        service = await make_service(2)
+        index = await service.configure()
+        with monkeypatch.context() as patch:
+            patch.setattr(CatalogFile, "store", Mock(side_effect=OSError(number, "refused")))
+            with pytest.raises(expected, match="nothing was changed"):
+                await service.administration.configure("films", {"language": "english"})
+        assert service.catalog.index("films") == index
+        for shard in service.shards:
+            prepared, last = shard.prepared[-1].entry, shard.catalogs[-1]
+            assert prepared not in last.indexes  # so it is discarded, and takes no room
+            assert len(shard.catalogs) > 2
+            assert last.revision == service.catalog.state.revision
+
+    async def test_restored_indexes_are_there_though_their_source_cannot_be_released_yet(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(index_administration, "RELEASE_PAUSE_SECONDS", 0.01)
+        service = await make_service(2)
+        source = SnapshotSource("/snapshots/one", 1, 0, ((0, ""), (0, "")))
+        wanted = RestoredIndex("films", "films", {}, source)
+        stores = CatalogFile.store
+        num_calls = itertools.count(1)
+
+        def refuse_the_second(*arguments: Any) -> None:
+            if next(num_calls) in (2, 3):
+                raise OSError(28, "No space left on device")
+            stores(*arguments)
+
+        monkeypatch.setattr(CatalogFile, "store", refuse_the_second)
+        await service.administration.restore([wanted], soon())
+        assert service.catalog.index("films").name == "films"
+        (stored,) = service.catalog.state.indexes
+        assert stored.source == source
+        await until(lambda: service.catalog.state.indexes[0].source is None)
 
     async def test_writes_wait_while_an_index_is_rebuilt(self, make_service: MakeService) -> None:
         service = await make_service(1)

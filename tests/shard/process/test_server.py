@@ -17,13 +17,12 @@ from common.errors import (
     Unauthorized,
     Unavailable,
 )
-from common.process.parent_death import EXIT_CANNOT_START
+from common.process.parent_death import EXIT_CANNOT_START, EXIT_STORAGE_FAILED
 from common.protocol.messages import (
     BackupRequest,
     PrepareConfiguration,
 )
 from common.protocol.methods import BACKUP, PREPARE, PROCESS_STATISTICS
-from shard.process.server import EXIT_STORAGE_FAILED
 from tests.common.protocol.packed_model import unpack
 from tests.shard.shard_process import ShardProcess, make_entry
 
