@@ -287,12 +287,21 @@ async def add_key(
     return shown_key(id_, stored), token
 
 
-async def remove_key(catalog: Catalog, id_: str, caller: Caller) -> None:
+async def remove_key(
+    catalog: Catalog, id_: str, caller: Caller, *, keeps_last: bool = False
+) -> None:
     """Delete a key durably.
+
+    Args:
+        catalog: stores the keys.
+        id_: of the key.
+        caller: deletes it.
+        keeps_last: whether a key must remain: without keys, anyone may do anything.
 
     Raises:
         NotFound: there is no such key, or it covers an index that the caller may not use.
-        InvalidRequest: no remaining key could administer all indexes.
+        InvalidRequest: no remaining key could administer all indexes, or it is the last one and
+            must remain.
     """
 
     def change(state: CatalogState) -> CatalogState:
@@ -303,6 +312,12 @@ async def remove_key(catalog: Catalog, id_: str, caller: Caller) -> None:
                 f"there is no key {id_[:40]!r}",
                 advice="GET /_keys lists those that are",
                 code="key_not_found",
+            )
+        if not keys and keeps_last:
+            raise InvalidRequest(
+                "without this last key everyone on the network could do anything; listen on "
+                "127.0.0.1 or start with --insecure first",
+                code="invalid_key",
             )
         if keys and _administers_all(removed) and not any(map(_administers_all, keys.values())):
             raise InvalidRequest(

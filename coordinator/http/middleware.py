@@ -1,8 +1,8 @@
 """Middleware: the steps of every request before and after its route.
 
-    host ─▶ route ─▶ rate ─▶ origin ─▶ key ─▶ index ─▶ body (size, type, time) ─▶ admission ─▶ run
-                                                                                                │
-    metrics ◀── response, or the error envelope ◀───────────────────────────────────────────────┘
+    host ─▶ route ─▶ rate ─▶ origin ─▶ key ─▶ freshness ─▶ index ─▶ body ─▶ admission ─▶ run
+                                                                                          │
+    metrics ◀── response, or the error envelope ◀─────────────────────────────────────────┘
 
 One function instead of a stack of layers: every request would pay for each layer, and one place
 makes the order easier to see. Bodies are read *before* a request counts as in flight, so slow
@@ -235,8 +235,6 @@ class Middleware:
             self._rate_limit.take(request.caller.key_id or self._client(request))
         if route.is_change:
             self._guard.check_origin(request.headers)
-        if self._services.shared_log is not None and route.action is not None:
-            await self._wait_fresh(self._services.shared_log, request)
         caller = request.caller
         if route.action is not None and caller is not ANYBODY:
             self._guard.check_action(caller, route.action)
@@ -247,6 +245,8 @@ class Middleware:
                     "the API key is for some indexes only, and this is about all of them; "
                     'use a key for indexes ["*"]'
                 )
+        if self._services.shared_log is not None and route.action is not None:
+            await self._wait_fresh(self._services.shared_log, request)
         if request.arguments and "{index}" in route.path:
             self._find_index(route, request)
         num_taken = num_admitted = 0
@@ -385,7 +385,8 @@ def check_content_type(body: Body, header: str) -> None:
     )
     if not is_known:
         raise UnsupportedMediaType(
-            f"content type {media_type[:80]!r} is not taken here; send {' or '.join(body.value)}"
+            f"content type {media_type[:80]!r} is not accepted here; send "
+            f"{' or '.join(filter(None, body.value))}"
         )
     if charset not in ("utf-8", "utf8", "us-ascii"):
-        raise UnsupportedMediaType(f"charset {charset[:40]!r} is not taken; send utf-8")
+        raise UnsupportedMediaType(f"charset {charset[:40]!r} is not accepted; send utf-8")

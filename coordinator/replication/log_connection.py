@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.process.logs import Log
 from common.settings import SettingError
-from coordinator.addresses import log_servers
+from coordinator.addresses import log_servers, without_user
 from coordinator.replication.log_errors import LogAway
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class LogConnection:
 
     @property
     def servers(self) -> list[str]:
-        """Addresses of the servers, as configured."""
+        """Addresses of the servers, as configured: they may have a user and a password."""
         return list(self._options["servers"])
 
     @property
@@ -138,7 +138,8 @@ class LogConnection:
             await _close(client)
             if refused:
                 raise SettingError(f"the log's servers refuse this host: {refused[0]}") from error
-            raise LogAway(f"no server of the log answers: {', '.join(self.servers)}") from error
+            servers = ", ".join(map(without_user, self.servers))
+            raise LogAway(f"no server of the log answers: {servers}") from error
         self._client = client
         self._dropping = asyncio.create_task(self._drop_lost(client))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from coordinator.replication.applying import Applier
 from coordinator.replication.comparison import DigestComparer
 from coordinator.replication.log_watch import LogWatch
 from coordinator.replication.this_host import ThisHost
+
+FOR_ADMINS: Final = "GET /_cluster says more to a key with admin"
+"""Stands for a text that not everyone may read."""
 
 
 class LogState(NamedTuple):
@@ -40,6 +43,13 @@ class LogState(NamedTuple):
     """Which hosts differed then, and in what; empty if none did."""
     digest: str
     """Digest of this host's data at that entry."""
+
+    @property
+    def for_everyone(self) -> LogState:
+        """The status without texts that may name indexes, for those who need no key to read it."""
+        return self._replace(
+            trouble=self.trouble and FOR_ADMINS, difference=self.difference and FOR_ADMINS
+        )
 
 
 def log_state(

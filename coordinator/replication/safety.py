@@ -20,7 +20,7 @@ import aiohttp
 import orjson
 
 from common.limits import Limits
-from coordinator.addresses import monitor_urls
+from coordinator.addresses import monitor_urls, without_user
 from coordinator.replication.entries import FORMAT
 from coordinator.replication.stream_state import (
     CLUSTER_KEY,
@@ -141,9 +141,10 @@ async def dangers_of_servers(monitors: list[str]) -> list[str]:
     async with aiohttp.ClientSession(timeout=timeout) as session:
         answers = await asyncio.gather(*(_dangers(session, monitor) for monitor in monitors))
     if all(answer is None for answer in answers):
+        shown = ", ".join(map(without_user, monitors))
         return [
-            f"no server shows its configuration at {', '.join(monitors)}: start nats-server with "
-            "http_port, or name the addresses (log_monitors)"
+            f"no server shows its configuration at {shown}: start nats-server with http_port, or "
+            "name the addresses (log_monitors)"
         ]
     return [danger for answer in answers if answer is not None for danger in answer]
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
 from common.errors import NotFound
 from coordinator.algolia.keys import new_key, shown_key
-from coordinator.http.api_keys import Action, visible_keys
+from coordinator.http.api_keys import Action, add_key, remove_key, visible_keys
 from coordinator.http.api_keys import shown_key as shown_own_key
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
-from coordinator.routes import operations
 from coordinator.routes.algolia_requests import CHANGE, algolia_route, now, object_body
 
 if TYPE_CHECKING:
@@ -57,12 +54,10 @@ async def get_key(services: Services, request: Request) -> Response:
 )
 async def create_key(services: Services, request: Request) -> Response:
     """Answer `POST /1/keys`: the only response that ever contains the key itself."""
-    document = new_key(object_body(services, request), services.settings.limits)
-    request.body = orjson.dumps(document)
-    made = orjson.loads((await operations.create_key(services, request)).body)
-    return json_response(
-        {"key": made["key"], "createdAt": now()}, headers=b"Cache-Control: no-store\r\n"
-    )
+    limits = services.settings.limits
+    document = new_key(object_body(services, request), limits)
+    _, token = await add_key(services.catalog, document, limits, request.caller)
+    return json_response({"key": token, "createdAt": now()}, headers=b"Cache-Control: no-store\r\n")
 
 
 @ROUTES.add(
@@ -70,6 +65,6 @@ async def create_key(services: Services, request: Request) -> Response:
 )
 async def delete_key(services: Services, request: Request) -> Response:
     """Answer `DELETE /1/keys/{key}`."""
-    request.arguments = [_key_id(request.arguments[0])]
-    await operations.delete_key(services, request)
+    id_ = _key_id(request.arguments[0])
+    await remove_key(services.catalog, id_, request.caller, keeps_last=services.settings.is_exposed)
     return json_response({"deletedAt": now()})

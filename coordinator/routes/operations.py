@@ -18,7 +18,6 @@ from coordinator.http.api_keys import (
     add_key,
     remove_key,
     shown_key,
-    stored_keys,
     visible_keys,
 )
 from coordinator.http.exposition import WorkInProgress, exposition
@@ -79,7 +78,9 @@ async def health(services: Services, request: Request) -> Response:
         "uptime_s": int(services.metrics.uptime),
     }
     if services.shared_log is not None:
-        shown["replica"] = services.shared_log.state._asdict()
+        state = services.shared_log.state
+        is_admin = request.caller.may(Action.ADMIN)
+        shown["replica"] = (state if is_admin else state.for_everyone)._asdict()
     return json_response(shown)
 
 
@@ -436,15 +437,7 @@ async def create_key(services: Services, request: Request) -> Response:
 async def delete_key(services: Services, request: Request) -> Response:
     """Answer `DELETE /_keys/{id}`."""
     id_ = request.arguments[0]
-    settings = services.settings
-    is_last = set(stored_keys(services.catalog)) == {id_}
-    if is_last and settings.is_exposed:
-        raise InvalidRequest(
-            "without this last key everybody on the network could do anything; listen on "
-            "127.0.0.1 or start with --insecure first",
-            code="invalid_key",
-        )
-    await remove_key(services.catalog, id_, request.caller)
+    await remove_key(services.catalog, id_, request.caller, keeps_last=services.settings.is_exposed)
     return json_response({"status": "deleted", "id": id_})
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from common.protocol.messages import FilterClause
 from coordinator.http.api_keys import Action, StoredKey, shown_key
 from coordinator.http.security import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
+from coordinator.replication.log_state import LogState
+from coordinator.settings import Settings
 from tests.http.catalogue import request
 from tests.http.conftest import MakeWeb, Web
 
@@ -268,6 +272,62 @@ async def test_last_admin_key_goes_last(web: Web) -> None:
     assert await status(web, "DELETE", f"/_keys/{reader.split('_')[1]}", admin) == 200
     assert await status(web, "DELETE", f"/_keys/{admin.split('_')[1]}", admin) == 200
     assert await status(web, "GET", "/films/search", None) == 200
+
+
+@pytest.mark.parametrize("path", ["/_keys", "/1/keys"])
+async def test_last_key_stays_where_everyone_could_connect(
+    web: Web, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(Settings, "is_exposed", True)
+    admin = await make_key(web, actions=["admin"])
+    reader = await make_key(web, admin, actions=["search"])
+    key = f"X-API-Key: {admin}"
+
+    # Both at once: when the deletion of the last key is asked for, it is not the last one yet.
+    first, second = await asyncio.gather(
+        web.send(request("DELETE", f"{path}/{reader.split('_')[1]}", None, key)),
+        web.send(request("DELETE", f"{path}/{admin.split('_')[1]}", None, key)),
+    )
+
+    assert (first.status, second.status, second.code) == (200, 400, "invalid_key")
+    assert await status(web, "GET", "/films/search", None) == 401
+
+
+async def test_a_client_without_a_key_does_not_wait_for_fresh_data(web: Web) -> None:
+    waited: list[int] = []
+
+    async def wait_for(seq: int, _: object) -> None:
+        waited.append(seq)
+
+    log = SimpleNamespace(serving=SimpleNamespace(wait_for=wait_for))
+    object.__setattr__(web.services, "shared_log", log)
+    admin = await make_key(web, actions=["admin", "search"])
+
+    refused = await web.send(request("GET", "/films/search", None, "X-Min-Seq: 9"))
+    assert (refused.status, waited) == (401, [])
+    key = f"X-API-Key: {admin}"
+    answered = await web.send(request("GET", "/films/search", None, "X-Min-Seq: 9", key))
+    assert (answered.status, waited) == (200, [9])
+
+
+async def test_health_names_indexes_to_admins_alone(web: Web) -> None:
+    numbers: dict[str, Any] = dict.fromkeys(LogState._fields, 0)
+    state = LogState(**{**numbers, "trouble": "", "difference": "b: index 'secret' is missing"})
+    object.__setattr__(web.services, "shared_log", SimpleNamespace(state=state))
+    assert (await web.get("/_health")).json["replica"]["difference"] == state.difference
+    admin = await make_key(web, actions=["admin"])
+    reader = await make_key(web, admin, actions=["search"])
+
+    def health(*headers: str) -> bytes:
+        return request("GET", "/_health", None, *headers)
+
+    for key in ((), (f"X-API-Key: {reader}",)):
+        replica = (await web.send(health(*key))).json["replica"]
+        assert "secret" not in replica["difference"]
+        assert replica["difference"]
+        assert not replica["trouble"]
+    told = (await web.send(health(f"X-API-Key: {admin}"))).json["replica"]
+    assert told["difference"] == state.difference
 
 
 async def test_network_address_needs_a_key_or_a_word(make_web: MakeWeb) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import nats.aio.client
@@ -23,6 +23,18 @@ SECONDS = 1.2
 async def test_servers_that_refuse_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_connection, "CONNECT_SECONDS", 0.2)
     assert await gives_up() < SECONDS + 2
+
+
+async def test_the_error_does_not_tell_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def give_up(_: float, connecting: Coroutine[Any, Any, None]) -> None:
+        connecting.close()
+        raise TimeoutError
+
+    monkeypatch.setattr(log_connection, "_within", give_up)
+    with pytest.raises(LogAway) as caught:
+        await LogConnection("nats://facetd:secret@a:4222,nats://facetd:secret@b:4222").connect()
+
+    assert str(caught.value) == "no server of the log answers: nats://a:4222, nats://b:4222"
 
 
 async def test_a_refusal_in_the_moment_of_giving_up_does_not_prolong_it(

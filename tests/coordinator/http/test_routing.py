@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import MethodNotAllowed, NotFound
+from coordinator.http.api_keys import Action
 from coordinator.http.routing import Router
 from coordinator.routes import ROUTES
 
@@ -24,6 +25,12 @@ def test_every_route_finds_itself() -> None:
         path = path.replace("{folder}", "views").replace("{file}", "a.js")
         found, _ = ROUTER.resolve(route.method, path[1:].split("/"))
         assert found is route
+
+
+def test_what_changes_anything_is_subject_to_the_check_of_the_origin() -> None:
+    for route in ROUTES:
+        if route.method != "GET" and not route.is_change:
+            assert route.action is Action.SEARCH, route.name
 
 
 def test_arguments_in_order() -> None:
