@@ -153,20 +153,26 @@ class Analytics:
             if len(typing) > TYPING_MAX or now - next(iter(typing.values()))[0] > TYPING_SECONDS:
                 self._count(*typing.popitem(last=False)[1])
 
-    def click(self, index: str, query: str, id: str, position: int) -> bool:
+    def click(self, client: Hashable, index: str, query: str, id: str, position: int) -> bool:
         """Count a click on a hit; return False if its search is not among the counted ones.
 
         Args:
+            client: as in `record`.
             index: name.
             query: that the hit was found by; may be empty.
             id: of the item.
             position: of the hit, from 1.
         """
-        self._flush()
         text = " ".join(query[:QUERY_CHARS_MAX].casefold().split())
-        values = self._today.queries.get((index, text))
-        if index not in self._today.totals or (text and values is None):
+        if not self._has_counted(index, text):
+            self._finish_typing(client)
+        if not self._has_counted(
+            index, text
+        ):  # another client's: a browser's page may have sent it
+            self._flush()
+        if not self._has_counted(index, text):
             return False
+        values = self._today.queries.get((index, text))
         if values is not None:
             values[4] += 1
             values[5] += position
@@ -198,6 +204,19 @@ class Analytics:
             self._finished.append(self._today)
             self._today = day
         return day
+
+    def _has_counted(self, index: str, text: str) -> bool:
+        """Return whether a search for a text was counted today; empty: any search of the index."""
+        if text:
+            return self._today.queries.get((index, text)) is not None
+        return index in self._today.totals
+
+    def _finish_typing(self, client: Hashable) -> None:
+        """Count the last search of a client now: it has found what it was looking for."""
+        self._count_pending()
+        last = self._typing.pop(client, None)
+        if last is not None:
+            self._count(*last)
 
     def _flush(self) -> None:
         """Count all searches, including those that a client may still be typing."""

@@ -90,7 +90,6 @@ class Reporter:
         searches = [_sendable(one) for one in self._analytics.take_pending()]
         if counts == self._sent and not searches:
             return
-        self._sent = counts
         recent = [one for one in services.metrics.recent if one[0] > self._recent_at]
         recent = recent[-RECENT_AT_ONCE:]
         if recent:
@@ -108,17 +107,17 @@ class Reporter:
                 slow[:1],
             )
             await self._outbox.report(_encode(report))
+            self._sent = counts
             searches, recent, slow = searches[SEARCHES_AT_ONCE:], [], slow[1:]
             if not searches and not slow:
                 return
 
 
 def _sendable(one: PendingSearch) -> _SentSearch:
-    """Return a search as it can be sent: clients may send halves of surrogate pairs."""
+    """Return a search as it can be sent: X-Forwarded-For may have bytes that are not UTF-8."""
     key, address = cast(tuple[str | None, str], one.client)
-    query = one.query.encode("utf-8", "replace").decode()
     client = (key, address.encode("utf-8", "replace").decode())
-    return (one.at, client, one.name, query, one.num_hits, one.took_us)
+    return (one.at, client, one.name, one.query, one.num_hits, one.took_us)
 
 
 def _shortened(event: dict[str, Any]) -> dict[str, Any]:

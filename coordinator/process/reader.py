@@ -21,6 +21,7 @@ from dataclasses import replace
 import uvloop
 
 from common.data_directory import DataDirectoryError
+from common.errors import Unavailable
 from common.process import logs
 from common.process.logs import Log
 from common.process.memory import configure_allocator, trim_periodically
@@ -122,7 +123,8 @@ async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
             for task in tasks:
                 task.cancel()
             await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
-            await reporter.report()
+            with contextlib.suppress(Unavailable):  # the owner was killed
+                await reporter.report()
     finally:
         starting.cancel()
         shared.end_reader()

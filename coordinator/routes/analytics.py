@@ -12,6 +12,7 @@ from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_object, query_parameters
 from coordinator.routes.items import refuse_query, refuse_unknown
+from coordinator.routes.search import counted_client
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -131,7 +132,8 @@ async def clicks(services: Services, request: Request) -> Response:
             param="clicks",
         )
     found = [_click(services, request, one, i) for i, one in enumerate(listed)]
-    num_counted = sum(services.analytics.click(*one) for one in found)
+    client = counted_client(request)
+    num_counted = sum(services.analytics.click(client, *one) for one in found)
     return json_response({"status": "counted", "counted": num_counted})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from aiohttp import hdrs
@@ -50,14 +50,12 @@ from coordinator.read.results import SearchResult, Timings
 from coordinator.read.searched_state import now
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from common.limits import Limits
     from coordinator.cluster.catalog import Index
     from coordinator.http.request import Request
     from coordinator.http.services import Services
-
-P = TypeVar("P")
 
 
 ROUTES: Final = RouteTable()
@@ -125,11 +123,27 @@ def note_search(
 ) -> None:
     """Count a search for analytics, unless it asks for a further page."""
     if services.analytics.is_on and parameters.page == 1 and parameters.cursor is None:
-        client = (
-            request.caller.key_id,
-            request.headers.get(hdrs.X_FORWARDED_FOR) or request.peer_address,
-        )
+        client = counted_client(request)
         services.analytics.record(client, index, parameters.query, total, took_us)
+
+
+def counted_client(request: Request) -> tuple[str | None, str]:
+    """Return what distinguishes the searches of clients for analytics; it is not stored."""
+    address = request.headers.get(hdrs.X_FORWARDED_FOR) or request.peer_address
+    return request.caller.key_id, address
+
+
+def note_slow(
+    services: Services,
+    request: Request,
+    index: str,
+    raw: Mapping[str, Any],
+    result: SearchResult,
+    took_us: int,
+) -> None:
+    """Count and log a slow search, with its parameters as sent."""
+    services.metrics.num_slow += 1
+    services.slow_queries.note(index, raw, request.request_id, took_us, result)
 
 
 def search_routes(
@@ -182,9 +196,8 @@ async def search(services: Services, request: Request) -> Response:
     services.metrics.observe_search(result, total_us)
     note_search(services, request, request.index.name, parameters, result.total, total_us)
     if services.slow_queries.is_slow(total_us):
-        services.metrics.num_slow += 1
         raw = raw_parameters(request, services.settings.limits)
-        services.slow_queries.note(request.index.name, raw, request.request_id, total_us, result)
+        note_slow(services, request, request.index.name, raw, result, total_us)
     return Response(
         await _search_body(
             services, request.index.number, result, request.request_id, total_us, parameters
@@ -279,7 +292,10 @@ async def searches(services: Services, request: Request) -> Response:
         return await _merged(services, request, named, prepared, merge)
     timeouts = [one[1].timeout_ms for one in prepared if isinstance(one, tuple)]
     results = await run_fairly(
-        [partial(_one_of_several, services, request, one) for one in prepared],
+        [
+            partial(_one_of_several, services, request, one.raw, ready)
+            for one, ready in zip(named, prepared, strict=True)
+        ],
         Deadline.after_ms(max(timeouts, default=limits.request_timeout_ms)),
     )
     if isinstance(results[0], ServiceError) and all(
@@ -354,8 +370,10 @@ async def _merged(
                 raise _placed(result, i)
             took_us = result.timings.total_us
             services.metrics.observe_search(result, took_us)
+            index, _ = to_run[i]
+            if services.slow_queries.is_slow(took_us):
+                note_slow(services, request, index.name, named[i].raw, result, took_us)
             if merge.page == 1:
-                index, _ = to_run[i]
                 search = members[i].parameters
                 note_search(services, request, index.name, search, result.total, took_us)
             results.append(result)
@@ -413,7 +431,10 @@ async def _result_or_error(
 
 
 async def _one_of_several(
-    services: Services, request: Request, prepared: tuple[Index, SearchParameters] | ServiceError
+    services: Services,
+    request: Request,
+    raw: Mapping[str, Any],
+    prepared: tuple[Index, SearchParameters] | ServiceError,
 ) -> bytes | ServiceError:
     """Return the JSON of one search's result, or its own error.
 
@@ -426,20 +447,11 @@ async def _one_of_several(
     result = await _result_or_error(services, index, parameters)
     if isinstance(result, ServiceError):
         return result
-    note_search(services, request, index.name, parameters, result.total, result.timings.total_us)
-    return await _result_body(services, request, index, result, parameters)
-
-
-async def _result_body(
-    services: Services,
-    request: Request,
-    index: Index,
-    result: SearchResult,
-    parameters: SearchParameters,
-) -> bytes:
-    """Return the JSON of one of several searches."""
     total_us = result.timings.total_us
     services.metrics.observe_search(result, total_us)
+    note_search(services, request, index.name, parameters, result.total, total_us)
+    if services.slow_queries.is_slow(total_us):
+        note_slow(services, request, index.name, raw, result, total_us)
     return await _search_body(
         services, index.number, result, request.request_id, total_us, parameters
     )

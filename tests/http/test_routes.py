@@ -337,6 +337,18 @@ async def test_slow_searches_are_kept_and_logged(
     assert "slow query" in caplog.text
 
 
+@pytest.mark.parametrize("merge", [None, True])
+async def test_slow_searches_of_several_at_once_are_kept_each(web: Web, merge: bool | None) -> None:
+    web.services.slow_queries.threshold_us = 1
+    searches = [{"index": "films", "query": "sea"}, {"index": "films"}]
+
+    assert (await web.post("/_search", {"searches": searches, "merge": merge})).status == 200
+
+    requests = [one["request"] for one in web.services.slow_queries.latest]
+    assert requests == [{"query": "sea"}, {}]
+    assert web.services.metrics.num_slow == 2
+
+
 async def test_openapi_document_has_every_route(web: Web) -> None:
     document = (await web.get("/_openapi.json")).json
 

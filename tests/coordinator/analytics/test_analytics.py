@@ -101,13 +101,24 @@ def test_typing_counts_once(tmp_path: Path, clock: Clock) -> None:
 def test_clicks_belong_to_counted_searches(tmp_path: Path, clock: Clock) -> None:
     counted = Analytics(tmp_path / "a", 30, 100)
     counted.record(1, "films", "sea", 5, 100)
-    assert counted.click("films", "Sea", "7", 1)
-    assert counted.click("films", "sea", "7", 4)
-    assert not counted.click("films", "never", "7", 1)
-    assert not counted.click("none", "", "7", 1)
+    assert counted.click(1, "films", "Sea", "7", 1)
+    assert counted.click(2, "films", "sea", "7", 4)
+    assert not counted.click(1, "films", "never", "7", 1)
+    assert not counted.click(1, "none", "", "7", 1)
     found = _report(counted)
     assert found["clicked"] == [{"index": "films", "id": "7", "clicks": 2, "position": 2.5}]
     assert (found["popular"][0]["clicks"], found["popular"][0]["position"]) == (2, 2.5)
+
+
+def test_a_click_does_not_count_what_others_are_still_typing(tmp_path: Path, clock: Clock) -> None:
+    counted = Analytics(tmp_path / "a", 30, 100)
+    counted.record("other", "films", "la", 1, 1)
+    counted.record("me", "films", "sea", 1, 1)
+    assert counted.click("me", "films", "sea", "7", 1)
+    clock.now += 1
+    counted.record("other", "films", "land", 1, 1)
+    queries = {row["query"]: row["searches"] for row in _report(counted)["popular"]}
+    assert queries == {"land": 1, "sea": 1}
 
 
 def test_days_are_kept_over_restarts_and_then_removed(tmp_path: Path, clock: Clock) -> None:
@@ -206,7 +217,7 @@ def test_memory_is_bounded(tmp_path: Path, clock: Clock) -> None:
     counted = Analytics(tmp_path / "a", 30, 50)
     for number in range(30_000):
         counted.record(number, "films", f"text {number}" * 100, 0, number)
-        counted.click("films", "", str(number), 1)
+        counted.click(number, "films", "", str(number), 1)
     day = counted._today
     assert len(day.queries) <= 100
     assert len(day.clicked) <= 100

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from common.errors import Unavailable
 from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
+from coordinator.analytics.analytics import ReaderAnalytics
 from coordinator.http.exposition import WorkInProgress, exposition
 from coordinator.http.metrics import RECENT_KEPT, Histogram, Metrics, cumulative
+from coordinator.http.reports import Reporter
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.results import SearchResult, ShardSummary, Timings
@@ -102,3 +111,37 @@ def test_slow_queries_are_off_at_zero_and_bounded() -> None:
     assert len(slow.latest) == 100
     assert slow.latest[-1]["request"] == {"query": "499"}
     assert slow.latest[-1]["phases_ms"]["facets"] == 20.0
+
+
+class FullOutbox:
+    """Refuses the first report."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.is_full = True
+
+    async def report(self, report: bytes) -> None:
+        if self.is_full:
+            self.is_full = False
+            raise Unavailable("full")
+        self.sent.append(report)
+
+
+async def test_counts_that_the_owner_did_not_take_are_sent_again(tmp_path: Path) -> None:
+    metrics, outbox = Metrics(), FullOutbox()
+    services: Any = SimpleNamespace(
+        metrics=metrics,
+        cluster=SimpleNamespace(horizons=SimpleNamespace(num_states_in_use=0)),
+        results=ResultCache(0),
+        analytics=ReaderAnalytics(tmp_path, 0, 1),
+        slow_queries=SlowQueries(0),
+    )
+    reporter = Reporter(services, outbox)  # type: ignore[arg-type]
+    metrics.route("GET /x").observe(200, 0.001)
+
+    with pytest.raises(Unavailable):
+        await reporter.report()
+    await reporter.report()
+    await reporter.report()  # nothing has changed
+
+    assert len(outbox.sent) == 1
