@@ -80,6 +80,8 @@ class ObjectChange(NamedTuple):
     item_id: bytes
     payload: bytes
     object_id: str
+    param: str
+    """Names the change in errors."""
 
 
 def read_change(
@@ -123,7 +125,7 @@ def read_change(
             f"{param}: an objectID is a text of 1 to 256 bytes", code="invalid_id", param=param
         )
     if operation == Operation.DELETE:
-        return ObjectChange(operation, canonical, canonical, str(id_))
+        return ObjectChange(operation, canonical, canonical, str(id_), param)
     item.pop("id", None)
     payload = scanned = orjson.dumps({"id": id_, **item})
     if any(map(is_change, item.values())):
@@ -132,7 +134,7 @@ def read_change(
     found = scan_item(scanned, facets, limits)
     if isinstance(found, ItemError):
         raise InvalidRequest(f"{param}: {found.message}", code=found.code, param=param)
-    return ObjectChange(operation, canonical, payload, str(id_))
+    return ObjectChange(operation, canonical, payload, str(id_), param)
 
 
 def _changing(operation: Operation, item: Mapping[str, Any], action: str, param: str) -> Operation:

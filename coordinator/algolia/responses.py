@@ -85,15 +85,14 @@ def search_answer(
 
 
 def folded_response(main: Mapping[str, Any], facet: str) -> dict[str, Any]:
-    """Return the response to a query that was folded into a search."""
-    return {
-        **main,
+    """Return the response to a query that was folded into a search: the same members, its facet."""
+    counts, stats = main.get("facets", {}), main.get("facets_stats", {})
+    own = {
         "hits": [],
-        "facets": {facet: main["facets"].get(facet, {})},
-        "facets_stats": {
-            name: stats for name, stats in main["facets_stats"].items() if name == facet
-        },
+        "facets": {facet: counts.get(facet, {})},
+        "facets_stats": {facet: stats[facet]} if facet in stats else {},
     }
+    return {name: own.get(name, value) for name, value in main.items()}
 
 
 def counts_of(facet: FacetResult) -> dict[str, int]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from common.errors import InvalidRequest, NotFound
 from common.placement import canonical_id, shard_of_id
@@ -13,10 +12,14 @@ from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
 from common.protocol.operations import Outcome
 from coordinator.algolia.filters import expression_of
-from coordinator.algolia.folding import RequestedQuery
 from coordinator.algolia.objects import ObjectChange, read_change
 from coordinator.algolia.responses import object_of
-from coordinator.algolia.search import flattened, query_string_parameters
+from coordinator.algolia.search import (
+    SearchedIndex,
+    flattened,
+    query_string_parameters,
+    read_search,
+)
 from coordinator.cluster.catalog import Index
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
@@ -33,9 +36,8 @@ from coordinator.routes.algolia_requests import (
     required_body,
     write_deadline,
 )
-from coordinator.routes.algolia_search import parse_query
-from coordinator.routes.changes import delete_items
-from coordinator.routes.search import narrowed
+from coordinator.routes.changes import delete_matching
+from coordinator.routes.items import refuse_conditions
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -50,6 +52,9 @@ _REFUSALS: Final[Mapping[Outcome, str]] = {
     Outcome.CORRUPT: "the stored object is damaged: save it as a whole, or delete it",
 }
 """What to say of a change that the shard refused."""
+
+_CarryOut: TypeAlias = Callable[[], Awaitable[tuple[list[str], int]]]
+"""Carries out the changes to one index; returns their objectIDs and the write's sequence number."""
 
 ROUTES: Final = RouteTable()
 
@@ -132,7 +137,7 @@ async def _write(services: Services, index: Index, changes: Sequence[ObjectChang
     operations = [(one.operation, one.item_id, one.payload) for one in changes]
     result = await services.ingest.write_operations(index, operations, write_deadline(services))
     for position, outcome in result.refused:
-        place = f"requests[{position}]" if len(changes) > 1 else "object"
+        place = changes[position].param
         raise InvalidRequest(
             f"{place}: {_REFUSALS[outcome]}; "
             f"{len(changes) - len(result.refused)} of {len(changes)} changes were applied",
@@ -159,7 +164,7 @@ async def batch(services: Services, request: Request) -> Response:
     """
     index = await index_to_write(services, request, request.arguments[0])
     listed = _requests(services, request)
-    ids, seq = await _carry_out(services, request, index, listed)
+    ids, seq = await _checked(services, request, index, listed)()
     return json_response({"taskID": seq, "objectIDs": ids})
 
 
@@ -174,7 +179,10 @@ async def batch(services: Services, request: Request) -> Response:
     ),
 )
 async def batches(services: Services, request: Request) -> Response:
-    """Answer `POST /1/indexes/*/batch`: changes to several indexes."""
+    """Answer `POST /1/indexes/*/batch`: changes to several indexes, in one write for each.
+
+    If any of them is invalid, none is applied.
+    """
     by_index: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for i, one in _requests(services, request):
         name = one.get("indexName")
@@ -185,11 +193,14 @@ async def batches(services: Services, request: Request) -> Response:
                 param=f"requests[{i}].indexName",
             )
         by_index.setdefault(name, []).append((i, one))
-    ids: list[str] = []
-    tasks: dict[str, int] = {}
+    checked: dict[str, _CarryOut] = {}
     for name, listed in by_index.items():
         index = await index_to_write(services, request, name)
-        changed, tasks[name] = await _carry_out(services, request, index, listed)
+        checked[name] = _checked(services, request, index, listed)
+    ids: list[str] = []
+    tasks: dict[str, int] = {}
+    for name, carry_out in checked.items():
+        changed, tasks[name] = await carry_out()
         ids += changed
     return json_response({"taskID": tasks, "objectIDs": ids})
 
@@ -212,10 +223,14 @@ def _requests(services: Services, request: Request) -> list[tuple[int, dict[str,
     return list(enumerate(listed))
 
 
-async def _carry_out(
+def _checked(
     services: Services, request: Request, index: Index, listed: list[tuple[int, dict[str, Any]]]
-) -> tuple[list[str], int]:
-    """Apply the changes to one index; return their objectIDs and the write's sequence number."""
+) -> _CarryOut:
+    """Check the changes to one index; return what carries them out.
+
+    Raises:
+        InvalidRequest: a change is invalid.
+    """
     if any(one.get("action") in ("clear", "delete") for _, one in listed):
         if len(listed) > 1:
             raise InvalidRequest(
@@ -223,14 +238,29 @@ async def _carry_out(
                 code="unsupported_parameter",
                 param="requests",
             )
-        if listed[0][1]["action"] == "clear":
-            return [], await _clear(services, request, index)
-        return [], await drop_index(services, request, index)
+        is_clear = listed[0][1]["action"] == "clear"
+        return partial(_empty_or_drop, services, request, index, is_clear=is_clear)
     facets, limits = index.configuration.facets, services.settings.limits
     changes = [
         read_change(one.get("action"), one.get("body"), facets, limits, f"requests[{i}]")
         for i, one in listed
     ]
+    return partial(_write_all, services, index, changes)
+
+
+async def _empty_or_drop(
+    services: Services, request: Request, index: Index, *, is_clear: bool
+) -> tuple[list[str], int]:
+    """Delete all objects of an index, or the index; return no objectIDs and the write's number."""
+    if is_clear:
+        return [], await _delete_matching(services, request, index, "")
+    return [], await drop_index(services, request, index)
+
+
+async def _write_all(
+    services: Services, index: Index, changes: Sequence[ObjectChange]
+) -> tuple[list[str], int]:
+    """Apply changes in one group; return their objectIDs and the write's sequence number."""
     return [one.object_id for one in changes], await _write(services, index, changes)
 
 
@@ -335,15 +365,17 @@ async def delete_by(services: Services, request: Request) -> Response:
             code="unsupported_parameter",
             param=wrong,
         )
-    _, read = parse_query(services, request, RequestedQuery(index.name, params))
-    if not read.search.filters:
+    # Without the index's settings, whose defaults are for searches.
+    searched = SearchedIndex(index.name, index.configuration, {})
+    filters = read_search(searched, params, services.settings.limits).search.filters
+    if not filters:
         raise InvalidRequest(
             f"{', '.join(params)} select nothing; to remove all objects use clear",
             code="invalid_body",
         )
-    filters = narrowed(read.search, request).filters
-    conditions = [expression_of(clause.filter) for clause in filters]
-    return await _delete_matching(services, request, index, " AND ".join(conditions))
+    expression = " AND ".join([expression_of(clause.filter) for clause in filters])
+    seq = await _delete_matching(services, request, index, expression)
+    return json_response({"taskID": seq, "updatedAt": now()})
 
 
 @ROUTES.add(
@@ -354,22 +386,21 @@ async def delete_by(services: Services, request: Request) -> Response:
 async def clear(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}/clear`: deletes all objects."""
     index, _ = find_index(services, request, request.arguments[0])
-    return json_response({"taskID": await _clear(services, request, index), "updatedAt": now()})
-
-
-async def _clear(services: Services, request: Request, index: Index) -> int:
-    answer = await _delete_matching(services, request, index, "")
-    seq: int = orjson.loads(answer.body)["taskID"]
-    return seq
+    seq = await _delete_matching(services, request, index, "")
+    return json_response({"taskID": seq, "updatedAt": now()})
 
 
 async def _delete_matching(
     services: Services, request: Request, index: Index, expression: str
-) -> Response:
-    """Delete all items that an expression in our own filter language matches."""
+) -> int:
+    """Delete all items that an expression in our own filter language matches.
+
+    The request stays as it was sent: it runs again if the index switches configuration first.
+
+    Returns:
+        The write's sequence number.
+    """
+    refuse_conditions(request)
     request.index = index
-    request.body = orjson.dumps({"filter": expression})
-    request.query_string = ""  # Algolia's clients identify themselves in it
-    answer = await delete_items(services, request)
-    seq = orjson.loads(answer.body)["seq"] or services.cluster.horizon(index.number)
-    return json_response({"taskID": seq, "updatedAt": now()})
+    result = await delete_matching(services, request, {"filter": expression})
+    return result.seq or services.cluster.horizon(index.number)

@@ -35,7 +35,7 @@ from coordinator.read.cursor import START
 from coordinator.read.multi_search import CostSum, run_fairly
 from coordinator.read.results import SearchResult
 from coordinator.routes.algolia_requests import algolia_route, find_index
-from coordinator.routes.search import narrowed, note_search
+from coordinator.routes.search import narrowed, note_search, note_slow
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -74,28 +74,16 @@ def _read(
     is_browsing: bool = False,
 ) -> tuple[Index, AlgoliaSearch]:
     """Read one search, narrowed by the caller's key."""
-    index, read = parse_query(services, request, requested, choices, is_browsing=is_browsing)
-    return index, msgspec.structs.replace(read, search=narrowed(read.search, request))
-
-
-def parse_query(
-    services: Services,
-    request: Request,
-    requested: RequestedQuery,
-    choices: frozenset[str] = frozenset(),
-    *,
-    is_browsing: bool = False,
-) -> tuple[Index, AlgoliaSearch]:
-    """Read one search as requested, not narrowed yet."""
     index, sort = find_index(services, request, requested.name)
     settings = index_settings.stored(index.document)
-    return index, read_search(
+    read = read_search(
         SearchedIndex(requested.name, index.configuration, settings, sort),
         requested.params,
         services.settings.limits,
         choices=choices,
         allows_cursor=is_browsing,
     )
+    return index, msgspec.structs.replace(read, search=narrowed(read.search, request))
 
 
 async def _answer(
@@ -110,9 +98,8 @@ async def _answer(
     services.metrics.observe_search(result, total_us)
     note_search(services, request, index.name, search.search, result.total, total_us)
     if services.slow_queries.is_slow(total_us):
-        services.metrics.num_slow += 1
         raw = {"params": search.params}
-        services.slow_queries.note(index.name, raw, request.request_id, total_us, result)
+        note_slow(services, request, index.name, raw, result, total_us)
     user_data = index_settings.stored(index.document).get("userData")
     return search_answer(search, result, total_us, user_data), result
 

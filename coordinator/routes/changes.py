@@ -130,9 +130,20 @@ async def delete_items(services: Services, request: Request) -> Response:
         deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms)
         result = await services.ingest.delete_items(request.index, ids, deadline)
     else:
-        change = _Change(Operation.DELETE, lambda canonical: canonical)
-        result = await _Changes(services, request, raw, change).carry_out()
+        result = await delete_matching(services, request, raw)
     return write_response("deleted", result)
+
+
+async def delete_matching(services: Services, request: Request, raw: dict[str, Any]) -> WriteResult:
+    """Delete the items of the request's index that a restriction matches.
+
+    Args:
+        services: of the coordinator.
+        request: names the index; the filter of its caller's key applies too.
+        raw: search parameters that select the items.
+    """
+    change = _Change(Operation.DELETE, lambda canonical: canonical)
+    return await _Changes(services, request, raw, change).carry_out()
 
 
 @ROUTES.add(

@@ -9,6 +9,12 @@ from urllib.parse import quote
 
 import pytest
 
+from common.errors import ConfigurationSwitched
+from common.protocol.operations import Outcome
+from common.query import AnyOf
+from coordinator.parameters.filter_parser import parse_filter
+from coordinator.parameters.typed import SearchParameters
+from coordinator.write.write_result import WriteResult
 from tests.http.catalogue import request
 from tests.http.conftest import Web
 
@@ -121,6 +127,87 @@ async def test_deletion_by_filters_that_select_nothing(web: Web, body: dict[str,
 
     assert refused.status == 400, refused.body
     assert (await web.get("/films/items/1")).status == 200
+
+
+async def test_deletion_by_filters_applies_the_filter_of_a_key_of_any_form(web: Web) -> None:
+    admin = (await web.post("/_keys", {"actions": ["admin"]})).json["key"]
+    document = {"actions": ["write"], "filter": "poster EXISTS AND name STARTS WITH a"}
+    key = (await web.post("/_keys", document, f"X-API-Key: {admin}")).json["key"]
+
+    body = {"filters": "year = 1994"}
+    reply = await web.post("/1/indexes/films/deleteByQuery", body, f"X-API-Key: {key}")
+
+    assert (reply.status, list(reply.json)) == (200, ["taskID", "updatedAt"])
+    asked = web.search.asked[-1]
+    assert isinstance(asked, SearchParameters)
+    assert parse_filter(document["filter"]) in [clause.filter for clause in asked.filters]
+
+
+async def test_deletion_by_filters_goes_on_when_the_index_switches_configuration(web: Web) -> None:
+    select = web.search.select
+    errors = [ConfigurationSwitched("it was switched")]
+
+    async def switched(*args: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return await select(*args)
+
+    web.search.select = switched  # type: ignore[method-assign]
+    reply = await web.post("/1/indexes/films/deleteByQuery", {"filters": "year = 1994"})
+
+    assert (reply.status, list(reply.json)) == (200, ["taskID", "updatedAt"])
+    assert not errors
+
+
+async def test_deletion_by_filters_ignores_defaults_for_searches(web: Web) -> None:
+    settings = b'{"filters": "brand:acme"}'
+    saved = await web.send(request("PUT", "/1/indexes/films/settings", settings))
+    assert saved.status == 200, saved.body
+
+    reply = await web.post("/1/indexes/films/deleteByQuery", {"numericFilters": "year = 1994"})
+
+    assert reply.status == 200, reply.body
+    asked = web.search.asked[-1]
+    assert isinstance(asked, SearchParameters)
+    assert [clause.filter for clause in asked.filters] == [AnyOf("year", ("1994",))]
+
+
+async def test_nothing_is_written_if_a_change_of_any_index_is_invalid(web: Web) -> None:
+    good, bad = {**ADDED, "indexName": "films"}, {"action": "explode", "indexName": "films2"}
+    num_writes = sum(len(shard.applied) for shard in web.shards)
+
+    refused = await web.post("/1/indexes/*/batch", {"requests": [good, bad]})
+
+    assert (refused.status, refused.code) == (400, "invalid_body")
+    assert refused.json["error"]["param"] == "requests[1].action"
+    assert sum(len(shard.applied) for shard in web.shards) == num_writes
+
+
+async def test_a_change_that_cannot_be_applied_is_named_by_its_place_in_the_request(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse_last(_: Any, operations: list[Any], *__: Any) -> WriteResult:
+        return WriteResult(refused=[(len(operations) - 1, Outcome.INVALID)])
+
+    monkeypatch.setattr(web.services.ingest, "write_operations", refuse_last)
+    wanted = [{**ADDED, "indexName": name} for name in ("films", "films2", "films2")]
+
+    refused = await web.post("/1/indexes/*/batch", {"requests": wanted[:1]})
+    assert refused.json["error"]["param"] == "requests[0]"
+
+    monkeypatch.undo()
+    assert (await web.post("/1/indexes/*/batch", {"requests": wanted})).status == 200
+    real = web.services.ingest.write_operations
+
+    async def refuse_in_the_second(index: Any, operations: list[Any], *rest: Any) -> WriteResult:
+        if index.name == "films2":
+            return await refuse_last(index, operations)
+        return await real(index, operations, *rest)
+
+    monkeypatch.setattr(web.services.ingest, "write_operations", refuse_in_the_second)
+    refused = await web.post("/1/indexes/*/batch", {"requests": wanted})
+    assert refused.json["error"]["param"] == "requests[2]"
+    assert refused.json["error"]["message"].startswith("requests[2]: the stored object")
 
 
 async def test_changes_of_settings_at_the_same_time_are_all_kept(web: Web) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator.algolia.folding import RequestedQuery, fold
+from coordinator.algolia.responses import folded_response
 
 MAIN = {"query": "lamp", "facets": ["brand", "size"], "facetFilters": [["brand:A"], ["size:L"]]}
 COUNTS = {"query": "lamp", "facets": "brand", "facetFilters": [["size:L"]], "hitsPerPage": 0}
@@ -52,3 +53,20 @@ def test_what_differs_is_a_search_of_its_own(change: dict[str, Any]) -> None:
 )
 def test_what_is_no_choice_of_the_facet_is_not_folded(group: Any) -> None:
     assert not folded(COUNTS, {**MAIN, "facetFilters": [group, ["size:L"]]})
+
+
+def test_a_folded_response_has_the_counts_of_its_facet_alone() -> None:
+    stats = {"price": {"min": 1}, "year": {"min": 2}}
+    main = {"hits": [1], "nbHits": 3, "facets": {"brand": {"A": 2}}, "facets_stats": stats}
+
+    assert folded_response(main, "brand") == {
+        "hits": [],
+        "nbHits": 3,
+        "facets": {"brand": {"A": 2}},
+        "facets_stats": {},
+    }
+    assert folded_response(main, "price")["facets_stats"] == {"price": {"min": 1}}
+
+
+def test_a_folded_response_has_only_the_members_that_were_asked_for() -> None:
+    assert folded_response({"nbHits": 3}, "brand") == {"nbHits": 3}
