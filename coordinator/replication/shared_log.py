@@ -47,7 +47,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
-from common.errors import Conflict, InvalidRequest
+from common.errors import Conflict
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.protocol.operations import Operation
@@ -76,6 +76,7 @@ from coordinator.replication.startup import Startup
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.trimming import LogTrimmer
 from coordinator.write.log import ChangeOfCatalog, DocumentOf, WriteLog
+from coordinator.write.new_indexes import check_no_alias
 from coordinator.write.partitioning import Parts, SelectedChange
 from coordinator.write.write_batch import Items, WriteBatch
 
@@ -202,11 +203,7 @@ class SharedLog(WriteLog):
         """Create an index, or put a new configuration of it in force, on all hosts."""
 
         def change(state: CatalogState) -> CatalogState:
-            if name in state.aliases:
-                raise InvalidRequest(
-                    f"{name!r} is an alias of {state.aliases[name]!r}; configure that index",
-                    code="invalid_index_name",
-                )
+            check_no_alias(state.aliases, name)
             current = next((one for one in state.indexes if one.name == name), None)
             document = document_of({} if current is None else current.configuration)
             return state.with_index(state.new_entry(name, document))

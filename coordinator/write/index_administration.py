@@ -2,7 +2,7 @@
 
 A new configuration is prepared on all shards while the old one keeps serving, then made durable in
 the catalog, then activated on all shards. Writes to the index wait meanwhile. A crash before the
-catalog is renamed leaves the old configuration everywhere; a crash after it, the new one.
+catalog is on disk leaves the old configuration everywhere; a crash after it, the new one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from common.analysis.analyzer import Analyzer
 from common.configuration_parser import parse_configuration
 from common.deadline import Deadline
-from common.errors import InvalidRequest, Unavailable
+from common.errors import Unavailable
 from common.limits import Limits
 from common.process.logs import Log
 from common.protocol.messages import IndexStatisticsRequest
@@ -35,7 +35,7 @@ from coordinator.write.field_references import (
 )
 from coordinator.write.index_restorer import IndexRestorer
 from coordinator.write.log import DocumentOf, WriteLog, no_index, without
-from coordinator.write.new_indexes import check_free, check_number
+from coordinator.write.new_indexes import check_free, check_no_alias, check_number
 
 T = TypeVar("T")
 
@@ -158,11 +158,7 @@ class IndexAdministration:
         self, name: str, document: dict[str, Any], is_patch: bool
     ) -> tuple[ConfigurationPlan, _CheckedDocument]:
         """Return what `configure` would do, except for what depends on the items."""
-        if name in self._catalog.aliases:
-            raise InvalidRequest(
-                f"{name!r} is an alias of {self._catalog.aliases[name]!r}; configure that index",
-                code="invalid_index_name",
-            )
+        check_no_alias(self._catalog.aliases, name)
         current = self._catalog.indexes.get(name)
         before = {} if current is None else current.document
         checked = self._checked_document(before, document, is_patch)

@@ -66,12 +66,13 @@ class IndexRestorer:
 
         def with_all(state: CatalogState) -> CatalogState:
             for index in stored:
+                check_free(catalog, index.name)  # an alias may have been set meanwhile
                 state = state.with_index(index)
             return state
 
         try:
             await catalog.change(with_all, is_active=False)
-        except ServiceError:
+        except (ServiceError, OSError):
             await self._cluster.push_catalog()  # does not name them, so shards discard them
             raise
         fault("restore.named")

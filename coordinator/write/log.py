@@ -28,6 +28,7 @@ from coordinator.cluster.catalog_state import CatalogState
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
+from coordinator.write.new_indexes import check_no_alias
 from coordinator.write.partitioning import (
     Parts,
     SelectedChange,
@@ -179,10 +180,15 @@ class EmbeddedLog(WriteLog):
         queue = None if current is None else self.queue(current.number)
         if queue is not None:
             await queue.hold()
+
+        def change(state: CatalogState) -> CatalogState:
+            check_no_alias(state.aliases, name)  # one may have been set while the shards prepared
+            return state.with_index(stored)
+
         try:
             await self.prepare(stored.entry)
             try:
-                await self._catalog.change(lambda state: state.with_index(stored), is_active=False)
+                await self._catalog.change(change, is_active=False)
             finally:
                 await self._cluster.push_catalog()  # shards discard a revision that it has not
             self._catalog.activate()

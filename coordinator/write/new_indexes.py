@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from common.errors import Conflict, InvalidRequest
 from common.limits import Limits
 from coordinator.cluster.catalog import Catalog
@@ -17,6 +19,19 @@ def check_free(catalog: Catalog, name: str) -> None:
         raise Conflict(
             f"there is an index or alias {name!r} already; choose another name, or remove it first",
             code="index_exists",
+        )
+
+
+def check_no_alias(aliases: Mapping[str, str], name: str) -> None:
+    """Check that an index to configure is named by its own name.
+
+    Raises:
+        InvalidRequest: `invalid_index_name`; the name is an alias.
+    """
+    if name in aliases:
+        raise InvalidRequest(
+            f"{name!r} is an alias of {aliases[name]!r}; configure that index",
+            code="invalid_index_name",
         )
 
 

@@ -18,7 +18,7 @@ from common.errors import (
     StorageFull,
     Unavailable,
 )
-from common.protocol.messages import SnapshotSource
+from common.protocol.messages import IndexEntry, SnapshotSource
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogFile
 from coordinator.cluster.catalog_state import RestoredIndex
@@ -188,6 +188,24 @@ class TestConfiguration:
         service.shards[0].catalog_gate.set()
         await service.configure("books")  # waits for its turn
         assert service.catalog.index("films").name == "films"
+
+    async def test_an_alias_set_meanwhile_keeps_its_name(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service = await make_service(1)
+        await service.configure()
+        log = service.administration._log
+        prepare = log.prepare
+
+        async def prepare_while_an_alias_is_set(entry: IndexEntry) -> None:
+            await prepare(entry)
+            await service.catalog.change(lambda state: state.with_aliases({"movies": "films"}))
+
+        monkeypatch.setattr(log, "prepare", prepare_while_an_alias_is_set)
+        with pytest.raises(InvalidRequest, match="alias of 'films'"):
+            await service.configure("movies")
+        assert list(service.catalog.indexes) == ["films"]
+        assert service.catalog.index("movies").name == "films"
 
     async def test_an_alias_cannot_be_configured(self, make_service: MakeService) -> None:
         service = await make_service(1)
