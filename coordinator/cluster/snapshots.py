@@ -105,13 +105,15 @@ def check_name(name: object) -> str:
 
 
 def list_snapshots(folder: Path) -> list[ServiceSnapshot]:
-    """Return the complete snapshots in a folder, oldest first."""
+    """Return the complete snapshots in a folder, oldest first, each by the name of its folder."""
     found = []
     if folder.is_dir():
         for entry in folder.iterdir():
             if NAME.fullmatch(entry.name):
                 try:
-                    found.append(read_snapshot(entry))
+                    snapshot = read_snapshot(entry)
+                    # An operator may have renamed the folder; requests name it as it is now.
+                    found.append(msgspec.structs.replace(snapshot, name=entry.name))
                 except SnapshotError as error:
                     _log.warning("not a snapshot", folder=entry.name, reason=str(error))
     return sorted(found, key=lambda one: (one.created_at, one.name))

@@ -160,7 +160,7 @@ def merged_result(
 
     Args:
         members: the searches.
-        results: of each, as `whole` asks for it.
+        results: of each, as `mergeable` asks for it.
         items: of the page, each with the search that found it.
         page: which page of all hits, from 1.
         per_page: hits on a page.

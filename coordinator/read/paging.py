@@ -95,7 +95,10 @@ class Paging:
         alone = msgspec.structs.replace(
             parameters,
             facets=(),
+            field_facets=(),
             ranges=(),
+            trees=(),
+            cube=None,
             sort=(),
             distinct=None,
             pins=(),

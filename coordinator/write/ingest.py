@@ -14,8 +14,9 @@ Bodies of any size go through `bulk_loads`, changes of indexes through `index_ad
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 import orjson
 
@@ -29,11 +30,14 @@ from common.value_changes import as_item
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.write.bulk_loads import SCAN_BYTES
+from coordinator.write.field_names import FieldNames
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.log import WriteLog, present_queue
 from coordinator.write.partitioning import SelectedChange
 from coordinator.write.write_batch import AppliedBatch, Items, WriteBatch
 from coordinator.write.write_result import RejectedItems, WriteResult
+
+R = TypeVar("R")
 
 _CHANGING: Final = (Operation.MERGE_CHANGES, Operation.UPSERT_CHANGES)
 
@@ -89,15 +93,12 @@ class Ingest:
                 "to /{index}/index",
                 code="invalid_body",
             )
-        if len(body) > SCAN_BYTES:
-            chunks = await asyncio.to_thread(self._scan, index, body)
-        else:
-            chunks = self._scan(index, body)
+        chunks = await _run(len(body), partial(self._scan, index, body))
         names = await self._fields.of(index, deadline)
-        admitted = [names.admit(scanned, "item") for scanned in chunks]
+        admitted = await _run(len(body), partial(_admitted, names, chunks))
         if sum(map(_num_errors, admitted)) > sum(map(_num_errors, chunks)):
             names = await self._fields.of(index, deadline, is_new=True)
-            admitted = [names.admit(scanned, "item") for scanned in chunks]
+            admitted = await _run(len(body), partial(_admitted, names, chunks))
         chunks = admitted
         errors = RejectedItems(self._limits.errors_reported_max, "index")
         for scanned in chunks:
@@ -300,9 +301,9 @@ class Ingest:
 
     async def _write_items(self, index: Index, items: Items, deadline: Deadline) -> AppliedBatch:
         """Write items as one batch."""
-        return await present_queue(self._log, self._catalog, index).write(
-            WriteBatch.of_items(items, self._log.divide(items)), deadline
-        )
+        parts = await _run(len(items.payload), partial(self._log.divide, items))
+        batch = WriteBatch.of_items(items, parts)
+        return await present_queue(self._log, self._catalog, index).write(batch, deadline)
 
 
 def with_id(item: bytes, item_id: bytes) -> bytes:
@@ -318,6 +319,15 @@ def with_id(item: bytes, item_id: bytes) -> bytes:
 def _items(scanned: ScannedItems) -> Items:
     """Convert scanned items to the form that is written."""
     return Items(scanned.payload, scanned.starts, scanned.ends, scanned.id_hashes, scanned.has_id)
+
+
+async def _run(num_bytes: int, work: Callable[[], R]) -> R:
+    """Do work on so many bytes: in a thread where it takes milliseconds."""
+    return await asyncio.to_thread(work) if num_bytes > SCAN_BYTES else work()
+
+
+def _admitted(names: FieldNames, chunks: Sequence[ScannedItems]) -> list[ScannedItems]:
+    return [names.admit(scanned, "item") for scanned in chunks]
 
 
 def _num_errors(scanned: ScannedItems) -> int:
