@@ -41,6 +41,8 @@ from coordinator.parameters.typed import NamedField, TreeSpec, with_ancestors
 
 NODES_DEFAULT = 10
 """Nodes that a tree shows below each parent."""
+LEVELS_SHOWN_MAX = 100
+"""Levels that a tree shows: JSON is nested by two for each, and encoded to a depth of 254."""
 
 
 class Conditions:
@@ -265,6 +267,11 @@ class Conditions:
             opened = [] if opened is None else [opened]
         is_opened = frozenset(self._objects.nodes(opened, f"{path}.open"))
         chosen = self._chosen_nodes.get(name, frozenset())
+        if any(node.count(tree.separator) >= LEVELS_SHOWN_MAX for node in (*chosen, *is_opened)):
+            raise Mistake(
+                f"shows {LEVELS_SHOWN_MAX} levels at most; a node to select or open is deeper",
+                path=path,
+            )
         parents = ("", *sorted({*with_ancestors((*chosen, *is_opened), tree.separator)}))
         requests = tuple(
             RangeRequest(

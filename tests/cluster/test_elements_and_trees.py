@@ -114,3 +114,4 @@ def test_branches_of_trees_are_excluded_as_they_are_chosen(index: Index) -> None
     assert index.ids(not_filters={"steps": ["A"]}) == [3, 4, 5]
     assert index.ids(not_filters={"steps": "A > B"}) == [0, 2, 3, 4, 5]
     assert index.ids(filters={"kind": "A"}, not_filters={"kind": "A > B"}) == [0]
+    assert index.ids(filters={"kind": ""}, trees=["kind"]) == []

@@ -41,7 +41,8 @@ def _shown(spec: TreeSpec, counts: Counter[str]) -> list[dict[str, Any]]:
     """Return the top of a tree, with the nodes shown below it."""
     on_path = set(with_ancestors((*spec.chosen, *spec.opened), spec.separator))
     children: dict[str, list[str]] = {}
-    for node in {*counts, *with_ancestors(spec.chosen, spec.separator)}:
+    # The empty path is the parent of the top, and no node.
+    for node in {*counts, *with_ancestors(spec.chosen, spec.separator)} - {""}:
         children.setdefault(node.rpartition(spec.separator)[0], []).append(node)
 
     def below(parent: str) -> list[dict[str, Any]]:

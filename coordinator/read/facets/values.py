@@ -32,9 +32,9 @@ from coordinator.read.facets.text_order import sorted_numbers
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
 _ORDERS_MAX = 4
-"""Collations of a facet whose order is kept; 8 bytes a value each."""
+"""Collations of a facet whose order is cached, 8 bytes a value each."""
 _NUM_TABLES = 64
-"""Among which the numbers of a facet's values are spread."""
+"""Tables over which the numbers of a facet's values are spread."""
 _NO_NUMBERS = np.zeros(0, np.uint32)
 
 
@@ -139,7 +139,8 @@ class FacetValues:
     def numeric_values(self) -> NDArray[np.float64]:
         """Return every value as a number, NaN if it is not numeric; shape (len,), cached."""
         known = self.derived.get("numeric_values")
-        if isinstance(known, np.ndarray):
+        # A thread may have cached those of a numbering that has grown meanwhile.
+        if isinstance(known, np.ndarray) and len(known) == len(self.values):
             return known
         numbers = np.array(
             [float(text) if _NUMBER.match(text) else np.nan for text in self.values], np.float64

@@ -17,6 +17,7 @@ from common.limits import DEFAULT_LIMITS
 from common.option_forms import SearchableField
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
+from coordinator.parameters.conditions import LEVELS_SHOWN_MAX
 from coordinator.parameters.other_engines import FOREIGN
 from coordinator.parameters.parse import (
     FacetParameters,
@@ -344,6 +345,19 @@ class TestMistakes:
     def test_one_opened_node_needs_no_list(self, value: Any) -> None:
         (tree,) = parse_search({"trees": {"category": {"open": value}}}, SHOP, DEFAULT_LIMITS).trees
         assert tree.opened == {{5: "5", True: "true"}.get(value, value)}
+
+    @pytest.mark.parametrize("wanted", ["chosen", "opened"])
+    def test_trees_are_not_shown_to_any_depth(self, wanted: str) -> None:
+        def asked(num_levels: int) -> dict[str, Any]:
+            node = " > ".join("a" for _ in range(num_levels))
+            if wanted == "chosen":
+                return {"filters": {"category": [node]}, "trees": ["category"]}
+            return {"trees": {"category": {"open": [node]}}}
+
+        parse_search(asked(LEVELS_SHOWN_MAX), SHOP, DEFAULT_LIMITS)
+        with pytest.raises(InvalidRequest, match="shows 100 levels at most") as raised:
+            parse_search(asked(LEVELS_SHOWN_MAX + 1), SHOP, DEFAULT_LIMITS)
+        assert (raised.value.code, raised.value.param) == ("invalid_trees", "trees.category")
 
     def test_points_are_boosted_from_a_point(self) -> None:
         for options in ({"log": 1}, {"decay": 5, "origin": 3}, {"decay": "5d"}):

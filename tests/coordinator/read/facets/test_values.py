@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -212,3 +213,22 @@ def test_values_without_a_rank_are_ordered_like_all_others(
             buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, limit)
         assert [bucket.key for bucket in buckets] == expected[:limit]
         assert [bucket.doc_count for bucket in buckets] == [counts[b.key] for b in buckets]
+
+
+def test_a_value_added_while_others_are_read_as_numbers_is_not_missed() -> None:
+    values = FacetValues(1)
+
+    class Growing(list[str]):
+        """A list to which another thread adds a value when a first one has read it to its end."""
+
+        def __iter__(self) -> Iterator[str]:
+            yield from super().__iter__()
+            values.values = self[:]
+            values.extend(0, 7, 2, ["3"])
+
+    values.extend(0, 7, 0, ["1", "2"])
+    values.values = Growing(values.values)
+
+    values.numeric_values()
+
+    assert values.numeric_values().tolist() == [1.0, 2.0, 3.0]

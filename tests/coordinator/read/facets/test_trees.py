@@ -1,0 +1,52 @@
+"""The nodes of trees that a response shows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from common.protocol.messages import RangeCounts
+from coordinator.parameters.conditions import LEVELS_SHOWN_MAX
+from coordinator.parameters.typed import TreeSpec
+from coordinator.read.facets.trees import merge_trees
+
+_REQUEST: Any = None
+
+
+def shown(
+    counts: dict[str, int], *, chosen: tuple[str, ...] = (), opened: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    spec = TreeSpec("kind", " > ", (_REQUEST,), 10, frozenset(chosen), frozenset(opened))
+    part = RangeCounts("kind", tuple(counts), tuple(counts.values()))
+    return merge_trees([spec], 0, [(0, _answer(part))])["kind"]
+
+
+def _answer(part: RangeCounts) -> Any:
+    return SimpleNamespace(ranges=(part,))
+
+
+def test_the_children_of_a_chosen_node_are_shown() -> None:
+    (books,) = shown({"Books": 3, "Books > Novels": 2}, chosen=("Books",))
+
+    assert (books["selected"], books["doc_count"]) == (True, 3)
+    assert [(one["key"], one["path"]) for one in books["children"]] == [
+        ("Novels", "Books > Novels")
+    ]
+
+
+@pytest.mark.parametrize("node", ["", " > ", " > Novels"])
+def test_the_empty_path_is_no_node(node: str) -> None:
+    for nodes in (shown({"Books": 3}, chosen=(node,)), shown({"Books": 3}, opened=(node,))):
+        assert nodes[0]["path"] == "Books"
+        assert "" not in [one["path"] for one in nodes]
+
+
+def test_the_deepest_tree_is_encoded() -> None:
+    node = " > ".join("a" for _ in range(LEVELS_SHOWN_MAX))
+
+    (top,) = shown({}, chosen=(node,))
+
+    assert orjson.dumps({"trees": {"kind": [top]}}).count(b'"children"') == LEVELS_SHOWN_MAX
