@@ -11,7 +11,7 @@ import msgspec
 
 from facetd import calls
 from facetd.calls import Call, Item, T
-from facetd.client import is_stream, not_facetd
+from facetd.client import is_stream
 from facetd.errors import ConnectionFailed, FacetdError, error_of
 from facetd.results import (
     ConfigurationResult,
@@ -23,7 +23,6 @@ from facetd.results import (
     Suggestion,
     SuggestionPage,
     WriteResult,
-    decoded,
 )
 
 if TYPE_CHECKING:
@@ -62,9 +61,13 @@ class AsyncClient(calls.ClientBase):
         return await self._result(calls.search(index, parameters))
 
     async def searches(self, *searches: Mapping[str, Any]) -> list[SearchPage]:
-        """Run several searches at once; each has parameters and an `index`."""
+        """Run several searches at once; each has parameters and an `index`.
+
+        Raises:
+            ApiError: of the first search that failed; `param` says which.
+        """
         found: SearchPages = await self._result(calls.searches(searches))
-        return found.results
+        return self._pages(found)
 
     async def facet(self, index: str, name: str, **parameters: Any) -> FacetPage:
         """Return a page of the values of a facet: page, facet_query and so on."""
@@ -164,10 +167,7 @@ class AsyncClient(calls.ClientBase):
 
     async def _result(self, call: Call[T]) -> T:
         """Make a call, retry it where that is safe, and return its result."""
-        try:
-            return decoded(await self.deliver(call), call.result)
-        except msgspec.DecodeError as error:
-            raise not_facetd(self.address.url) from error
+        return self._decoded(await self.deliver(call), call.result)
 
     async def deliver(self, call: Call[Any], on_wait: Callable[[], object] = lambda: None) -> bytes:
         """Make a call, retry it where that is safe; return the content of a successful response.

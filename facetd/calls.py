@@ -10,15 +10,19 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
+from msgspec import Raw
 
+from facetd.errors import error_of, not_facetd
 from facetd.results import (
     ConfigurationResult,
     ExplanationPage,
     FacetPage,
+    FailedSearch,
     SearchPage,
     SearchPages,
     SuggestionPage,
     WriteResult,
+    decoded,
 )
 from facetd.retries import Retries
 
@@ -134,6 +138,29 @@ class ClientBase:
 
     def _prepare(self) -> None:
         """Make room for the connections of this client."""
+
+    def _decoded(self, content: bytes | Raw, kind: type[T]) -> T:
+        """Decode a response.
+
+        Raises:
+            ServerError: facetd would not answer so.
+        """
+        try:
+            return decoded(content, kind)
+        except msgspec.DecodeError as error:
+            raise not_facetd(self.address.url) from error
+
+    def _pages(self, found: SearchPages) -> list[SearchPage]:
+        """Decode the pages of several searches.
+
+        Raises:
+            ApiError: of the first search that failed.
+        """
+        for result in found.results:
+            failure = self._decoded(result, FailedSearch).error
+            if failure is not None:
+                raise error_of(failure.get("status", 500), bytes(result))
+        return [self._decoded(result, SearchPage) for result in found.results]
 
 
 def path_of(*segments: str | int) -> str:

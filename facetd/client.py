@@ -14,7 +14,7 @@ import msgspec
 
 from facetd import calls
 from facetd.calls import Call, Item, T
-from facetd.errors import ConnectionFailed, FacetdError, ServerError, error_of
+from facetd.errors import ConnectionFailed, FacetdError, error_of
 from facetd.results import (
     ConfigurationResult,
     Explanation,
@@ -25,7 +25,6 @@ from facetd.results import (
     Suggestion,
     SuggestionPage,
     WriteResult,
-    decoded,
 )
 
 IDLE_CONNECTIONS_MAX: Final = 8
@@ -66,9 +65,13 @@ class Client(calls.ClientBase):
         return self._result(calls.search(index, parameters))
 
     def searches(self, *searches: Mapping[str, Any]) -> list[SearchPage]:
-        """Run several searches at once; each has parameters and an `index`."""
+        """Run several searches at once; each has parameters and an `index`.
+
+        Raises:
+            ApiError: of the first search that failed; `param` says which.
+        """
         found: SearchPages = self._result(calls.searches(searches))
-        return found.results
+        return self._pages(found)
 
     def facet(self, index: str, name: str, **parameters: Any) -> FacetPage:
         """Return a page of the values of a facet: page, facet_query and so on."""
@@ -193,12 +196,6 @@ class Client(calls.ClientBase):
             on_wait()
             time.sleep(wait)
 
-    def _decoded(self, content: bytes, kind: type[T]) -> T:
-        try:
-            return decoded(content, kind)
-        except msgspec.DecodeError as error:
-            raise not_facetd(self.address.url) from error
-
     def send(self, call: Call[Any]) -> bytes:
         """Make a call once; return the content of a successful response.
 
@@ -294,12 +291,3 @@ def request_of(
     if call.body is not None:
         sent["Content-Type"] = call.content_type
     return call.method, prefix + call.path, call.body, sent
-
-
-def not_facetd(url: str) -> ServerError:
-    """Return the error for a response that did not come from facetd."""
-    message = (
-        f"what answers at {url} is not facetd; check the URL, and the path if a proxy serves it "
-        "under one"
-    )
-    return ServerError(200, {"message": message})

@@ -130,3 +130,12 @@ def error_of(status: int, content: bytes, retry_after: str | None = None) -> Api
     kind = _BY_STATUS.get(status, BadRequest if status < 500 else ServerError)
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
     return kind(status, error if isinstance(error, dict) else {}, seconds)
+
+
+def not_facetd(url: str) -> ServerError:
+    """Return the error for a response that did not come from facetd."""
+    message = (
+        f"what answers at {url} is not facetd; check the URL, and the path if a proxy serves it "
+        "under one"
+    )
+    return ServerError(200, {"message": message})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 T = TypeVar("T")
 
@@ -115,9 +115,15 @@ class SearchPage(Struct):
 
 
 class SearchPages(Struct):
-    """Responses to several searches."""
+    """Responses to several searches: of each its page, or its error."""
 
-    results: list[SearchPage]
+    results: list[Raw]
+
+
+class FailedSearch(Struct):
+    """The error of one of several searches; None if it succeeded."""
+
+    error: dict[str, Any] | None = None
 
 
 class Suggestion(Struct):
@@ -199,7 +205,7 @@ class ConfigurationResult(Struct):
     changes: list[dict[str, Any]] = []
 
 
-def decoded(content: bytes, kind: type[T]) -> T:
+def decoded(content: bytes | Raw, kind: type[T]) -> T:
     """Decode a response as the given type.
 
     Raises:

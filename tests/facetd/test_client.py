@@ -96,6 +96,21 @@ def test_search_is_typed(use: Use) -> None:
     assert (found.total, found.items, found.facets["year"].counts) == (1, [{"id": 1}], {"1972": 1})
 
 
+def test_several_searches_are_typed(use: Use) -> None:
+    with serving((200, {"results": [PAGE, PAGE]})) as server:
+        found = use(server.url, lambda c: c.searches({"index": "a"}, {"index": "b"}))
+
+    assert [page.total for page in found] == [1, 1]
+
+
+def test_a_failed_search_among_several_raises_its_error(use: Use) -> None:
+    status, failure = error("index_not_found", 404, param="searches[1].index")
+    with serving((200, {"results": [PAGE, failure]})) as server, pytest.raises(NotFound) as caught:
+        use(server.url, lambda c: c.searches({"index": "a"}, {"index": "b"}))
+
+    assert (caught.value.status, caught.value.param) == (status, "searches[1].index")
+
+
 def test_prefix_of_a_proxy_stands_before_every_path(use: Use) -> None:
     with serving((200, PAGE), prefix="/search/films") as server:
         use(server.url + "/", lambda c: c.search("a"))
