@@ -44,6 +44,21 @@ def test_a_new_choice_starts_again_at_first_pages(run: Any) -> None:
     assert run("state.js", body, "?page=3&at.f=4&at.g=5") == "?is.f=new&at.f=4"
 
 
+@pytest.mark.parametrize(
+    ("mark", "shown"),
+    [(["a", "\ue000b\ue001"], ["a", "b*"]), (["\ue000b\ue001"], ["a", "b"])],
+    ids=["each value is a text", "one is none"],
+)
+def test_marks_stand_at_the_values_that_they_are_of(run: Any, mark: Any, shown: Any) -> None:
+    body = """
+        return m.valueNodes(["a", "b"], x).map(
+            (node) => node.textContent + (node.querySelector("mark") ? "*" : ""),
+        );
+    """
+
+    assert run("components/item.js", body, mark) == shown
+
+
 def test_request_says_what_differs_from_the_configuration(run: Any) -> None:
     body = """
         const schema = { textFields: ["name"], match: "auto", trees: [] };

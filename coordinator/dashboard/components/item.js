@@ -147,13 +147,15 @@ function fieldList(entries, marks) {
 export function valueNodes(value, mark) {
   if (Array.isArray(value)) {
     const texts = value.map(textOf).slice(0, LIST_LENGTH);
+    // Marks are of texts only: beside other values it is unknown whose they are.
+    const marks = Array.isArray(mark) && mark.length === value.length ? mark : [];
     const nodes = texts.map((text, place) =>
       h(
         "span",
         { class: "tag", dir: "auto" },
-        Array.isArray(mark) && typeof mark[place] === "string"
-          ? marked(mark[place], EXCERPT_LENGTH)
-          : cut(text, TEXT_LENGTH * 2),
+        marks[place] === undefined
+          ? cut(text, TEXT_LENGTH * 2)
+          : marked(marks[place], EXCERPT_LENGTH),
       ),
     );
     if (value.length > LIST_LENGTH)
