@@ -17,7 +17,7 @@ from coordinator.clients.http_client import Client, ClientError
 from coordinator.cluster.placed_shards import shown_shards
 
 LAG_MS_MAX: Final = 10_000
-"""A host that lags by more is not well."""
+"""A host that lags by more is a problem."""
 SILENT_SECONDS: Final = 2
 """A host that has been silent for longer did not answer when it was asked for this state."""
 POLL_SECONDS: Final = 1.0
@@ -55,7 +55,7 @@ def _state(client: Client) -> dict[str, Any]:
 def status(ctx: click.Context, /, as_json: bool, service: ServiceOptions) -> None:
     """Show the log, its servers and all hosts.
 
-    The exit status is 1 if something needs a hand: a host or a server is away or lags, or hosts
+    The exit status is 1 if something needs attention: a host or a server is away or lags, or hosts
     differ.
     """
     state = _state(service.client(starting_seconds=0.0))
@@ -140,7 +140,7 @@ def _host_row(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 def problems_of(state: dict[str, Any]) -> list[str]:
-    """Return what needs a hand, for people."""
+    """Return what needs attention, for people."""
     log, hosts = state["log"], state["hosts"]
     problems = []
     if not log["is_up"]:
@@ -231,7 +231,7 @@ def add(name: str, server: bool, shard: int | None, wait: bool, service: Service
 
 
 def _refuse_present(state: dict[str, Any], name: str) -> None:
-    """Refuse to add a host that is there; one that is away may be replaced under its name.
+    """Refuse to add a host that is running; one that is away may be replaced under its name.
 
     Raises:
         CommandError: it answers.
@@ -306,7 +306,7 @@ def remove(name: str, shard: int | None, wait: bool, service: ServiceOptions) ->
     the log's own cluster: nats server cluster peer-remove takes it out.
 
     With --shard, where each host holds some: HOST gives up its copy of the shard once every other
-    host that shall have it serves it. The files stay in its directory.
+    host that is to have it serves it. The files stay in its directory.
     """
     client = service.client()
     _state(client)
@@ -369,7 +369,7 @@ def move(
 
 
 def _move(client: Client, shard: int, source: str, target: str, *, wait: bool) -> None:
-    """Order a shard to be moved, and wait until it is."""
+    """Order a shard to be moved, and wait until it has been."""
     order: dict[str, Any] = {"shard": shard}
     if source:
         order["from"] = source
@@ -380,7 +380,7 @@ def _move(client: Client, shard: int, source: str, target: str, *, wait: bool) -
     while wait:
         moves = [one for one in _moves(_state(client)) if one["shard"] == shard]
         if not moves:
-            click.echo(f"shard {shard} is where it shall be")
+            click.echo(f"shard {shard} is in place")
             return
         told = ", ".join(f"{one['host']} {one['what']} shard {shard}" for one in moves)
         if told != last:

@@ -54,7 +54,7 @@ SECTIONS: Final = {
         ),
     ),
     "Access": (
-        CommandEntry("keys", "keys", "Make, list and remove API keys."),
+        CommandEntry("keys", "keys", "Create, list and remove API keys."),
         CommandEntry(
             "mcp",
             "mcp",
@@ -70,9 +70,9 @@ SECTIONS: Final = {
             "copies",
             "Copy all indexes of a running service to the new folder DESTINATION.",
         ),
-        CommandEntry("restore", "copies", "Make a data directory from the backup SOURCE."),
+        CommandEntry("restore", "copies", "Create a data directory from the backup SOURCE."),
         CommandEntry(
-            "snapshots", "indexes", "Make, list, restore and delete snapshots of all indexes."
+            "snapshots", "indexes", "Create, list, restore and delete snapshots of all indexes."
         ),
     ),
     "Offline data": (

@@ -23,8 +23,8 @@ from coordinator.clients.http_client import ClientError
 def backup(service: ServiceOptions, destination: str) -> None:
     """Copy all indexes of a running service to the new folder DESTINATION.
 
-    The copy is as of one moment; writes to the service go on meanwhile. Give - to write a tar
-    stream to stdout.
+    The copy is as of one moment, while the service accepts writes. With - a tar stream is written
+    to stdout.
     """
     from coordinator.process import maintenance
 
@@ -54,12 +54,12 @@ def backup(service: ServiceOptions, destination: str) -> None:
     type=click.IntRange(1, 64),
     required=True,
     metavar="NUMBER",
-    help="How many shards there shall be.",
+    help="The new number of shards.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="Write the new data to this folder; without it they replace the old.",
+    help="Write the new data to this folder instead of replacing the old.",
 )
 @with_settings("data_dir")
 @click.pass_context
@@ -85,7 +85,7 @@ def reshard(
 @click.argument("source", shell_complete=complete_file)
 @with_settings("data_dir")
 def restore(source: str, config_file: Path | None, **flags: Any) -> None:
-    """Make a data directory from the backup SOURCE.
+    """Create a data directory from the backup SOURCE.
 
     SOURCE is a folder, or - for a tar stream on stdin. Every byte is checked first; a data
     directory that is not empty is refused.
@@ -122,7 +122,7 @@ def check(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 
 @click.command()
 @with_settings("data_dir")
-@click.option("--drop-damaged", is_flag=True, help="Before that, remove items that are damaged.")
+@click.option("--drop-damaged", is_flag=True, help="First remove damaged items.")
 @click.pass_context
 def rebuild(
     ctx: click.Context, /, config_file: Path | None, drop_damaged: bool, **flags: Any

@@ -62,9 +62,9 @@ ENGINES: Final[dict[str, Read]] = {
     "[FACETD_SOURCE_KEY]",
 )
 @configure_option("the facets that are proposed where the source does not say which there are")
-@click.option("--skip-bad", is_flag=True, help="Store the good items although there are bad ones.")
+@click.option("--skip-bad", is_flag=True, help="Store the good items even if there are bad ones.")
 @click.option(
-    "--dry-run", is_flag=True, help="Show what would be made, read the first items, and stop."
+    "--dry-run", is_flag=True, help="Show what would be created, read the first items, and stop."
 )
 @with_service
 def import_(

@@ -91,9 +91,9 @@ def exists(client: Client, index: str) -> bool:
     "Can be repeated.",
 )
 @click.option(
-    "--replace", is_flag=True, help="Replace the whole configuration by FILE, instead of merging."
+    "--replace", is_flag=True, help="Replace the whole configuration with FILE instead of merging."
 )
-@click.option("--preview", is_flag=True, help="Say what would change, and change nothing.")
+@click.option("--preview", is_flag=True, help="Show what would change, without changing anything.")
 @click.option("--effective", is_flag=True, help="Show the configuration with all defaults.")
 @with_service
 def configure(
@@ -217,11 +217,11 @@ def alias(service: ServiceOptions, name: str | None, index: str | None, remove: 
 
 @click.group(cls=ListingGroup)
 def snapshots() -> None:
-    """Make, list, restore and delete snapshots of all indexes.
+    """Create, list, restore and delete snapshots of all indexes.
 
     Without a command: list them.
 
-    A snapshot stays next to the data of the service; facetd backup copies to a folder of yours.
+    A snapshot stays with the data of the service; facetd backup copies to a folder of your choice.
     """
 
 
@@ -273,7 +273,7 @@ def list_snapshots(service: ServiceOptions, as_json: bool) -> None:
 def restore_snapshot(
     service: ServiceOptions, name: str, indexes: tuple[str, ...], renames: tuple[str, ...]
 ) -> None:
-    """Make new indexes of those in the snapshot NAME: all of them, or none."""
+    """Create new indexes from the snapshot NAME: all of them, or none."""
     document: dict[str, Any] = {}
     if indexes:
         document["indexes"] = list(indexes)
@@ -314,7 +314,7 @@ def delete_snapshot(service: ServiceOptions, name: str) -> None:
 def open_(service: ServiceOptions, index: str) -> None:
     """Open the dashboard, or its page of INDEX, in the browser.
 
-    Where there is no browser, the address is printed.
+    The address is printed as well; if stdout is not a terminal, it is only printed.
     """
     client = service.client()
     check_is_there(client, index)

@@ -26,7 +26,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 @click.group(cls=ListingGroup)
 def keys() -> None:
-    """Make, list and remove API keys.
+    """Create, list and remove API keys.
 
     As soon as there is a key, every request needs one. The first key must allow admin, which alone
     can make more. Without a command: list them.

@@ -60,7 +60,7 @@ def _delimiter(ctx: click.Context, parameter: click.Parameter, value: str | None
     if value is not None:
         value = {"\\t": "\t", "tab": "\t"}.get(value, value)
         if len(value) != 1:
-            raise click.BadParameter("it is one character, or tab", param_hint="--delimiter")
+            raise click.BadParameter("it must be one character, or tab", param_hint="--delimiter")
     return value
 
 
@@ -103,7 +103,7 @@ with_reading: Final = with_options(
         "--delimiter",
         metavar="CHARACTER",
         callback=_delimiter,
-        help="Read cells that this one divides.",
+        help="Read cells divided by this character, or tab.",
     ),
     click.option(
         "--decimal",
@@ -125,11 +125,11 @@ with_reading: Final = with_options(
     "--index",
     metavar="NAME",
     shell_complete=complete_index,
-    help="Load into this index, which is made if it is new.  [default: the name of FILE]",
+    help="Load into this index, which is created if it is new.  [default: the name of FILE]",
 )
 @with_reading
 @with_configuring("Configure the index by this JSON file first.")
-@click.option("--skip-bad", is_flag=True, help="Store the good items although there are bad ones.")
+@click.option("--skip-bad", is_flag=True, help="Store the good items even if there are bad ones.")
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and load nothing.")
 @with_service
 def load(
@@ -216,7 +216,7 @@ def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:
             f"{source.name} has {counted(source.num_bad, 'bad row')}; nothing was stored\n"
             f"{listed}\n--skip-bad leaves such rows out"
         )
-    click.echo(f"facetd: left out are\n{listed}", err=True)
+    click.echo(f"facetd: left out:\n{listed}", err=True)
 
 
 def _mention_inner_array(source: Source, result: dict[str, Any]) -> None:

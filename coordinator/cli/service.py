@@ -23,9 +23,9 @@ from coordinator.clients.http_client import Client, find_url
 from coordinator.settings import Settings
 
 STARTING_SECONDS: Final = 60.0
-"""Commands wait so long for a service that is starting."""
+"""How long commands wait for a service that is starting."""
 TIMEOUT_SECONDS: Final = 3_600.0
-"""And so long for a byte: a load is acknowledged when all of it is stored."""
+"""How long they wait for a byte: a load is acknowledged once all of it is stored."""
 
 
 @dataclass(frozen=True, slots=True)

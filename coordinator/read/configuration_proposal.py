@@ -40,10 +40,10 @@ REPEATING_SHARE_MIN: Final = 0.4
 """Or this share of a sample has values that others have too: authors, most with one book."""
 
 CODES_MIN: Final = 3
-"""Values of two fields that divide the items alike by chance: yes and no, new and used."""
+"""Fields with fewer values may divide the items alike by chance: yes and no, new and used."""
 
 CODED_ITEMS_MIN: Final = 10
-"""Items from which it is seen that two fields divide them alike."""
+"""Fewer items may be divided alike by chance."""
 
 LONG_SHARE_MAX: Final = 0.01
 """Share of values that may be too long for a choice."""
@@ -74,7 +74,7 @@ _KEY_NAME: Final = re.compile(r"(?i)(^|[_.\- ])(id|uuid|guid|sku|isbn|ean|gtin|s
 _DEGREES: Final = re.compile(r"(?i)(^|[_.\- ])(lat|latitude|lng|lon|long|longitude)$")
 _GEO_FIELD: Final = "_geo"
 _BOUNDS: Final = {"lat": 90, "lng": 180}
-_NEVER_DESCENDED: Final = 4
+_DEPTH_MAX: Final = 4
 """Depth of nested objects examined."""
 
 
@@ -223,7 +223,7 @@ def _collect(
     for name, value in item.items():
         path = f"{prefix}{name}"
         if isinstance(value, Mapping):
-            if depth < _NEVER_DESCENDED:
+            if depth < _DEPTH_MAX:
                 yield from _collect(fields, value, place, f"{path}.", depth + 1)
             continue
         values = value if isinstance(value, list) else [value]

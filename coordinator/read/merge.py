@@ -139,7 +139,7 @@ def num_asked(num_hits: int, num_shards: int) -> int:
     """Return how many hits to request from each shard to get the best `num_hits` overall.
 
     A shard's fair share plus six standard deviations: too few once in thousands of searches for a
-    short page, once in a thousand million for a deep one.
+    short page, once in a billion for a deep one.
     """
     share = num_hits / num_shards
     return min(num_hits, math.ceil(share + 6 * math.sqrt(share)))

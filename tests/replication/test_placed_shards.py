@@ -266,7 +266,7 @@ def test_a_shard_moves_while_all_serve(hosts: Hosts) -> None:
         ways = ("--from", names[0], "--to", names[2])
         moved = cluster_command(hosts.services[1], "move", "1", *ways)
         assert moved.returncode == 0, moved
-        assert "shard 1 is where it shall be" in moved.stdout
+        assert "shard 1 is in place" in moved.stdout
         clients.wait_written(5)
         there = sorted((names[1], names[2]))
         wait_until(lambda: sorted(placement(first)["shards"][1]["placed"]) == there)

@@ -212,7 +212,7 @@ async def join(machine: Machine) -> None:
 
 
 async def all_moved(world: World, machines: list[Machine]) -> None:
-    """Return once every shard is where it shall be."""
+    """Return once every shard is in place."""
     give_up_at = world.now + MOVED_SECONDS
     client = Client(machines[0].settings.port)
     while True:

@@ -49,7 +49,7 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
             name,
             f"{schema.field(name).type}{', the id' if name == id_column else ''}",
             file.metadata.num_rows,
-            shown(first.get(name, "")),
+            shown("" if first.get(name) is None else first[name]),
         )
         for name in names
     ]

@@ -10,7 +10,7 @@ range of a block's words. If the query word is long enough to have a typo, a let
 numpy passes some of the words' beginnings before a digit to an edit distance.
 
 Cost for 35,000 keys: a fraction of a millisecond; with typos some milliseconds. The first search
-folds all keys, 4 µs each. All of it is done in steps, between which other requests get their turn.
+folds all keys, 4 µs each. All of it is done in steps, with other requests in between.
 """
 
 from __future__ import annotations

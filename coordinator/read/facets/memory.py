@@ -65,7 +65,7 @@ class FacetMemory:
         return values
 
     def totals(self, name: str, horizon: int, num_alive_wanted: int) -> FacetTotals | None:
-        """Return the totals of a facet, if they are cached for this horizon and go far enough."""
+        """Return the totals of a facet, if they are cached for this horizon and suffice."""
         totals = self._totals.get(name)
         if totals is None or totals.horizon != horizon:
             return None
@@ -100,10 +100,9 @@ class FacetMemory:
     async def learn(
         self, index: Index, answers: Answers, deadline: Deadline, scheduler: LoopScheduler
     ) -> None:
-        """Fetch the parts of dictionaries that the responses refer to and we lack.
+        """Fetch the unknown parts of the dictionaries that the responses refer to.
 
-        Few new values take one round trip; many come in parts, so that other requests get their
-        turn in between.
+        Few new values take one round trip; many come in parts, with other requests in between.
         """
         while missing := self._missing(answers):
             requests: list[tuple[int, FacetValuesRequest]] = []

@@ -172,7 +172,7 @@ class CountsReader:
 
     Args:
         answers: pairs (shard ordinal, response) whose dictionaries are known.
-        sums: where to add up; by default what the event loop has for that.
+        sums: where to add up; by default in the array of the event loop.
     """
 
     __slots__ = ("_answers", "_ends", "_packed", "_position", "_shards", "_sums")

@@ -2,7 +2,7 @@
 
 suggestions            completions of the text as typed, with exact counts
 best_items             the items whose texts are suggested
-memory                 lists made before
-folded_texts           the words of texts and items, remembered
-beginnings             what the answers about a shorter beginning of a word tell about it
+memory                 cached lists
+folded_texts           the words of texts and items, cached
+beginnings             suggestions derived from those for a shorter beginning of the word
 """

@@ -12,7 +12,7 @@ be asked. That is always so for the completions of the last word. For items, the
 only what it begins (not a stem, a synonym or a part of a word), and popularity alone must order
 them, because scores depend on the text that was typed.
 
-Half as many again as are shown are fetched for this. Of 1,971 beginnings of short queries and
+For this, half as many again as are shown are fetched. Of 1,971 beginnings of short queries and
 titles (`benchmarks/suggest`), 48 % have their items among those of the beginning without the last
 letter with none to spare, 57 % with five to spare beyond the ten shown, 61 % with ten.
 """
@@ -53,7 +53,7 @@ class BestItems(Struct, frozen=True):
     are_all: bool = False
     """Whether there are no others."""
     num_by_value: int = 0
-    """For so many, the first ones, popularity alone decides which they are, and their order."""
+    """Popularity alone decides which items are this many first ones, and their order."""
     has_made_up_scores: bool = False
 
     def is_decided(self, num_shown: int) -> bool:
@@ -80,9 +80,9 @@ class LastWord(Struct, frozen=True):
     text: str
     """Folded."""
     beginning: str
-    """All words that it matches begin so."""
+    """All words that it matches begin with this."""
     language: str | None
-    """By whose rules it has other forms; None: it has none."""
+    """The language by whose rules it has other forms; None: it has none."""
     is_stemmed: bool
     """Whether words of the index have other forms."""
 
@@ -101,7 +101,7 @@ def last_word(
     dictionary: QueryDictionary,
     configuration: IndexConfiguration,
 ) -> LastWord | None:
-    """Return the last word of a text; None if what it matches is not easily told.
+    """Return the last word of a text; None if it is hard to say what it matches.
 
     Args:
         text: the word, folded; it may be half typed.
@@ -125,7 +125,7 @@ def last_word(
 
 
 def completions_from(shorter: Iterable[Beginning], last: str) -> list[NearTerm] | None:
-    """Return the completions of a last word; None if shorter beginnings do not tell.
+    """Return the completions of a last word; None if shorter beginnings do not say.
 
     Args:
         shorter: what is known of beginnings of the word.
@@ -145,7 +145,7 @@ def best_from(
     size: int,
     folded: FoldedTexts,
 ) -> BestItems | None:
-    """Return the best items that have a last word; None if shorter beginnings do not tell.
+    """Return the best items that have a last word; None if shorter beginnings do not say.
 
     Args:
         shorter: what is known of beginnings of the word, the longest first.

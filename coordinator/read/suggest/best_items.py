@@ -1,4 +1,4 @@
-"""The best items of a search, and what its responses tell about all others.
+"""The best items of a search, and what its responses say about all others.
 
 `coordinator.read.suggest.beginnings` derives the best items of longer beginnings from these.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def best_items(outcome: SearchOutcome, hits: Sequence[Hit], items: list[bytes]) -> BestItems:
-    """Return the items of a first page, and what the shards' hits tell about others.
+    """Return the items of a first page, and what the shards' hits say about others.
 
     Args:
         outcome: the shards' responses.
@@ -37,9 +37,9 @@ def best_items(outcome: SearchOutcome, hits: Sequence[Hit], items: list[bytes]) 
 
 
 def _num_by_value(outcome: SearchOutcome, hits: Sequence[Hit]) -> int:
-    """Return of how many hits of a page, the first ones, one sort key alone decides the order.
+    """Return how many of the first hits of a page are ordered by the sort key alone.
 
-    They have numbers, each another one than the next hit has, the first after the page included.
+    These have numbers, each different from that of the next hit, which may be after the page.
     """
     if len(outcome.request.sort) != 1:
         return 0

@@ -1,6 +1,6 @@
-"""The folded words of texts that are suggested; those last looked at are remembered.
+"""The folded words of suggested texts; recently used ones are cached.
 
-With every letter, most of the titles and items before it are looked at again.
+Each further letter mostly needs the titles and items of the letter before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TEXTS_REMEMBERED_MAX: Final = 2_048
 """Texts, and as many items."""
 TEXT_CHARS_REMEMBERED_MAX: Final = 500
 ITEM_BYTES_REMEMBERED_MAX: Final = 4_096
-"""Longer ones are folded each time: so all of them take a few megabytes."""
+"""Longer ones are folded each time, so the caches take a few megabytes at most."""
 
 
 class FoldedTexts:
@@ -38,7 +38,7 @@ class FoldedTexts:
         return self._words(text) if is_short else self._fold(text)
 
     def words_in(self, item: bytes, fields: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the folded words of some fields of a stored item, and of what is inside these."""
+        """Return the folded words of some fields of a stored item, and of their subfields."""
         is_short = len(item) <= ITEM_BYTES_REMEMBERED_MAX
         return self._words_in(item, fields) if is_short else self._fold_item(item, fields)
 
@@ -55,7 +55,7 @@ class FoldedTexts:
 
 
 def _texts_at(value: Any, name: str, path: str) -> Iterator[str]:
-    """Yield the texts of a field, and of what is inside it.
+    """Yield the texts of a field and its subfields.
 
     Args:
         value: at a path, of an item.

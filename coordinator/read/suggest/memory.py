@@ -1,4 +1,4 @@
-"""Suggestions made before, for the newest state of one index: people begin with the same letters.
+"""Cached suggestions for the newest state of one index: people begin with the same letters.
 
     "har", 10, no filters, no frequent searches  ──▶  harbour 31, Harvey 9, …
 
@@ -6,8 +6,8 @@
 
     "tom" before "ha"  ──▶  completions and best items, for longer words (`beginnings`)
 
-A write that is acknowledged moves the horizon, and everything is forgotten: a remembered list is
-what the shards would say. Its bytes count in the budget that all indexes share (`cache_budget`).
+An acknowledged write moves the horizon, and everything is dropped: a cached list is what the
+shards would answer. Its bytes count in the budget that all indexes share (`cache_budget`).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _BEGINNING_BYTES: Final = 2_000
 _COMPLETION_BYTES: Final = 200
 """Estimated size of a completion, and of the object that holds an item."""
 SUGGESTIONS_REMEMBERED_MAX: Final = 100
-"""In one list: a longer one is not remembered."""
+"""Longer lists are not cached."""
 COMPLETIONS_REMEMBERED_MAX: Final = 256
-"""More completions of a beginning are not remembered."""
+"""Longer lists of completions are not cached."""
 ITEMS_BYTES_REMEMBERED_MAX: Final = 1 << 16
-"""Nor are larger items: a few of them would displace all that is remembered."""
+"""Nor are larger items: a few of them would displace everything else."""
 
 
 _DOUBTFUL_SHARE: Final = 8
 _DOUBTS_MIN: Final = 8
-"""Scores are asked for where one search in so many would be in doubt, the first few apart."""
+"""Scores are requested once one search in this many would be in doubt, not counting a few."""
 
 _Narrowed: TypeAlias = tuple[tuple[FilterClause, ...], tuple[str, ...]]
 """Filters, and folded words."""
@@ -83,7 +83,7 @@ class Doubts:
 
     @property
     def are_frequent(self) -> bool:
-        """Whether that is so for one search in eight, the first few apart."""
+        """Whether that is so for one search in eight, not counting a few."""
         return _DOUBTFUL_SHARE * self._num > self._num_searches + _DOUBTS_MIN * _DOUBTFUL_SHARE
 
     def note(self, *, is_doubtful: bool) -> None:
@@ -108,11 +108,11 @@ class SuggestionMemory:
         self.doubts = Doubts()
 
     def known(self, horizon: int, key: SuggestionKey) -> Sequence[Suggestion] | None:
-        """Return the list made at a horizon; None: there is none."""
+        """Return the list made at a horizon, or None."""
         return self._lists.get(key) if horizon == self._horizon else None
 
     def remember(self, horizon: int, key: SuggestionKey, listed: Sequence[Suggestion]) -> None:
-        """Keep a list, unless a newer state has been asked about."""
+        """Cache a list, unless a newer state has been searched."""
         if not self._is_newest(horizon) or len(listed) > SUGGESTIONS_REMEMBERED_MAX:
             return
         if key not in self._lists:
@@ -135,7 +135,7 @@ class SuggestionMemory:
     def remember_no_values(
         self, horizon: int, filters: tuple[FilterClause, ...], words: Sequence[str]
     ) -> None:
-        """Keep that there are none."""
+        """Cache that there are none."""
         if not self._is_newest(horizon) or self.has_no_values(horizon, filters, words):
             return
         self._without_values.add((filters, tuple(words)))
@@ -154,7 +154,7 @@ class SuggestionMemory:
     def remember_beginning(
         self, horizon: int, context: CompletionContext, last: str, known: Beginning
     ) -> None:
-        """Keep what the shards have answered about a last word."""
+        """Cache what the shards have answered about a last word."""
         completions = known.completions or ()
         items = () if known.best is None else known.best.items
         num_bytes = sum(map(len, items))
@@ -174,7 +174,7 @@ class SuggestionMemory:
             )
 
     def _is_newest(self, horizon: int) -> bool:
-        """Return whether nothing newer has been asked about; drop what is older."""
+        """Return whether nothing newer has been searched; drop what is older."""
         if horizon > self._horizon:
             self.forget()
             self._horizon = horizon

@@ -5,13 +5,13 @@
                   facet    Tom Hanks      29 items have this value
                   search   tom hardy      12 items have both words; a frequent search
 
-Every count is of the items that pass the filters, the key's among them, and those of the rules that
-are for any query; nothing without such items is suggested. If nothing matches as typed, typos are
+Every count is of the items that pass the filters, the key's among them, and those of the rules
+for any query; nothing without such items is suggested. If nothing matches as typed, typos are
 forgiven.
 
-Cost: no shard is asked for a list that is remembered (`SuggestionMemory`), nor, mostly, for one
-that follows from what is known of a shorter beginning (`beginnings`). Others take two round trips,
-or one where the counts are remembered (`StatisticsMemory`). Facets are looked up in the
+Cost: no shard is asked for a cached list (`SuggestionMemory`), nor, mostly, for one that follows
+from what is known of a shorter beginning (`beginnings`). Others take two round trips, or one where
+the counts are cached (`StatisticsMemory`). Facets are looked up in the
 coordinator's own numbering, unless no value matched fewer letters; whole texts come from a search
 for the best items, and words of the vocabulary (`near_terms`) along with it. Only as many items as
 suggestions are read, and more only if these have too few different texts. Only what is shown is
@@ -89,7 +89,7 @@ class _Texts(Struct, frozen=True):
 
 
 class _Words(Struct, frozen=True):
-    """The last word completed, or spelt otherwise."""
+    """The last word completed, or in another spelling."""
 
     found: list[Suggestion]
     are_as_typed: bool
@@ -238,7 +238,7 @@ class Suggestions:
     def _known(
         self, scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
     ) -> Beginning:
-        """Return what shorter beginnings of the last word tell about it."""
+        """Return what shorter beginnings of the last word say about it."""
         if typed is None:
             return _NOTHING_KNOWN
         memory = self._search.suggestions(scope.index)
@@ -263,7 +263,7 @@ class Suggestions:
         known: Beginning,
         fresh: Beginning,
     ) -> None:
-        """Keep what the shards have answered about the last word, for longer ones."""
+        """Cache what the shards have answered about the last word, for longer ones."""
         if typed is None or (known.completions is not None and known.best is not None):
             return
         if fresh.best is not None and self._last_word(scope, search, typed) is None:
@@ -310,8 +310,8 @@ class Suggestions:
     async def _counts(self, scope: Scope, texts: Sequence[tuple[str, ...]]) -> list[int]:
         """Return how many items have all words of each text; 0 of one with none or too many.
 
-        The best items are the same for many texts. Counts without filters are remembered as long as
-        nothing is written.
+        The best items are the same for many texts. Counts without filters are cached until
+        something is written.
         """
         sets = [tuple(sorted(set(words))) for words in texts]
         memory = self._search.statistics(scope.index)
@@ -327,9 +327,9 @@ class Suggestions:
     def _in_turn(
         self, sources: _Sources, size: int, words: dict[str, tuple[str, ...]]
     ) -> tuple[list[Suggestion], int]:
-        """Return the best of each source in turn, each text once; remember their folded words.
+        """Return the best of each source in turn, each text once; note their folded words.
 
-        And how many of each source were looked at.
+        And how many of each source were considered.
         """
         listed: dict[tuple[str, ...], Suggestion] = {}
         num_rows = 0
@@ -490,7 +490,7 @@ class Suggestions:
             search: as requested.
             typed: the text.
             size: how many values of each facet, at most.
-            counts: of the facets, if they are there already.
+            counts: of the facets, if already fetched.
             typos: when the words may have typos.
         """
         configuration = scope.index.configuration
@@ -531,7 +531,7 @@ class Suggestions:
     async def _searches(self, index: Index, search: SearchParameters) -> list[Suggestion]:
         """Return frequent searches, not counted yet.
 
-        None for a key with a filter: what others type may name what it must not see.
+        None for a key with a filter: what others type may name items that it must not see.
         """
         if (
             not index.configuration.suggestions.searches

@@ -1,7 +1,7 @@
-"""The fields that items of an index have, or had, as far as the shards have told.
+"""The fields that items of an index have, or had, according to the shards' responses.
 
 genres, variants.size      paths with values
-variants                   and what they are in
+variants                   and their parents
 rtaing                     not known; rating was probably meant
 """
 
@@ -35,7 +35,7 @@ class ItemFields:
         self._guesses: dict[str, str] = {}
 
     def learn(self, part: StatisticsResponse) -> None:
-        """Add the fields that a shard has named."""
+        """Add the fields of a shard's response."""
         for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
             self.kinds[name] = self.kinds.get(name, 0) | kinds
         texts = [one.path for one in part.fields]
@@ -60,7 +60,7 @@ class ItemFields:
 
         Args:
             name: unknown.
-            among: the fields that may have been meant; None: all, remembered.
+            among: the fields that may have been meant; None: all (cached).
         """
         name = name[:100]
         if among is not None:

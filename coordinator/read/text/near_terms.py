@@ -31,11 +31,11 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather, gather_each
 
 NUM_TERMS_MIN: Final = 32
-"""Minimum number of candidates to request from every shard at first,"""
+"""Minimum number of candidates to request from every shard at first."""
 NUM_COUNTED_MIN: Final = 16
-"""or where they are counted one by one: next to other words, or under filters."""
+"""The same where candidates are counted one by one: next to other words, or under filters."""
 NUM_TERMS_MAX: Final = 256
-"""And at last, at most, unless more are wanted."""
+"""Maximum number of candidates to request, unless more words are wanted."""
 _MORE: Final = 8
 
 

@@ -62,7 +62,7 @@ class TypedWord(NamedTuple):
 
 
 def spacings_of(row: Sequence[TypedWord]) -> Iterator[Spacing]:
-    """Yield the spacings of the words of a query but cuts in two; some are nowhere in the index."""
+    """Yield spacings of the words of a query, except splits in two; the index may not have them."""
     for text in dict.fromkeys([word.token.text for word in row]):
         for parts in _splits(text):
             yield Spacing((text,), parts, is_close=True)
@@ -120,7 +120,7 @@ def is_worthwhile(spacing: Spacing, freq: int, typed_freqs: Sequence[int], num_d
 
 
 def _splits(word: str) -> Iterator[tuple[str, ...]]:
-    """Yield the ways to cut a word but in two: at changes to digits, in thousands, initials.
+    """Yield the ways to split a word, except in two: next to digits, in thousands, into initials.
 
     Digits are cut in thousands only: 2015 is not "20 15".
     """
