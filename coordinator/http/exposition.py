@@ -61,35 +61,46 @@ class WorkInProgress(NamedTuple):
 
 
 def exposition(
-    metrics: Metrics,
+    ours: Sequence[Metric],
     shards: Sequence[ProcessStatistics | None],
     index_names: Mapping[int, str],
+) -> bytes:
+    """Return everything in Prometheus' text format.
+
+    Cost: 80 µs for each index on each shard, so thousands of indexes take a thread.
+
+    Args:
+        ours: the metrics of this coordinator, as `coordinator_families` returns them.
+        shards: statistics of each shard, None for one that is down.
+        index_names: index names by number.
+    """
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    families = (*ours, *_shard_families(shards), *_index_families(shards, index_names))
+    registry.register(_Snapshot(families))
+    return generate_latest(registry)
+
+
+def coordinator_families(
+    metrics: Metrics,
     waiting: WorkInProgress,
     results: ResultCache,
     replica: LogState | None = None,
     num_away: int = 0,
-) -> bytes:
-    """Return everything in Prometheus' text format.
+) -> list[Metric]:
+    """Return this coordinator's metrics as of now.
 
     Args:
         metrics: of this coordinator.
-        shards: statistics of each shard, None for one that is down.
-        index_names: index names by number.
         waiting: work in progress.
         results: the result cache.
         replica: this host as one of several.
         num_away: other hosts that no longer answer.
     """
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    families = (
+    return [
         *_coordinator_families(metrics, waiting, results),
-        *_shard_families(shards),
-        *_index_families(shards, index_names),
         *(_replica_families(replica, num_away) if replica is not None else ()),
-    )
-    registry.register(_Snapshot(families))
-    return generate_latest(registry)
+    ]
 
 
 def _coordinator_families(

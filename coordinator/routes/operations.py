@@ -20,7 +20,7 @@ from coordinator.http.api_keys import (
     shown_key,
     visible_keys,
 )
-from coordinator.http.exposition import WorkInProgress, exposition
+from coordinator.http.exposition import WorkInProgress, coordinator_families, exposition
 from coordinator.http.index_names import check_index_name
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
@@ -155,7 +155,8 @@ async def metrics(services: Services, request: Request) -> Response:
     )
     log = services.shared_log
     replica, num_away = (None, 0) if log is None else (log.state, log.peers.num_away)
-    text = exposition(services.metrics, shards, names, waiting, services.results, replica, num_away)
+    ours = coordinator_families(services.metrics, waiting, services.results, replica, num_away)
+    text = await asyncio.to_thread(exposition, ours, shards, names)
     return Response(text, content_type=_METRICS_TYPE)
 
 

@@ -11,7 +11,7 @@ import pytest
 from common.errors import Unavailable
 from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
 from coordinator.analytics.analytics import ReaderAnalytics
-from coordinator.http.exposition import WorkInProgress, exposition
+from coordinator.http.exposition import WorkInProgress, coordinator_families, exposition
 from coordinator.http.metrics import RECENT_KEPT, Histogram, Metrics, cumulative
 from coordinator.http.reports import Reporter
 from coordinator.http.slow_queries import SlowQueries
@@ -57,7 +57,8 @@ def test_exposition_has_what_the_shards_say() -> None:
 
     waiting = WorkInProgress([5, 0], 6, 7)
     names = {7: 'fi"lms\n', 8: "9"}
-    text = exposition(metrics, [shard, None], names, waiting, ResultCache(0)).decode()
+    ours = coordinator_families(metrics, waiting, ResultCache(0))
+    text = exposition(ours, [shard, None], names).decode()
 
     for line in (
         'facetd_http_requests_total{route="GET /{index}/search",status="200"} 1.0',
