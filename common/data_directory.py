@@ -70,7 +70,7 @@ class Manifest(Struct, frozen=True):
 
 
 class Endpoint(Struct, frozen=True):
-    """The address of a shard process."""
+    """The address of a process of the service."""
 
     host: str
     port: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 import time
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
@@ -35,25 +36,33 @@ _TEXT: Final = """
 
 async def load_films(settings: Settings) -> None:
     """Wait for the service, configure and load the index, print what to try."""
-    url, films = await asyncio.to_thread(_load, settings)
+    is_stopping = threading.Event()
+    try:
+        url, films = await asyncio.to_thread(_load, settings, is_stopping)
+    finally:
+        is_stopping.set()  # if we are cancelled, the thread ends, too
     print(_TEXT.format(films=films, url=url, data_dir=settings.data_dir), flush=True)
 
 
-def _load(settings: Settings) -> tuple[str, str]:
+def _load(settings: Settings, is_stopping: threading.Event) -> tuple[str, str]:
     """Load the films; they have ids, so a second start changes nothing.
 
     An API key that was created since the first start closes the service; the films are there then.
 
     Returns:
         The service's address, and what it serves.
+
+    Raises:
+        ClientError: the service refuses the films, or stops.
     """
     files = resources.files(__name__)
     while read_coordinator_endpoint(settings.data_dir) is None:
-        time.sleep(0.05)
+        _wait(is_stopping)
     url = find_url(None, settings.data_dir, settings.host, settings.port)
     client = Client(url, os.environ.get("FACETD_KEY") or None)
     try:
-        _configure(client, json.loads(files.joinpath("configuration.json").read_bytes()))
+        configuration = json.loads(files.joinpath("configuration.json").read_bytes())
+        _configure(client, configuration, is_stopping)
         result = client.load(INDEX, files.joinpath("films.ndjson").read_bytes())
     except ClientError as error:
         if error.status not in (401, 403):
@@ -62,7 +71,7 @@ def _load(settings: Settings) -> tuple[str, str]:
     return client.url, f"{int(result['created']) + int(result['updated'])} films"
 
 
-def _configure(client: Client, configuration: dict[str, Any]) -> None:
+def _configure(client: Client, configuration: dict[str, Any], is_stopping: threading.Event) -> None:
     """Configure the index, as soon as the shards serve: the service is not ready before we end."""
     give_up_at = time.monotonic() + READY_SECONDS
     while True:
@@ -71,6 +80,16 @@ def _configure(client: Client, configuration: dict[str, Any]) -> None:
         except ClientError as error:
             if error.status not in (0, 503) or time.monotonic() >= give_up_at:
                 raise
-            time.sleep(TRY_SECONDS)
+            _wait(is_stopping)
         else:
             return
+
+
+def _wait(is_stopping: threading.Event) -> None:
+    """Wait before the next try.
+
+    Raises:
+        ClientError: the service stops.
+    """
+    if is_stopping.wait(TRY_SECONDS):
+        raise ClientError("the service stops before its films are loaded")

@@ -138,8 +138,8 @@ class LogConnection:
             await _close(client)
             if refused:
                 raise SettingError(f"the log's servers refuse this host: {refused[0]}") from error
-            servers = ", ".join(map(without_user, self.servers))
-            raise LogAway(f"no server of the log answers: {servers}") from error
+            listed = ", ".join(map(without_user, self.servers))
+            raise LogAway(f"no server of the log answers: {listed}") from error
         self._client = client
         self._dropping = asyncio.create_task(self._drop_lost(client))
 

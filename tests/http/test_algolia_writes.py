@@ -131,7 +131,8 @@ async def test_deletion_by_filters_that_select_nothing(web: Web, body: dict[str,
 
 async def test_deletion_by_filters_applies_the_filter_of_a_key_of_any_form(web: Web) -> None:
     admin = (await web.post("/_keys", {"actions": ["admin"]})).json["key"]
-    document = {"actions": ["write"], "filter": "poster EXISTS AND name STARTS WITH a"}
+    expression = "poster EXISTS AND name STARTS WITH a"
+    document = {"actions": ["write"], "filter": expression}
     key = (await web.post("/_keys", document, f"X-API-Key: {admin}")).json["key"]
 
     body = {"filters": "year = 1994"}
@@ -140,7 +141,7 @@ async def test_deletion_by_filters_applies_the_filter_of_a_key_of_any_form(web: 
     assert (reply.status, list(reply.json)) == (200, ["taskID", "updatedAt"])
     asked = web.search.asked[-1]
     assert isinstance(asked, SearchParameters)
-    assert parse_filter(document["filter"]) in [clause.filter for clause in asked.filters]
+    assert parse_filter(expression) in [clause.filter for clause in asked.filters]
 
 
 async def test_deletion_by_filters_goes_on_when_the_index_switches_configuration(web: Web) -> None:
@@ -152,7 +153,7 @@ async def test_deletion_by_filters_goes_on_when_the_index_switches_configuration
             raise errors.pop()
         return await select(*args)
 
-    web.search.select = switched  # type: ignore[method-assign]
+    web.search.select = switched  # type: ignore[assignment, method-assign]
     reply = await web.post("/1/indexes/films/deleteByQuery", {"filters": "year = 1994"})
 
     assert (reply.status, list(reply.json)) == (200, ["taskID", "updatedAt"])
