@@ -140,6 +140,10 @@ class AsyncClient(calls.ClientBase):
                     *lines, rest = (rest + piece).split(b"\n")
                     for line in lines:
                         yield msgspec.json.decode(line)
+        except aiohttp.ClientConnectorError as error:
+            raise ConnectionFailed(
+                f"no answer from {self.address.url}: {error}", was_sent=False
+            ) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ConnectionFailed(
                 f"{self.address.url} broke off: {error or type(error).__name__}", was_sent=True

@@ -81,6 +81,10 @@ def use(request: pytest.FixtureRequest) -> Use:
     return run
 
 
+def export(client: Any) -> Any:
+    return client.export("a")
+
+
 def error(code: str, status: int, **more: Any) -> tuple[int, dict[str, Any]]:
     return status, {"error": {"code": code, "message": "no", "status": status, **more}}
 
@@ -224,12 +228,22 @@ def test_who_is_told_to_come_much_later_is_told_so(use: Use) -> None:
     assert caught.value.retry_after == 60
 
 
-def test_an_unreachable_service_is_an_error_that_says_that_nothing_was_sent(use: Use) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda use, url: use(url, lambda c: c.add("a", [{}])),
+        lambda use, url: list(use(url, export)),
+    ],
+    ids=["add", "export"],
+)
+def test_an_unreachable_service_is_an_error_that_says_that_nothing_was_sent(
+    use: Use, call: Callable[[Use, str], Any]
+) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(ConnectionFailed) as caught:
-            use(url, lambda c: c.add("a", [{"name": "x"}]))
+            call(use, url)
 
     assert not caught.value.was_sent
     assert url in str(caught.value)
