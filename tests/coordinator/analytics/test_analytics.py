@@ -197,7 +197,7 @@ def test_a_damaged_file_is_no_day(tmp_path: Path, clock: Clock) -> None:
     folder = tmp_path / "a"
     counted = Analytics(folder, 30, 100)
     counted.record(1, "films", "sea", 1, 1)
-    counted.click("films", "sea", "7", 1)
+    counted.click(1, "films", "sea", "7", 1)
     asyncio.run(counted.save())
     (path,) = folder.iterdir()
     whole = path.read_bytes()
