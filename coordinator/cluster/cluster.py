@@ -12,14 +12,16 @@ Horizon. A search carries the horizon of its index: the newest state that search
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
 from common import data_directory
-from common.errors import Unavailable
-from common.protocol.messages import Welcome
+from common.errors import ServiceError, Unavailable
+from common.protocol.messages import NewestGroupsRequest, Welcome
+from common.protocol.methods import NEWEST_GROUPS
 from coordinator.addresses import parse_address
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_delivery import CatalogDelivery
@@ -48,6 +50,8 @@ class ShardTimeouts:
 
 
 DEFAULT_TIMEOUTS: Final = ShardTimeouts()
+_NO_GROUPS: Final = (1 << 63) - 1
+"""A request for all newer groups gets none."""
 
 
 class Cluster:
@@ -367,6 +371,21 @@ class Cluster:
         self.own_host.begun_at[shard.shard] = welcome.seq_max
         self.horizons.resolve_doubts(shard.shard, welcome.seq_max)
         await self._catalog_delivery.begin_serving(shard)
+        if self.placed is not None and self.here.get(shard.shard) is shard:
+            with contextlib.suppress(ServiceError):  # then the floor will soon pass what it has
+                await self.note_kept(shard)
+
+    async def note_kept(self, shard: ShardClient) -> None:
+        """Note which states a shard of this host still has, where shards are placed over hosts.
+
+        Raises:
+            ServiceError: it does not answer.
+        """
+        assert self.placed is not None
+        request = NewestGroupsRequest(_NO_GROUPS)
+        answer = await shard.call(NEWEST_GROUPS, request, self.shard_timeout_ms)
+        self.own_host.begun_at[shard.shard] = answer.kept_from
+        self.placed.update()
 
     def _note_state(self, shard: ShardClient) -> None:
         """Update readiness when a shard changes state."""

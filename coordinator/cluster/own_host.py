@@ -22,7 +22,7 @@ class OwnHost:
         clients: the shards of this host, by ordinal; they come and go.
 
     Attributes:
-        begun_at: by shard: newest group that it had when it came last; older states may be gone.
+        begun_at: by shard: the oldest state that it had when it came last, as far as is known.
         released: states before it may be gone on all shards.
         is_stopped: whether its data differ from the other hosts', so that it must not be read.
         leaving: shards that no new request may read here.

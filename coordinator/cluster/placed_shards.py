@@ -8,8 +8,9 @@
 A request reads each shard from one copy, from its first call to its last: records are numbered by
 each copy for itself. If that copy is lost meanwhile, the request runs again, with another one.
 
-The chosen copy stays chosen while it serves, unless it has not advanced for a while and another one
-has: this host's caches for a copy (the numbers of facet values) are useless for another.
+The chosen copy stays chosen while it serves, since this host's caches for a copy (the numbers of
+facet values) are useless for another. It is left if it has not advanced for a while and another one
+has, and if it lacks the floor's state and another one has it.
 
 States. Every host keeps the states that requests of any host may still name: hosts keep exchanging
 the oldest one (`held`). A host that has been silent for a while is not waited for. It also keeps
@@ -150,27 +151,38 @@ class PlacedShard:
 
     def choose(self) -> None:
         """Choose the copy to read from."""
-        hosts = self._placed.hosts
-        serving = [host for host in hosts if host.kept_from(self.shard) is not None]
+        serving = [host for host in self._placed.hosts if host.kept_from(self.shard) is not None]
         current = self.host
-        if current not in serving:
-            current = None
-        if current is not None and current is not hosts[0]:
-            now = time.monotonic()
-            if not any(_is_ahead(host, current) for host in serving):
-                self._behind_since = None
-            elif self._behind_since is None:
-                self._behind_since = now
-            since = self._behind_since
-            if hosts[0] in serving and self._can_read(hosts[0]):
-                current = None  # our own copy is back
-            elif since is not None and now - max(current.moved_at, since) > STALLED_SECONDS:
-                current = None
-        if current is None and serving:
-            current = max(serving, key=self._preference)
+        if current is None or current not in serving or self._shall_leave(current, serving):
+            current = max(serving, key=self._preference, default=None)
         if current is not self.host:
             self._behind_since = None
         self.host = current
+
+    def _shall_leave(self, current: ShardHost, serving: Sequence[ShardHost]) -> bool:
+        """Return whether another copy shall be read.
+
+        Args:
+            current: the copy that was chosen; it serves.
+            serving: all that do.
+        """
+        own = self._placed.hosts[0]
+        if not self._can_read(current) and any(map(self._can_read, serving)):
+            return True
+        if current is own:
+            return False
+        has_stalled = self._has_stalled(current, serving)
+        return has_stalled or (own in serving and self._can_read(own))
+
+    def _has_stalled(self, current: ShardHost, serving: Sequence[ShardHost]) -> bool:
+        """Return whether a copy has not advanced for a while, and another one has."""
+        now = time.monotonic()
+        if not any(_is_ahead(host, current) for host in serving):
+            self._behind_since = None
+            return False
+        if self._behind_since is None:
+            self._behind_since = now
+        return now - max(current.moved_at, self._behind_since) > STALLED_SECONDS
 
     def _preference(self, host: ShardHost) -> tuple[bool, bool, int, int, int]:
         is_own = host is self._placed.hosts[0]

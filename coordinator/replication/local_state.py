@@ -73,21 +73,20 @@ def state_of(seq: int, newest: Mapping[int, Sequence[GroupExtent]]) -> LocalStat
     return LocalState(seq, horizons)
 
 
-async def local_state(cluster: Cluster, seq: int, timeout_ms: int) -> LocalState | None:
+async def local_state(cluster: Cluster, seq: int) -> LocalState | None:
     """Return what this host has for certain, given how far it had certainly come.
 
     Raises:
         ServiceError: a shard does not answer.
     """
-    request = NewestGroupsRequest(seq)
+    if cluster.placed is not None:
+        await asyncio.gather(*map(cluster.note_kept, cluster.here.values()))
+        begun_at = cluster.own_host.begun_at
+        is_kept = seq > 0 and all(begun_at[shard] <= seq for shard in cluster.here)
+        return LocalState(seq, {}) if is_kept else None
+    request, timeout_ms = NewestGroupsRequest(seq), cluster.shard_timeout_ms
     answers = await asyncio.gather(
         *(shard.call(NEWEST_GROUPS, request, timeout_ms) for shard in cluster.here.values())
     )
     newest = {shard: answer.groups for shard, answer in zip(cluster.here, answers, strict=True)}
-    if cluster.placed is None:
-        return state_of(seq, newest)
-    if not seq or any(not 0 <= answer.kept_from <= seq for answer in answers):
-        return None
-    for shard, answer in zip(cluster.here, answers, strict=True):
-        cluster.own_host.begun_at[shard] = answer.kept_from
-    return LocalState(seq, {})
+    return state_of(seq, newest)

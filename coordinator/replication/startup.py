@@ -89,7 +89,7 @@ class Startup:
             return LocalState(cluster.seq, {})
         while True:
             try:
-                return await local_state(cluster, seq, self._host.settings.shard_timeout_ms)
+                return await local_state(cluster, seq)
             except ServiceError as error:
                 _log.warning("a shard does not say what it has", reason=error.message)
             await asyncio.sleep(PAUSE_SECONDS)

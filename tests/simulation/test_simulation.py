@@ -395,7 +395,7 @@ class TestMistakesOfPlacedShardsAreFound:
 
     SEEDS = (28, 11, 3, 38, 1, 15, *range(2, 60))
     MOVES_SEEDS = range(1, 16)
-    POWER_SEEDS = (14, 25, *range(1, 30))
+    POWER_SEEDS = (14, 25, 50, 135, *range(1, 30))
 
     def _is_found(
         self, simulation: Callable[[int], object] = simulate_placed, seeds: Sequence[int] = SEEDS
@@ -484,8 +484,8 @@ class TestMistakesOfPlacedShardsAreFound:
     def test_a_host_that_takes_all_groups_for_complete(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def all_groups(cluster: Cluster, seq: int, timeout_ms: int) -> LocalState | None:
-            found = await local_state(cluster, seq, timeout_ms)
+        async def all_groups(cluster: Cluster, seq: int) -> LocalState | None:
+            found = await local_state(cluster, seq)
             return None if found is None else LocalState(max(seq, cluster.seq), {})
 
         monkeypatch.setattr(startup, "local_state", all_groups)

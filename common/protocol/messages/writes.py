@@ -141,8 +141,8 @@ class NewestGroupsResponse(Message, frozen=True, array_like=True):
     """The newest groups on the shard's disk."""
 
     groups: tuple[GroupExtent, ...]
-    kept_from: int = -1
-    """The oldest state that the shard can show of all indexes; -1: not known."""
+    kept_from: int
+    """The oldest state that the shard can show of all indexes."""
 
 
 class PositionsRequest(Message, frozen=True, array_like=True):

@@ -109,6 +109,32 @@ def test_a_copy_that_lacks_what_searches_see_is_not_read() -> None:
     assert is_serving(placed, 1)
 
 
+def test_a_copy_that_cannot_be_read_is_left_for_one_that_can() -> None:
+    own, b, c = FakeHost("a", 0, 1), FakeHost("b", 1), FakeHost("c", 1)
+    placed = placing(own, b, c)
+    assert chosen(placed) == ["a", "a"]
+    own.serving[1] = 11  # it was restarted with more than searches see
+    placed.update()
+    assert chosen(placed)[1] in ("b", "c")
+    former = b if chosen(placed)[1] == "b" else c
+    former.serving = {1: 11}
+    placed.update()
+    assert chosen(placed)[1] == ("c" if former is b else "b")
+    assert placed.is_readable
+    own.serving[1] = 10
+    placed.update()
+    assert chosen(placed) == ["a", "a"]
+
+
+def test_a_copy_that_cannot_be_read_is_kept_if_no_other_can() -> None:
+    own, b = FakeHost("a", 0, 1), FakeHost("b", 1, applied=9)
+    placed = placing(own, b)
+    own.serving[1] = 11
+    placed.update()
+    assert chosen(placed) == ["a", "a"]
+    assert not placed.is_readable
+
+
 def test_a_copy_that_comes_no_further_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
