@@ -19,6 +19,7 @@ pause of the whole machine kills no shard.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Awaitable, Callable
@@ -123,6 +124,7 @@ class ShardClient:
         self._silent_ticks_max = max(1, round(silent_seconds / TICK_SECONDS))
         self._client: RpcClient | None = None
         self._closed = asyncio.Event()
+        self._serves = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def be_reader(self) -> None:
@@ -187,6 +189,15 @@ class ShardClient:
         if self._client is not None:
             self._client.close(reason)
 
+    async def pause(self, seconds: float) -> None:
+        """Return after some seconds, or as soon as the shard serves if it does not now."""
+        if self.state is ShardState.SERVING:
+            await asyncio.sleep(seconds)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._serves.wait()
+
     @property
     def num_in_flight(self) -> int:
         """Calls that await a response."""
@@ -203,6 +214,10 @@ class ShardClient:
         """Change the state and notify the listener."""
         if state is not self.state:
             self.state = state
+            if state is ShardState.SERVING:
+                self._serves.set()
+            else:
+                self._serves.clear()
             if self._on_state is not None:
                 self._on_state(self)
 

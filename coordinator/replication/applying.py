@@ -217,7 +217,7 @@ class Applier:
             if reason != last_reason:
                 last_reason = reason
                 _log.warning("not applied yet", seq=part.request.seq, shard=shard, reason=reason)
-            await asyncio.sleep(PAUSE_SECONDS)
+            await client.pause(PAUSE_SECONDS)
 
     async def apply_once(
         self, client: ShardClient, shard: int, seq: int, group: WriteGroup, part: Part

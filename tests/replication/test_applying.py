@@ -29,6 +29,9 @@ class _Shard:
         self.has_applied = True
         return ApplyResponse(b"\0")
 
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
 
 def _group() -> WriteGroup:
     operations = [(Operation.PUT, str(id).encode(), b'{"id": %d}' % id) for id in range(20)]

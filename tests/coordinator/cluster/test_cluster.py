@@ -107,6 +107,22 @@ class TestLife:
         assert service.cluster.shards[1].epoch == 2
         assert service.shards[1].catalogs[-1].indexes == service.catalog.message().indexes
 
+    async def test_a_pause_ends_when_the_shard_is_back(self, make_service: MakeService) -> None:
+        service = await make_service(1)
+        client = service.cluster.here[0]
+        await service.shards[0].die()
+        await service.wait_state(0, ShardState.AWAY)
+        pausing = asyncio.create_task(client.pause(3_600))
+        await client.pause(0.01)
+        assert not pausing.done()
+        await service.shards[0].announce(service.data)
+        await pausing
+        assert client.state is ShardState.SERVING
+        pausing = asyncio.create_task(client.pause(3_600))
+        await client.pause(0.01)
+        assert not pausing.done()  # it did not wait for the shard
+        pausing.cancel()
+
     async def test_a_shard_serves_when_it_has_the_catalog(self, make_service: MakeService) -> None:
         service = await make_service(2)
         await service.shards[1].die()
