@@ -378,6 +378,10 @@ def report(found: Chaos, writers: list[Writer], reader: Reader, cores: CoreWatch
             kind: (len(some), _quantile(sorted(some), 0.5), round(max(some), 2))
             for kind, some in sorted(pauses.items())
         },
+        "pauses_by_kind_s": {
+            kind: [round(pause, 2) for pause in sorted(some)]
+            for kind, some in sorted(pauses.items())
+        },
         "slowest_rounds": sorted(rounds, reverse=True)[:NUM_SLOWEST],
     }
 
