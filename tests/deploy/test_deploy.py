@@ -21,6 +21,8 @@ from tests.service import ROOT, Service, free_port, is_running, process_tree
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+LOG_UNIT = DEPLOY / "several-hosts" / "nats.service"
+DROP_IN = DEPLOY / "several-hosts" / "data-folder.conf"
 
 
 def _environment(folder: Path, port: int) -> dict[str, str]:
@@ -101,14 +103,38 @@ def test_systemd_accepts_the_units(unit: Path, tmp_path: Path) -> None:
     name = unit.name.replace("@.", "@0.")
     if name != unit.name:
         (tmp_path / name).write_text((tmp_path / unit.name).read_text())
+    assert _complaints(tmp_path / name) == []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
+def test_systemd_accepts_the_units_of_several_hosts(tmp_path: Path) -> None:
+    drop_ins = tmp_path / "facetd.service.d"
+    drop_ins.mkdir()
+    for path, folder in (
+        (DEPLOY / "systemd" / "facetd.service", tmp_path),
+        (LOG_UNIT, tmp_path),
+        (DROP_IN, drop_ins),
+    ):
+        text = path.read_text()
+        for program in ("facetd", "nats-server"):
+            text = text.replace(f"/usr/local/bin/{program}", "/bin/true")
+        (folder / path.name).write_text(text)
+    assert _complaints(tmp_path / "facetd.service", tmp_path / "nats.service") == []
+    drop_in = drop_ins / DROP_IN.name
+    drop_in.write_text(drop_in.read_text().replace("ExecStart=\n", ""))  # a second one is refused
+    assert _complaints(tmp_path / "facetd.service")
+
+
+def _complaints(*units: Path) -> list[str]:
+    """Return what systemd says of some units."""
     result = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(tmp_path / name)],
+        ["systemd-analyze", "verify", "--man=no", *map(str, units)],
         capture_output=True,
         text=True,
         check=False,
     )
-    ours = [line for line in result.stderr.splitlines() if "facetd" in line]
-    assert ours == []
+    names = ("facetd", *(unit.name for unit in units))
+    return [line for line in result.stderr.splitlines() if any(name in line for name in names)]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
@@ -123,6 +149,16 @@ def test_units_are_hardened_and_name_only_settings_that_exist(unit: Path) -> Non
     assert service["CapabilityBoundingSet"] == ""
     assert service["ExecStart"].startswith("/usr/local/bin/facetd ")
     _check_variables(unit.read_text())
+
+
+def test_the_log_runs_without_privileges() -> None:
+    parser = configparser.RawConfigParser(strict=False)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read(LOG_UNIT)
+    service = dict(parser["Service"])
+    assert service["CapabilityBoundingSet"] == ""
+    assert service["DynamicUser"] == service["NoNewPrivileges"] == "yes"
+    assert service["UMask"] == "0077"
 
 
 def test_the_dockerfile_copies_what_there_is() -> None:
