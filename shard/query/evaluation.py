@@ -93,11 +93,12 @@ class ScoredDocs(NamedTuple):
 
 def as_terms(singles: Sequence[SingleTerm]) -> QueryTerms:
     """Return the terms of words as arrays."""
-    return QueryTerms(
-        np.array([one.term for one in singles], np.int64),
-        np.array([one.languages for one in singles], np.uint64),
-        np.array([one.weight for one in singles]),
-    )
+    size = len(singles)
+    words = QueryTerms(np.empty(size, np.int64), np.empty(size, np.uint64), np.empty(size))
+    terms, languages, weights = words
+    for i, one in enumerate(singles):  # for few, half the time that arrays of lists take
+        terms[i], languages[i], weights[i] = one.term, one.languages, one.weight
+    return words
 
 
 def list_members(bits: NDArray[np.uint64], num_docs: int) -> NDArray[np.uint32]:

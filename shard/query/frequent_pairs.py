@@ -409,12 +409,12 @@ def keep_frequent_pairs(segment: Segment) -> None:
     PAIRS_CACHE.put(segment.uid, pairs, pairs.num_bytes, segment)
 
 
-def find_pair(segment: Segment, terms: Sequence[NDArray[np.uint32]]) -> Entries | None:
+def find_pair(segment: Segment, terms: Sequence[int]) -> Entries | None:
     """Return the entries of the rarest frequent pair in a phrase, if it has one.
 
     Args:
         segment: where to look.
-        terms: by word of the phrase.
+        terms: by word of the phrase, its only term; -1 if it has several.
 
     Returns:
         Entries of the rarest pair of frequent words, which only some documents of the phrase's
@@ -422,8 +422,7 @@ def find_pair(segment: Segment, terms: Sequence[NDArray[np.uint32]]) -> Entries 
         lists are still to be made.
     """
     known: FrequentPairs | None = PAIRS_CACHE.get(segment.uid)
-    singles = [one.item() if len(one) == 1 else -1 for one in terms]
-    neighbours = list(pairwise(singles))
+    neighbours = list(pairwise(terms))
     if known is None:
         words = _frequent_words(segment)
         if any(first in words and second in words for first, second in neighbours):

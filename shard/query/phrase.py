@@ -17,11 +17,13 @@ Frequent words share many documents but are adjacent in few; their adjacent pair
 A last word that may be half typed stands for all terms it begins: a seed survives if one of them
 fits. It does not narrow the documents.
 
-Cost: one intersection of documents, then for each word the blocks that hold common documents.
+Cost: one intersection of documents, then for each word the blocks that hold common documents. All
+of it is one call of a kernel: most phrases have a rare word, and calls would outlast the reading.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -30,9 +32,10 @@ from common.kernels.contracts import expect_ascending, expect_sorted
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
 from common.kernels.types import I64Array, U8Array, U16Array, U32Array, U64Array, int64, uint8
-from shard.query.bm25f import NO_BITS, NO_DOCS, NO_FIELDS
+from shard.query.bm25f import NO_DOCS, NO_FIELDS
 from shard.query.frequent_pairs import find_pair
-from shard.segment.doc_sets import bitset_of, pick_positions
+from shard.query.term_lists import SearchedLists, docs_with_terms
+from shard.segment.doc_sets import add_docs, bitset_of, pick_positions
 from shard.segment.positions import Positions, are_bytes, decode_varint, skip_varints
 from shard.segment.postings import (
     BLOCK_ENTRIES,
@@ -45,6 +48,7 @@ from shard.segment.postings import (
 from shard.segment.postings_cursor import (
     BlockCursor,
     BlockScratch,
+    Wanted,
     advance_entry,
     after_entry,
     block_positions,
@@ -67,6 +71,8 @@ if TYPE_CHECKING:
 
 _OFTEN_SHARE: Final = 16
 """A list is decoded block by block where at least one in this many entries is wanted."""
+_SEVERAL_TERMS: Final = 1 << 40
+"""More than a list has entries."""
 
 NO_ENTRIES: Final = Entries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
 
@@ -464,24 +470,146 @@ def _follow(
     return _keep_seeds(seeds, is_followed)
 
 
-def phrase_terms(
-    index: TextIndex, words: Sequence[str], *, is_prefix: bool
-) -> list[NDArray[np.uint32]]:
-    """Return the terms of each word: one, or for a half-typed last word all that it begins."""
-    terms: list[NDArray[np.uint32]] = []
-    for i, word in enumerate(words):
-        if is_prefix and i + 1 == len(words):
-            first, last = index.vocabulary.prefix_range(word)
-            terms.append(np.arange(first, last, dtype=np.uint32))
-        else:
-            ordinal = index.vocabulary.find(word)
-            terms.append(np.array([] if ordinal is None else [ordinal], np.uint32))
-    return terms
+@arguments
+class PhraseTerms(NamedTuple):
+    """The terms of the words of a phrase.
+
+    Attributes:
+        terms: ordinals, word by word: one, none if the segment lacks the word, several if it is
+            half typed.
+        ends: by word, where its terms end.
+    """
+
+    terms: NDArray[np.uint32]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, by_word: Sequence[NDArray[np.uint32]]) -> PhraseTerms:
+        """Return the terms of words, given those of each."""
+        ends = list(itertools.accumulate(map(len, by_word)))
+        return cls(np.concatenate(by_word), np.array(ends, np.int64))
+
+    @property
+    def only(self) -> list[int]:
+        """By word, its only term; -1 if it has none or several."""
+        return [
+            int(self.terms[start]) if end - start == 1 else -1
+            for start, end in itertools.pairwise([0, *self.ends.tolist()])
+        ]
+
+    @property
+    def has_all(self) -> bool:
+        """Whether each word has a term."""
+        return all(start < end for start, end in itertools.pairwise([0, *self.ends.tolist()]))
+
+
+@kernel
+def _bits_if_many(docs: U32Array, num_docs: int, cost: int, often_share: int) -> U64Array:
+    """Return the bitset of documents if a list has many of them per block; else an empty one."""
+    if len(docs) * often_share < max(cost, BLOCK_ENTRIES):
+        return np.empty(0, np.uint64)
+    bits = np.zeros((num_docs + 63) >> 6, np.uint64)
+    add_docs(bits, docs)
+    return bits
+
+
+@kernel
+def _cheapest_first(lists: PostingLists, words: PhraseTerms) -> tuple[I64Array, I64Array]:
+    """Return the words in the order in which they are looked up, and the entries of each word.
+
+    Words of several terms come last.
+    """
+    terms, ends = words
+    num_words = len(ends)
+    order = np.empty(num_words, np.int64)
+    costs = np.zeros(num_words, np.int64)
+    ranks = np.empty(num_words, np.int64)
+    start = int64(0)
+    for word in range(num_words):
+        for i in range(start, ends[word]):
+            costs[word] += int64(lists.entry_counts[terms[i]])
+        ranks[word] = costs[word] + (_SEVERAL_TERMS if ends[word] - start > 1 else 0)
+        start = ends[word]
+        at = word
+        while at > 0 and ranks[order[at - 1]] > ranks[word]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = word
+    return order, costs
+
+
+@kernel
+def _find(
+    lists: PostingLists,
+    positions: Positions,
+    words: PhraseTerms,
+    docs: U32Array,
+    num_docs: int,
+    often_share: int,
+) -> tuple[U32Array, U16Array, U32Array]:
+    """Kernel of `find_phrase`; returns the members of `Entries`."""
+    if len(docs) == 0:
+        return np.empty(0, np.uint32), np.empty(0, np.uint16), np.empty(0, np.uint32)
+    terms, ends = words
+    order, costs = _cheapest_first(lists, words)
+    # A word of several terms cannot be the seed; there is always another one.
+    first = order[0]
+    bits = _bits_if_many(docs, num_docs, costs[first], often_share)
+    seed_docs, fields, starts, places = _list_seeds(
+        lists, positions, int64(terms[ends[first] - 1]), docs, bits
+    )
+    for word in order[1:]:
+        if len(seed_docs) == 0:
+            break
+        start = ends[word - 1] if word > 0 else int64(0)
+        some = terms[start : ends[word]]
+        share = often_share if len(some) == 1 else 0
+        bits = _bits_if_many(seed_docs, num_docs, costs[word], share)
+        seed_docs, fields, starts, places = _follow(
+            lists, positions, some, _Seeds(seed_docs, fields, starts, places), word - first, bits
+        )
+    freqs = np.empty(len(seed_docs), np.uint32)
+    for entry in range(len(freqs)):
+        freqs[entry] = starts[entry + 1] - starts[entry]
+    return seed_docs, fields, freqs
+
+
+@kernel
+def _search(
+    searched: SearchedLists,
+    positions: Positions,
+    words: PhraseTerms,
+    wanted: Wanted,
+    often_share: int,
+) -> tuple[U32Array, U16Array, U32Array]:
+    """Find a phrase in those of the wanted documents that have its words in searched fields."""
+    terms, ends = words
+    single = np.empty(len(ends), np.uint32)
+    num_single = 0
+    start = int64(0)
+    for end in ends:
+        if end - start == 1:
+            single[num_single] = terms[start]
+            num_single += 1
+        start = end
+    docs = docs_with_terms(searched, single[:num_single], wanted)
+    return _find(searched.scored.lists, positions, words, docs, searched.num_docs, often_share)
+
+
+def phrase_terms(index: TextIndex, words: Sequence[str], *, is_prefix: bool) -> PhraseTerms:
+    """Return the terms of each word; of a half-typed last word, all that it begins."""
+    if not is_prefix:
+        return PhraseTerms(*index.vocabulary.find_known(words))
+    terms, ends = index.vocabulary.find_known(words[:-1])
+    begun = np.arange(*index.vocabulary.prefix_range(words[-1]), dtype=np.uint32)
+    return PhraseTerms(
+        np.concatenate((terms, begun)), np.append(ends, np.int64(len(terms) + len(begun)))
+    )
 
 
 def search_phrase(
     lists: TermLists,
-    terms: Sequence[NDArray[np.uint32]],
+    terms: PhraseTerms,
     allowed: NDArray[np.uint64],
     candidates: NDArray[np.uint32] | None,
 ) -> Entries:
@@ -491,21 +619,20 @@ def search_phrase(
 
     Args:
         lists: posting lists of the segment.
-        terms: by word of the phrase, at least two words.
+        terms: of the phrase, at least two words.
         allowed: bitset of documents; empty: all.
         candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
     """
-    if any(len(one) == 0 for one in terms):
+    if not terms.has_all:
         return NO_ENTRIES
-    pair = find_pair(lists.segment, terms)
+    pair = find_pair(lists.segment, terms.only)
     if pair is not None:
         pair = _narrow(pair, lists, allowed, candidates)
-        if len(terms) == 2 and lists.fields.are_all_searched:
+        if len(terms.ends) == 2 and lists.fields.are_all_searched:
             return pair
         candidates = _without_repeats(pair.docs)
-    single = [int(one[0]) for one in terms if len(one) == 1]
-    docs = lists.docs_with_all(single, allowed, candidates)
-    return find_phrase(lists.index, terms, docs)
+    wanted = Wanted.of(allowed, candidates)
+    return Entries(*_search(lists.searched, lists.index.positions, terms, wanted, _OFTEN_SHARE))
 
 
 def _narrow(
@@ -534,37 +661,14 @@ def _without_repeats(docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return docs[is_new]
 
 
-def find_phrase(
-    index: TextIndex, terms: Sequence[NDArray[np.uint32]], docs: NDArray[np.uint32]
-) -> Entries:
+def find_phrase(index: TextIndex, terms: PhraseTerms, docs: NDArray[np.uint32]) -> Entries:
     """Find where words are adjacent, in order; return entries like those of a term.
 
     Args:
         index: the segment's text structures.
-        terms: by word, at least two words (`phrase_terms`); queries have at most some dozens.
+        terms: of at least two words; queries have at most some dozens.
         docs: where to look, ascending.
     """
-    if len(docs) == 0 or any(len(one) == 0 for one in terms):
+    if not terms.has_all:
         return NO_ENTRIES
-    lists = index.lists
-    costs = [
-        lists.entry_counts.item(one.item()) if len(one) == 1 else int(lists.entry_counts[one].sum())
-        for one in terms
-    ]
-    # A last word of many terms cannot be the seed; there is always another word before it.
-    first, *others = sorted(range(len(terms)), key=lambda i: (len(terms[i]) > 1, costs[i]))
-    bits = _bits_if_many(index, docs, costs[first])
-    seeds = _Seeds(*_list_seeds(lists, index.positions, terms[first].item(), docs, bits))
-    for i in others:
-        bits = NO_BITS if len(terms[i]) > 1 else _bits_if_many(index, seeds.docs, costs[i])
-        seeds = _Seeds(*_follow(lists, index.positions, terms[i], seeds, i - first, bits))
-        if len(seeds.docs) == 0:
-            return NO_ENTRIES
-    return Entries(seeds.docs, seeds.fields, np.diff(seeds.starts).astype(np.uint32))
-
-
-def _bits_if_many(index: TextIndex, docs: NDArray[np.uint32], cost: int) -> NDArray[np.uint64]:
-    """Return the bitset of documents if a list has many of them per block; else an empty one."""
-    if len(docs) * _OFTEN_SHARE < max(cost, BLOCK_ENTRIES):
-        return NO_BITS
-    return bitset_of(docs, index.num_docs)
+    return Entries(*_find(index.lists, index.positions, terms, docs, index.num_docs, _OFTEN_SHARE))

@@ -23,7 +23,7 @@ from common.deadline import check_call
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import NO_BITS, NO_DOCS
-from shard.query.phrase import find_phrase
+from shard.query.phrase import find_phrase, phrase_terms
 from shard.query.statistics import deleted_docs
 from shard.query.term_lists import docs_with_all_terms
 from shard.segment.text_index import text_index
@@ -99,5 +99,5 @@ def _count(segment: Segment, words: Sequence[str], docs: NDArray[np.uint32] | No
     docs = docs_with_all_of(segment, words, docs)
     if len(words) == 1 or len(docs) == 0:
         return len(docs)
-    ordinals = [np.array([index.vocabulary.find(word)], np.uint32) for word in words]
-    return len(np.unique(find_phrase(index, ordinals, docs).docs))
+    terms = phrase_terms(index, words, is_prefix=False)
+    return len(np.unique(find_phrase(index, terms, docs).docs))

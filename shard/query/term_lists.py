@@ -179,6 +179,8 @@ def add_dense(searched: SearchedLists, plan: TermPlan, docs: U32Array, scores: I
     scored, dense = searched.scored, searched.dense
     num_docs, k1 = searched.num_docs, searched.k1
     dense_ranks, terms, weights = plan.dense_ranks, plan.words.terms, plan.words.weights
+    if count_dense(dense_ranks) == 0:
+        return
     firsts = np.empty(_PIECE_DOCS, np.int64)
     counts = np.empty(_PIECE_DOCS, np.uint16)
     totals = np.empty(_PIECE_DOCS, np.int64)
@@ -309,6 +311,33 @@ def _match_all(
     if is_scored:
         add_dense(searched, plan, docs, scores)
     return docs, scores
+
+
+@kernel
+def docs_with_terms(searched: SearchedLists, terms: U32Array, wanted: Wanted) -> U32Array:
+    """Return the documents that have all of some terms; these need not be in order, nor differ.
+
+    The terms count in all languages.
+    """
+    entry_counts = searched.scored.lists.entry_counts
+    rarest_first = np.empty(len(terms), np.int64)
+    count = 0
+    for i in range(len(terms)):
+        term = int64(terms[i])
+        is_new = True
+        for other in rarest_first[:count]:
+            is_new &= other != term
+        if not is_new:
+            continue
+        at = count
+        while at > 0 and entry_counts[rarest_first[at - 1]] > entry_counts[term]:
+            rarest_first[at] = rarest_first[at - 1]
+            at -= 1
+        rarest_first[at] = term
+        count += 1
+    words = QueryTerms(rarest_first[:count], np.full(count, _ALL_LANGUAGES), np.ones(count))
+    docs, _ = match_terms(searched, plan_terms(searched, words), wanted, False)
+    return docs
 
 
 @kernel
@@ -448,12 +477,10 @@ class TermLists:
 
         The terms count in all languages, and need not be in order.
         """
-        rarest_first = sorted(set(terms), key=self.index.lists.entry_counts.item)
-        num = len(rarest_first)
-        words = QueryTerms(
-            np.array(rarest_first, np.int64), np.full(num, ALL_LANGUAGES, np.uint64), np.ones(num)
+        docs: NDArray[np.uint32] = docs_with_terms(
+            self.searched, np.array(list(terms), np.uint32), Wanted.of(allowed, candidates)
         )
-        return self.match(words, allowed, candidates, is_scored=False)[0]
+        return docs
 
     def mark(
         self,

@@ -31,7 +31,7 @@ from common.kernels.types import U8, U16Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived import derived, derived_by_key
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import ScoredLists, length_code
-from shard.query.phrase import find_phrase
+from shard.query.phrase import PhraseTerms, find_phrase
 from shard.query.statistics import deleted_docs
 from shard.query.term_lists import docs_with_all_terms
 from shard.segment.doc_sets import has_bit, num_words
@@ -231,7 +231,9 @@ def _find(
     if length == 1:
         found = _entries_of(index.lists, index.field_lengths, certain[0], length, docs)
     else:
-        found = _of_length(find_phrase(index, terms, docs), index.field_lengths, length)
+        found = _of_length(
+            find_phrase(index, PhraseTerms.of(terms), docs), index.field_lengths, length
+        )
     return found
 
 

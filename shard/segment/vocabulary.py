@@ -265,6 +265,23 @@ def find_terms(words: U8Array, ends: I64Array, terms: Terms) -> I64Array:
 
 
 @kernel
+def find_known(words: U8Array, ends: I64Array, terms: Terms) -> tuple[U32Array, I64Array]:
+    """Return the ordinals of the words that are terms, and by word where these end."""
+    found = np.empty(len(ends), np.uint32)
+    found_ends = np.empty(len(ends), np.int64)
+    count = 0
+    start = int64(0)
+    for i in range(len(ends)):
+        term = find_term(words[start:], ends[i] - start, terms)
+        if term >= 0:
+            found[count] = term
+            count += 1
+        found_ends[i] = count
+        start = ends[i]
+    return found[:count], found_ends
+
+
+@kernel
 def find_cuts(word: U8Array, length: int, terms: Terms) -> I64Array:
     """Return, ascending, the numbers of characters after which a word can be cut into two terms.
 
@@ -473,10 +490,13 @@ class Vocabulary:
 
     def find_all(self, words: Iterable[str]) -> list[int]:
         """Return the ordinal of each word, or -1 where the vocabulary lacks it."""
-        encoded = [word.encode() for word in words]
-        joined, _ = _padded_bytes(b"".join(encoded))
-        ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
-        found: list[int] = find_terms(joined, ends, self._terms).tolist()
+        found: list[int] = find_terms(*_joined(words), self._terms).tolist()
+        return found
+
+    def find_known(self, words: Iterable[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the ordinals of the words that the vocabulary has, and by word where these end."""
+        found: tuple[NDArray[np.uint32], NDArray[np.int64]]
+        found = find_known(*_joined(words), self._terms)
         return found
 
     def cuts(self, word: str) -> list[int]:
@@ -525,6 +545,13 @@ def num_spellings(terms: Terms) -> int:
 def _padded(word: str) -> tuple[NDArray[np.uint8], int]:
     """Return the UTF-8 bytes of a word, followed by 8 readable bytes, and their number."""
     return _padded_bytes(word.encode())
+
+
+def _joined(words: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the UTF-8 bytes of words, padded as those of one, and where each word ends."""
+    encoded = [word.encode() for word in words]
+    joined, _ = _padded_bytes(b"".join(encoded))
+    return joined, np.array(list(itertools.accumulate(map(len, encoded))), np.int64)
 
 
 def _padded_bytes(encoded: bytes) -> tuple[NDArray[np.uint8], int]:

@@ -102,14 +102,14 @@ def test_phrases_are_the_same_with_and_without_pairs() -> None:
     for number in range(150):
         words = rng.choices([*WORDS, "rare"], [4, 4, 4, 4, 1], k=rng.randint(2, 4))
         terms = phrase_terms(index, words, is_prefix=rng.random() < 0.2)
-        num_pairs += find_pair(segment, terms) is not None
+        num_pairs += find_pair(segment, terms.only) is not None
         lists = lists_of(segment, some if number % 3 == 0 else everything)
         wanted = np.array(sorted(rng.sample(range(NUM_ITEMS), rng.choice([0, 9, 600]))), np.uint32)
         bits = bitset_of(wanted, NUM_ITEMS)
         for allowed, candidates in ((NO_BITS, None), (bits, None), (NO_BITS, wanted)):
             found = search_phrase(lists, terms, allowed, candidates)
-            single = [one.item() for one in terms if len(one) == 1]
-            docs = lists.docs_with_all(single, allowed, candidates)
+            only = [term for term in terms.only if term >= 0]
+            docs = lists.docs_with_all(only, allowed, candidates)
             expected = find_phrase(index, terms, docs)
             counted = [field for field in everything if number % 3 or some[field]]
             assert rows_of(found, counted) == rows_of(expected, counted)
@@ -123,8 +123,9 @@ def test_pairs_are_made_in_the_background_once_a_phrase_wants_them(
     monkeypatch.setattr(frequent_pairs, "DOCS_MIN", NUM_ITEMS)
     segment = make_segment(make_items(8), FieldRegistry())
     index = text_index(segment)
-    rare = phrase_terms(index, ["rare", "sea"], is_prefix=False)
-    frequent = phrase_terms(index, ["green", "sea"], is_prefix=False)
+    rare = phrase_terms(index, ["rare", "sea"], is_prefix=False).only
+    terms = phrase_terms(index, ["green", "sea"], is_prefix=False)
+    frequent = terms.only
     assert find_pair(segment, rare) is None
     assert len(BACKGROUND_TASKS) == 0, "nothing to gain"
     assert find_pair(segment, frequent) is None
@@ -134,13 +135,14 @@ def test_pairs_are_made_in_the_background_once_a_phrase_wants_them(
     assert found is not None
     docs = np.arange(NUM_ITEMS, dtype=np.uint32)
     fields = index.length_fields.tolist()
-    assert rows_of(found, fields) == rows_of(find_phrase(index, frequent, docs), fields)
+    assert rows_of(found, fields) == rows_of(find_phrase(index, terms, docs), fields)
 
 
 def test_a_small_segment_has_none() -> None:
     BACKGROUND_TASKS.run_all()
     segment = make_segment(make_items(8), FieldRegistry())
-    assert find_pair(segment, phrase_terms(text_index(segment), WORDS[:2], is_prefix=False)) is None
+    terms = phrase_terms(text_index(segment), WORDS[:2], is_prefix=False)
+    assert find_pair(segment, terms.only) is None
     assert len(BACKGROUND_TASKS) == 0
 
 
@@ -159,4 +161,4 @@ def test_pairs_that_would_fill_the_cache_are_not_kept(monkeypatch: pytest.Monkey
     keep_frequent_pairs(segment)
     assert PAIRS_CACHE.size <= 4_000
     terms = phrase_terms(text_index(segment), WORDS[:2], is_prefix=False)
-    assert find_pair(segment, terms) is None
+    assert find_pair(segment, terms.only) is None

@@ -273,6 +273,9 @@ class TestVocabulary:
         words = [word, *listed, word + "x"]
         expected = [listed.index(one) if one in listed else -1 for one in words]
         assert vocabulary.find_all(words) == expected
+        known, ends = vocabulary.find_known(words)
+        assert known.tolist() == [term for term in expected if term >= 0]
+        assert np.diff(ends, prepend=0).tolist() == [int(term >= 0) for term in expected]
         first, last = vocabulary.prefix_range(word)
         assert listed[first:last] == [term for term in listed if term.startswith(word)]
 
