@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from common.data_directory import DataDirectoryError, replica_path
 from common.errors import Conflict, ServiceError, StorageFull, Unavailable
@@ -18,7 +19,10 @@ from shard.partition.configuring import Configurer
 from shard.partition.entry import read_restored
 from shard.partition.indexes import Indexes
 from shard.storage.manifest import SHARD_FILE
-from shard.storage.refusals import StorageFailure
+from shard.storage.refusals import StorageFailure, explaining_refusal
+
+DROP_PAUSE_SECONDS: Final = 1.0
+"""After the disk has refused to drop an index."""
 
 _log = Log("shard")
 
@@ -39,6 +43,7 @@ class CatalogFollower:
         self._changes = asyncio.Lock()
         self._revision = -1
         self._named: set[int] = set()
+        self._dropping: asyncio.Task[None] | None = None
 
     async def take(self, catalog: CatalogUpdate) -> None:
         """Create, drop and re-configure indexes until they match the catalog.
@@ -88,8 +93,23 @@ class CatalogFollower:
             await self._check_unnamed(number, catalog.revision)
         try:
             await self._indexes.drop(number)
-        except OSError as error:  # no request can name it; the next catalog retries
+        except OSError as error:  # no request can name it
             _log.warning("not dropped yet", index=number, reason=str(error))
+            if self._dropping is None or self._dropping.done():
+                self._dropping = asyncio.create_task(self._drop_when_possible())
+
+    async def _drop_when_possible(self) -> None:
+        """Try again to drop indexes that the catalog does not name: they may fill the disk."""
+        left = True
+        while left:
+            await asyncio.sleep(DROP_PAUSE_SECONDS)
+            async with self._changes:
+                left = False
+                for number in set(self._indexes.all_numbers()) - self._named:
+                    try:
+                        await self._indexes.drop(number)
+                    except OSError:
+                        left = True
 
     async def _check_unnamed(self, number: int, revision: int) -> None:
         """Check that an index which a whole catalog does not name may be dropped.
@@ -136,6 +156,10 @@ class CatalogFollower:
         """
         indexes = self._indexes
         async with self._changes:
+            if entry.number not in self._named and indexes.has(entry.number) and indexes.is_ready:
+                # Of an attempt that was given up: its items are not those of this index.
+                with explaining_refusal("to remove an index that was given up"):
+                    await indexes.drop(entry.number)
             if indexes.has(entry.number):
                 with indexes.open.using(await indexes.opened(entry.number)) as index:
                     await self._configurer.prepare(index, entry, horizon)

@@ -21,7 +21,7 @@ from common.process.priority import WRITER_NICENESS, run_in_background
 from common.protocol.messages import ApplyRequest, CatalogUpdate, IndexEntry
 from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
-from shard.partition import closing_indexes
+from shard.partition import catalog_follower, closing_indexes
 from shard.partition import indexes as module
 from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.closed_index import ClosedIndex
@@ -32,6 +32,7 @@ from shard.partition.partition import Partition
 from shard.storage import environment
 from shard.storage.manifest import MANIFEST_FILE
 from shard.storage.refusals import DamagedEnvironment
+from tests.waiting import until
 
 CATALOG = CatalogUpdate(1, (IndexEntry(1, "things", 1, {}),))
 EMPTY = CatalogUpdate(2, ())
@@ -122,6 +123,37 @@ async def test_an_index_that_could_not_be_made_is_made_by_the_next_use_or_droppe
     assert [one.num_docs for _, one in again.all_closed()] == ([] if is_dropped else [1])
     assert (tmp_path / "index-1").exists() != is_dropped
     await again.close()
+
+
+@pytest.mark.parametrize("is_soon", [False, True])
+async def test_an_index_that_could_not_be_dropped_gives_another_one_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_soon: bool
+) -> None:
+    """A number that the catalog never named is used again."""
+    indexes = _Shard(tmp_path)
+    indexes.start()
+    await indexes.catalog.take(CATALOG)
+    await indexes.apply(_group(1, seq=1))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "refused")
+
+    monkeypatch.setattr(catalog_follower, "DROP_PAUSE_SECONDS", 0.01)
+    entry = IndexEntry(1, "others", 3, {})
+    with monkeypatch.context() as patch:
+        patch.setattr(CreatedIndexes, "strike", refuse)
+        await indexes.catalog.take(CatalogUpdate(2, (), base=1, gone=(1,)))
+        assert (tmp_path / "index-1").exists()
+        with pytest.raises(StorageFull, match="given up"):
+            await indexes.catalog.prepare(entry)
+        await asyncio.sleep(0.03)
+    if not is_soon:
+        await until(lambda: not (tmp_path / "index-1").exists())
+    await indexes.catalog.prepare(entry)
+    await indexes.catalog.take(CatalogUpdate(3, (entry,), base=2))
+    with indexes.open.using(await indexes.opened(1)) as index:
+        assert index.partition.newest.num_docs == 0
+    await indexes.close()
 
 
 async def test_a_new_index_needs_nothing_on_disk_until_it_is_used(
