@@ -56,7 +56,7 @@ from common.query import (
     StartsWith,
     Under,
 )
-from shard.caches.derived import derived_by_key
+from shard.caches.derived import derived
 from shard.caches.lru_cache import FILTER_CACHE
 from shard.query.field_filters import FieldColumns
 from shard.segment.doc_sets import (
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot
 
 KEYS_FAST_MAX: Final = 20_000
-"""Up to this many documents, scanning every key of a segment takes a few milliseconds at most."""
+"""Scanning up to this many keys, or documents, takes a few milliseconds at most."""
 
 
 def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray[np.uint64]:
@@ -166,8 +166,12 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
             return elements is not None and is_slow(snapshot, elements.view, inner)
         case Exists() | IsNull() | IsEmpty() | NumElements() | Ids():
             return False
-        case GeoRadius() | GeoBox() | GeoPolygon() | Under():
+        case GeoRadius() | GeoBox() | GeoPolygon():
             return False
+        case Under():
+            num_keys = snapshot.dictionary_lengths.get(condition.field, 0)
+            key = (view.segment.uid, condition, None)
+            return num_keys > KEYS_FAST_MAX and FILTER_CACHE.get(key) is None
         case AnyOf() | AllOf() if condition.field in snapshot.dictionaries:
             return False
         case AnyOf() | AllOf() | Range() | StartsWith() | Contains():
@@ -341,21 +345,32 @@ def _exists(snapshot: Snapshot, view: SegmentView, path: str) -> NDArray[np.uint
     """
     words = _rows(snapshot, view, path, (Aspect.EXISTS,))
     presence = presence_of(view.segment)
-    for field in _inner_fields(snapshot, path):
+    for field in _fields_inside(snapshot, path):
         for aspect in (Aspect.EXISTS, Aspect.NULL, Aspect.ARRAY):
             presence.add_docs(field, aspect, words)
     return words
 
 
-@derived_by_key
-def _inner_fields(snapshot: Snapshot, path: str) -> list[int]:
-    """Return the numbers of the fields inside an object."""
-    prefix = path + "."
-    return [
-        number
-        for number, inner in enumerate(list(snapshot.registry.paths))
-        if inner.startswith(prefix)
-    ]
+@derived
+def _inner_fields(_: Snapshot) -> dict[str, list[int]]:
+    """Return the fields that `_fields_inside` has looked up, by path."""
+    return {}
+
+
+def _fields_inside(snapshot: Snapshot, path: str) -> list[int]:
+    """Return the numbers of the fields inside an object.
+
+    Cached for paths that items have: what else requests name takes no memory.
+    """
+    cache = _inner_fields(snapshot)
+    fields = cache.get(path)
+    if fields is None:
+        prefix = path + "."
+        paths = list(snapshot.registry.paths)
+        fields = [number for number, inner in enumerate(paths) if inner.startswith(prefix)]
+        if fields or snapshot.registry.number(path) is not None:
+            cache[path] = fields
+    return fields
 
 
 # --- leaves -------------------------------------------------------------------------------------

@@ -440,6 +440,8 @@ class NumberColumn:
     def add_docs_among(self, numbers: NDArray[np.float64], words: NDArray[np.uint64]) -> None:
         """Set the bits of the documents that have one of the numbers, all exact as doubles."""
         assert self.is_exact_as_double, "doubles cannot tell the column's numbers apart"
+        if self.is_dense:  # what stands for "no number" is not one of the column's numbers
+            numbers = numbers[numbers != missing_value(self.values.dtype)]
         self._add_matches(np.isin(self.values, numbers), words)
 
     def _add_matches(self, matches: NDArray[np.bool_], words: NDArray[np.uint64]) -> None:

@@ -175,6 +175,22 @@ def test_only_texts_that_are_not_columns_yet_are_slow(
     assert not is_slow(world.snapshot, view, condition)
 
 
+@pytest.mark.parametrize("least", [-128, -32_768, -(2**31), -(2**63)])
+def test_many_numbers_do_not_match_items_without_one(least: int) -> None:
+    """A column marks a missing number by the least value of its type."""
+    items: list[Item] = [{"n": number} for number in (least + 1, 1, 2, 3, 4)] + [{"name": "a"}] * 5
+    world = World(items, facets=())
+    wanted = tuple(str(number) for number in (least, 1, 2, 3, 4))
+    assert found(world, AnyOf("n", wanted)) == {1, 2, 3, 4}
+
+
+def test_a_field_that_nobody_has_leaves_nothing_behind() -> None:
+    world = World([{"box": {"in": 1}, "name": "a"}], facets=())
+    for path in ("box", "name", *[f"absent{i}" for i in range(5)]):
+        assert found(world, Exists(path)) == (set() if path.startswith("absent") else {0})
+    assert set(filters._inner_fields(world.snapshot)) == {"box", "name"}
+
+
 def _remembered(cache: LruCache) -> int:
     """Return the bytes of all arrays that a cache really holds."""
     return sum(kept.nbytes for kept, *_ in cache._entries.values())
