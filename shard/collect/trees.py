@@ -9,6 +9,7 @@ once, however many of its values lie under it.) A search counts its codes like a
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -58,6 +59,21 @@ def count_nodes(
     return {nodes.names[number]: int(counts[number + 1]) for number in numbers.tolist()}
 
 
+def needs_nodes(snapshot: Snapshot, segment: Segment, request: RangeRequest) -> bool:
+    """Return whether the nodes of a segment's documents have to be made first."""
+    field = snapshot.registry.number(request.field)
+    if field is None or request.field not in snapshot.dictionaries:
+        return False
+    return (
+        facet_column(segment, field) is not None
+        and COLUMN_CACHE.get(_nodes_key(segment, field, request)) is None
+    )
+
+
+def _nodes_key(segment: Segment, field: int, request: RangeRequest) -> Hashable:
+    return "nodes", segment.uid, field, request.separator, request.parent_separator
+
+
 def nodes_of(
     snapshot: Snapshot, segment: Segment, field: int, request: RangeRequest
 ) -> _Nodes | None:
@@ -68,7 +84,7 @@ def nodes_of(
     column = facet_column(segment, field)
     if column is None or request.field not in snapshot.dictionaries:
         return None
-    key = ("nodes", segment.uid, field, request.separator, request.parent_separator)
+    key = _nodes_key(segment, field, request)
     nodes: _Nodes | None = COLUMN_CACHE.get(key)
     if nodes is not None:
         return nodes

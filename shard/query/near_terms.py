@@ -31,6 +31,7 @@ from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
 from common.kernels.types import I64Array, U32Array, U64Array, int64
 from common.protocol.messages import TermsResponse
+from shard.query import filters
 from shard.query.bm25f import NO_BITS
 from shard.query.filter_matches import narrow
 from shard.query.spacings import docs_with_all_of
@@ -206,6 +207,8 @@ def is_slow_to_list(snapshot: Snapshot, request: TermsRequest) -> bool:
     """Return whether `near_terms` is likely to take more than a few milliseconds."""
     num_us = 0.0
     for view in snapshot.views:
+        if any(filters.is_slow(snapshot, view, clause) for clause in request.filters):
+            return True
         index = text_index(view.segment)
         num_us += request.typos * len(index.vocabulary) * _SCANNED_US
         if request.filters or request.words:
@@ -277,7 +280,7 @@ def _candidates(
 def _most_frequent(freqs: NDArray[np.integer], num: int) -> tuple[NDArray[np.int64], int]:
     """Return the positions of the greatest frequencies, and the greatest of the others.
 
-    The first of equal ones are taken, so that the same words are for any number of shards.
+    Of equal ones the first are taken, so the choice does not depend on the number of shards.
     """
     if len(freqs) <= num:
         return np.arange(len(freqs)), 0

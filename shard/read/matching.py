@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _INSPECTED_MORE: Final = 3
-"""Documents to look at for hits, times those expected to suffice."""
+"""How many times the documents expected to suffice are inspected for hits."""
 _INSPECTED_COST: Final = 20
-"""Inspecting one costs as much as this many posting list entries, times the value above."""
+"""What inspecting a document costs, in posting list entries, times `_INSPECTED_MORE`."""
 
 
 class _Plan(NamedTuple):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from common.protocol.messages import SearchRequest, StatisticsRequest
 from shard.collect.distinct import num_values_at_hand
 from shard.collect.range_counts import all_ranges
+from shard.collect.trees import needs_nodes
 from shard.query import boosting, filters
 from shard.query.languages import languages_of
 from shard.query.near_terms import is_slow_to_list
@@ -24,7 +25,7 @@ VALUES_FAST_MAX: Final = 200_000
 """Counting facets of more values than this takes milliseconds, whatever the hits are."""
 JOINT_FAST_MAX: Final = 20_000
 """Joint counts and sums over more documents than this take milliseconds."""
-KEYS_FAST_MAX: Final = 200
+JOINT_KEYS_FAST_MAX: Final = 200
 """Statistics of more values are slow: 10 µs each."""
 DISTINCT_FAST_MAX: Final = 50_000
 """Scoring more matches than this, to tell them apart by value, is slow."""
@@ -68,11 +69,12 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         for view in snapshot.views:
             if boosting.is_slow(snapshot, view, boost):
                 return True
-    for clause in request.filters:
-        for view in snapshot.views:
-            if filters.is_slow(snapshot, view, clause.filter):
-                return True
-    return False
+    conditions = [one.filter for one in (*request.filters, *request.factors)]
+    return any(
+        filters.is_slow(snapshot, view, condition)
+        for condition in conditions
+        for view in snapshot.views
+    )
 
 
 def _is_slow_to_tell_apart(snapshot: Snapshot, request: SearchRequest) -> bool:
@@ -95,9 +97,15 @@ def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
         one.calendar is not None or one.is_of_values for one in all_ranges(request)
     ):
         return True
+    for one in all_ranges(request):
+        if one.tree is not None:
+            for view in snapshot.views:
+                num_docs = view.segment.num_docs
+                if num_docs > filters.KEYS_FAST_MAX and needs_nodes(snapshot, view.segment, one):
+                    return True
     is_joint = request.value_statistics or request.cube is not None
     return bool(is_joint) and (
-        snapshot.num_docs > JOINT_FAST_MAX or _num_joint_keys(request) > KEYS_FAST_MAX
+        snapshot.num_docs > JOINT_FAST_MAX or _num_joint_keys(request) > JOINT_KEYS_FAST_MAX
     )
 
 

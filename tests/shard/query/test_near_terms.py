@@ -12,11 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
+from common.protocol.messages import TermsRequest
+from common.query import AnyOf
 from shard.query import near_terms
 from shard.query.near_terms import _count_sets, _most_frequent, _most_frequent_among
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
 from shard.segment.text_index import text_index
+from tests.shard.columns_model import World
 from tests.shard.text_model import Lists, make_segment
 
 
@@ -108,3 +111,12 @@ def test_sets_of_words_are_counted_in_live_or_listed_documents(
     ):
         counts = _count_sets(Mock(views=[view, view]), sets, [docs, docs])
         assert counts == tuple([2 * count for count in expected(counted)])
+
+
+def test_a_filter_whose_texts_must_be_read_first_is_slow() -> None:
+    snapshot = World([{"name": "a", "tags": "a"}], has_texts=True).snapshot
+    for field, expected in (("tags", False), ("name", True)):
+        request = TermsRequest(1, 1, 1, "a", filters=(AnyOf(field, ("a",)),), num_terms=3)
+        assert near_terms.is_slow_to_list(snapshot, request) == expected
+        near_terms.near_terms(snapshot, request)
+        assert not near_terms.is_slow_to_list(snapshot, request)

@@ -9,13 +9,15 @@ from common.protocol.messages import (
     FacetRequest,
     FieldWeight,
     FilterClause,
+    FilterFactor,
+    RangeRequest,
     ScoredClause,
     SearchRequest,
     SortKey,
     TextQuery,
     ValueStatisticsRequest,
 )
-from common.query import NUM_MATCH_KINDS, AnyOf, Contains, Word
+from common.query import NUM_MATCH_KINDS, AnyOf, Contains, Under, Word
 from shard.query import filters
 from shard.read import search_cost, searcher
 from shard.segment import distinct_values, sort_columns, text_columns
@@ -122,6 +124,31 @@ def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.Mo
         assert not search_cost.is_slow(many.snapshot, asked), "what was made is kept"
 
 
+def test_what_looks_at_all_values_of_a_tree_is_slow_the_first_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(filters, "KEYS_FAST_MAX", 5)
+    nodes = RangeRequest("tags", tree="tags", separator=" > ", parents=("",))
+    for asked in (
+        request(ranges=(nodes,)),
+        request(filters=(FilterClause(Under("tags", ("v",), " > ")),)),
+    ):
+        for num_values, expected in ((2, False), (6, True)):
+            world = World([{"tags": f"v > {i}"} for i in range(num_values)])
+            assert search_cost.is_slow(world.snapshot, asked) == expected
+            searcher.search(world.snapshot, asked)
+            assert not search_cost.is_slow(world.snapshot, asked)
+    absent = RangeRequest("absent", tree="absent", separator=" > ")
+    assert not search_cost.is_slow(world.snapshot, request(ranges=(absent,)))
+
+
+def test_a_factor_is_as_slow_as_its_filter() -> None:
+    world = World([{"name": "a", "tags": "a"}])
+    for field, expected in (("tags", False), ("name", True)):
+        factor = FilterFactor(AnyOf(field, ("a",)), 2.0, "rule")
+        assert search_cost.is_slow(world.snapshot, request(factors=(factor,))) == expected
+
+
 def test_joint_counts_of_many_values_or_documents_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World([{"tags": f"v{i}", "n": i} for i in range(6)])
 
@@ -131,7 +158,7 @@ def test_joint_counts_of_many_values_or_documents_are_slow(monkeypatch: pytest.M
         return request(value_statistics=(ValueStatisticsRequest(facet, keys, ("n",)),))
 
     assert not search_cost.is_slow(world.snapshot, asked(3))
-    monkeypatch.setattr(search_cost, "KEYS_FAST_MAX", 4)
+    monkeypatch.setattr(search_cost, "JOINT_KEYS_FAST_MAX", 4)
     assert not search_cost.is_slow(world.snapshot, asked(3))
     assert search_cost.is_slow(world.snapshot, asked(5))
     monkeypatch.setattr(search_cost, "JOINT_FAST_MAX", 5)
