@@ -45,6 +45,7 @@ DAMAGED_MAX = 4
 """Damaged files that are kept."""
 
 _SUFFIX = ".seg"
+_PIECE = "facets"
 _log = Log("shard")
 
 
@@ -231,25 +232,29 @@ class DerivedFiles:
         Raises:
             OSError: no space left, or the device failed; the former manifest stands.
         """
-        pieces = {path: self._write_new_values(path, one) for path, one in dictionaries.items()}
-        fault("manifest.write")
-        settled = state()
-        manifest = IndexManifest(
-            format=FORMAT,
-            number=entry.number,
-            name=entry.name,
-            revision=entry.revision,
-            configuration=entry.configuration,
-            next_record=next_record,
-            next_file=self._next_file,
-            txn_id=txn_id,
-            fields=tuple(fields),
-            segments=tuple(_entry(segment) for segment in segments),
-            dictionaries=pieces,
-            damaged=tuple(sorted(damaged)),
-            settled=None if settled is None else _settled(*settled, self.bytes_on_disk()),
-        )
-        write_manifest(self.folder / MANIFEST_FILE, manifest)
+        try:
+            pieces = {path: self._write_new_values(path, one) for path, one in dictionaries.items()}
+            fault("manifest.write")
+            settled = state()
+            manifest = IndexManifest(
+                format=FORMAT,
+                number=entry.number,
+                name=entry.name,
+                revision=entry.revision,
+                configuration=entry.configuration,
+                next_record=next_record,
+                next_file=self._next_file,
+                txn_id=txn_id,
+                fields=tuple(fields),
+                segments=tuple(_entry(segment) for segment in segments),
+                dictionaries=pieces,
+                damaged=tuple(sorted(damaged)),
+                settled=None if settled is None else _settled(*settled, self.bytes_on_disk()),
+            )
+            write_manifest(self.folder / MANIFEST_FILE, manifest)
+        except BaseException:
+            self._release_new_pieces()
+            raise
         fault("manifest.written")
         self._committed = manifest
         self._pieces = pieces
@@ -257,7 +262,7 @@ class DerivedFiles:
         self._remove_unnamed(segments)
 
     def covers(self, segments: Sequence[Segment], revision: int, txn_id: int) -> bool:
-        """Whether the manifest names just these segments, of the state that a transaction left."""
+        """Return whether the manifest names just these segments, at the state of a transaction."""
         manifest = self._committed
         return (
             manifest is not None
@@ -291,8 +296,13 @@ class DerivedFiles:
         if len(entry.pieces) >= PIECES_MAX:
             entry = DictionaryEntry(pieces=(), num_values=0)
         arrays = dictionary.to_arrays(entry.num_values, num_values)
-        piece = self.write(Segment(arrays, num_docs=0), "facets")
+        piece = self.write(Segment(arrays, num_docs=0), _PIECE)
         return DictionaryEntry(pieces=(*entry.pieces, _entry(piece)), num_values=num_values)
+
+    def _release_new_pieces(self) -> None:
+        """Release the pieces of a commit that failed: the next one writes these values again."""
+        with self._lock:
+            self.reserved -= {name for name in self.reserved if name.startswith(_PIECE)}
 
     def _remove_unnamed(self, segments: Sequence[Segment]) -> None:
         named = {segment.path.name for segment in segments if segment.path is not None}

@@ -111,6 +111,10 @@ class Rebuild:
         """Index the writes since then, and switch; on the writer's thread."""
         try:
             self._switch()
+        except BaseException:
+            if self._partition.generation is not self._generation:
+                self.discard()
+            raise
         finally:
             self._end()
         _log.info("configured", index=self._partition.number, revision=self.entry.revision)

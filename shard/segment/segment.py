@@ -176,7 +176,7 @@ class Segment:
         return kind._make(self._arrays[f"{prefix}.{name}"] for name in kind._fields)
 
     def release_pages(self) -> None:
-        """Hand the file's pages back to the kernel until they are read again; see `residency`."""
+        """Hand the file's pages back to the system until they are read again; see `residency`."""
         if self._mapping is not None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
 
@@ -216,9 +216,9 @@ class Segment:
     def apart(self) -> Segment:
         """Return the segment, verified, as mapped a second time, for one pass from end to end.
 
-        The kernel reads ahead, and does not count what this mapping reads as used, so it rather
-        keeps the pages that searches use. A segment in memory, or whose file is gone, is
-        returned as it is.
+        The operating system reads ahead for this mapping, and does not count what it reads as used,
+        so the pages that searches use stay in memory. A segment in memory, or whose file is gone,
+        is returned as it is.
         """
         if self.path is None:
             return self
@@ -347,12 +347,12 @@ class SegmentWriter:
         self._directory_bytes = _align(_FACTS_BYTES_MAX + sum(_entry_bytes(name) for name in names))
         self._arrays: list[tuple[str, str, list[int], int]] = []
         self._file = -1
-        self._end = HEADER_BYTES
+        self._end = HEADER_BYTES + self._directory_bytes
         self._num_unsynced = 0
 
     def __enter__(self) -> Self:
         self._file = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
-        self._put(bytes(self._directory_bytes))
+        os.lseek(self._file, self._end, os.SEEK_SET)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -402,8 +402,6 @@ class SegmentWriter:
 
     def _put(self, content: bytes | memoryview) -> None:
         """Write at the end, and sync now and then: a commit waits for what the disk got before."""
-        if self._end == HEADER_BYTES:
-            os.lseek(self._file, HEADER_BYTES, os.SEEK_SET)
         content = memoryview(content)
         for start in range(0, len(content), CALL_BYTES):
             piece = content[start : start + CALL_BYTES]

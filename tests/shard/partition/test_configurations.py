@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from common.protocol.operations import Operation
+from shard.partition import derived_files
 from shard.partition import rebuild as rebuild_module
 from shard.partition.merger import flush
+from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
-from tests.shard.partition.local_shard import Shard, facet_counts, index_entry
+from tests.shard.partition.local_shard import Shard, facet_counts, index_entry, reconfigure
 
 
 @pytest.mark.parametrize("step", ["before", "prepared", "active"])
@@ -101,3 +105,42 @@ def test_prepared_revision_that_is_discarded_leaves_no_file(shard: Shard) -> Non
     manifest = (shard.folder / "MANIFEST.json").read_text()
     assert all(path.name in manifest for path in shard.folder.glob("*.seg"))
     assert len(shard.live()) == 91
+
+
+def test_a_switch_that_fails_leaves_no_file(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
+    shard.put(*[{"id": number, "size": 1} for number in range(90)])
+    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"size": {}}))
+    rebuild.run()
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Partition, "switch_generation", refuse)
+        with pytest.raises(OSError, match="refused"):
+            rebuild.finish()
+    flush(shard.partition)
+
+    manifest = (shard.folder / "MANIFEST.json").read_text()
+    assert all(path.name in manifest for path in shard.folder.glob("*.seg"))
+    assert not shard.partition.derived.reserved
+
+
+def test_facet_values_of_a_commit_that_failed_leave_no_file(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconfigure(shard, 2, aggregations={"size": {}})
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "refused")
+
+    shard.put(*[{"id": number, "size": number} for number in range(90)])
+    with monkeypatch.context() as patch:
+        patch.setattr(derived_files, "write_manifest", refuse)
+        for _ in range(3):
+            with pytest.raises(OSError, match="refused"):
+                shard.partition.commit_derived()
+    flush(shard.partition)
+
+    manifest = (shard.folder / "MANIFEST.json").read_text()
+    assert all(path.name in manifest for path in shard.folder.glob("*.seg"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -124,6 +125,21 @@ def test_temporary_file_is_gone_after_writing(tmp_path: Path) -> None:
     _segment().write(tmp_path / "1.segment")
 
     assert [path.name for path in tmp_path.iterdir()] == ["1.segment"]
+
+
+def test_a_full_disk_leaves_neither_a_file_nor_an_open_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: int, content: memoryview) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(segment_module, "write_all", refuse)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="space"):
+        _segment().write(tmp_path / "1.segment")
+
+    assert not list(tmp_path.iterdir())
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_missing_file_is_damaged(tmp_path: Path) -> None:
