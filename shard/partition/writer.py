@@ -300,7 +300,11 @@ class Writer:
             append_group(txn, empty)
             write_state(txn, state)
 
-        partition.environment.change(store)
+        try:
+            partition.environment.change(store)
+        except BaseException as error:  # it is on disk, but in no segment: only a reopen mends that
+            self._fail(error)
+            raise
         partition.groups.note_commit(state, empty)
 
     # --- make it visible
@@ -393,7 +397,11 @@ class Writer:
         records = queue.take(PURGE_RECORDS_MAX)
         if records is None:
             return False
-        self.compact(records)
+        try:
+            self.compact(records)
+        except BaseException:
+            queue.add(records)
+            raise
         return bool(queue)
 
     def settle(self, horizon: int) -> None:
@@ -442,5 +450,5 @@ def _fits_open_segment(open_segment: Additions, additions: Additions) -> bool:
 
 
 def has_room(partition: Partition, num_bytes: int) -> bool:
-    """Whether this many bytes fit on the disk without touching the reserve."""
+    """Return whether the disk has room for this many bytes besides the reserve."""
     return partition.settings.leave_room(partition.folder, num_bytes)

@@ -18,6 +18,8 @@ from common.shard_settings import ShardSettings
 from shard.partition.merger import work
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
+from shard.segment.segment_builder import SegmentBuilder
+from shard.storage.environment import Environment, SubDatabase
 from tests.shard.partition.local_shard import (
     Shard,
     index_entry,
@@ -177,3 +179,56 @@ def test_group_that_cannot_be_indexed_is_undone(shard: Shard) -> None:
     shard.crash()
     shard.open()
     assert shard.live() == {"1": {"id": 1, "v": 1}, "3": {"id": 3}}
+
+
+def test_records_that_could_not_be_purged_are_purged_later(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in range(2):
+        shard.put(*[{"id": number, "size": size} for number in range(50)])
+    shard.writer.settle(shard.seq)
+    shard.merge()
+    num_dead = len(shard.partition.purge_queue)
+    assert num_dead
+
+    def refuse(*_: object) -> None:
+        raise StorageFull("the map is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Environment, "change", refuse)
+        with pytest.raises(StorageFull):
+            shard.writer.purge()
+    assert len(shard.partition.purge_queue) == num_dead
+    while shard.writer.purge():
+        pass
+    with shard.partition.environment.read() as txn:
+        assert txn.count(SubDatabase.DOCUMENTS) == 50
+
+
+def test_the_process_ends_if_a_group_that_cannot_be_indexed_cannot_be_undone(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[BaseException] = []
+    monkeypatch.setattr(shard.writer, "_on_failure", failures.append)
+    change = Environment.change
+    num_changes = itertools.count()
+
+    def refuse_second(environment: Environment, work: Any) -> Any:
+        if next(num_changes):
+            raise StorageFull("the map is full")
+        return change(environment, work)
+
+    def fail(*_: object) -> None:
+        raise ValueError("no segment")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SegmentBuilder, "build", fail)
+        patch.setattr(Environment, "change", refuse_second)
+        with pytest.raises(StorageFull):
+            shard.put(*[{"id": number} for number in range(100)])
+    assert len(failures) == 1
+    with pytest.raises(Unavailable):
+        shard.put({"id": "next"})
+    shard.crash()
+    shard.open()
+    assert len(shard.live()) == 100, "it was committed"
