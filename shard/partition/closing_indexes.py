@@ -19,11 +19,11 @@ from shard.partition.open_index import OpenIndex
 _log = Log("shard")
 
 CLOSING_MAX = 32
-"""So many indexes may be closing while another opens: each holds threads and mappings."""
+"""Most indexes that may be closing when another opens: each holds threads and mappings."""
 RELEASE_SECONDS = 0.001
 """Between two looks for an environment that is being released."""
 GARBAGE_ATTEMPTS = 20
-"""After so many looks, it may be part of a cycle, which only the garbage collector finds."""
+"""After this many looks, it may be part of a cycle, which only the garbage collector finds."""
 
 
 class ClosingIndexes:

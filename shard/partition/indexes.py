@@ -1,7 +1,7 @@
 """All indexes of this shard: opened when needed, closed when idle.
 
-A tenant a small index makes thousands of them, of which few are in use at a time. An open one takes
-an LMDB environment, mappings, descriptors and some hundred kilobytes. So an index is
+With an index for each tenant there are thousands, of which few are in use at a time. An open one
+takes an LMDB environment, mappings, descriptors and some hundred kilobytes. So an index is
 
     unmade    nothing of it is on disk, only in the catalog
     closed   its manifest has been read and the length of data.mdb checked: 0.04 ms, 300 bytes
@@ -309,11 +309,11 @@ class Indexes:
     # --- which there are
 
     def has(self, number: int) -> bool:
-        """Whether there is an index of that number."""
+        """Return whether there is an index of that number."""
         return number in self.folders.numbers or number in self._unmade
 
     def is_unmade(self, number: int) -> bool:
-        """Whether nothing of an index is on disk."""
+        """Return whether nothing of an index is on disk."""
         return number in self._unmade
 
     def closed(self, number: int) -> ClosedIndex | None:
@@ -353,19 +353,27 @@ class Indexes:
         Raises:
             OSError: the disk refused it; the index is still here.
         """
-        await self._closing.wait_for(number)
-        if number in self._opening:
-            await asyncio.gather(self._opening[number], return_exceptions=True)
+        await self._wait_steady(number)
         if self._unmade.pop(number, None) is not None:
             del self._closed[number]
             await self._in_thread(lambda: self.folders.clear(number))
             return
         self.folders.note_seq(self.folders.seq_max)
         await self._in_thread(lambda: self.folders.strike(number))
+        await self._wait_steady(number)  # a call may have come before the number was gone
         index = self.open.pop(number)
         self._closed.pop(number, None)
         self._closing.forget(number)
         await self._in_thread(lambda: self._remove(number, index))
+
+    async def _wait_steady(self, number: int) -> None:
+        """Wait until an index is neither being opened or made, nor being closed."""
+        while True:
+            await self._closing.wait_for(number)
+            opening = self._opening.get(number)
+            if opening is None or opening.done():
+                return
+            await asyncio.wait([opening])
 
     def _remove(self, number: int, index: OpenIndex | None) -> None:
         self.merger.remove(number)

@@ -26,8 +26,10 @@ from shard.partition import indexes as module
 from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.closed_index import ClosedIndex
 from shard.partition.created_indexes import CreatedIndexes
+from shard.partition.index_folders import IndexFolders
 from shard.partition.indexes import Indexes
 from shard.partition.open_index import OpenIndex
+from shard.partition.opening import Opening
 from shard.partition.partition import Partition
 from shard.storage import environment
 from shard.storage.manifest import MANIFEST_FILE
@@ -409,6 +411,59 @@ async def test_an_index_that_is_being_closed_is_listed(
         assert all(one.num_bytes > 0 for one in closed.values())
         may_close.set()
         await indexes.wait_closed()
+    await indexes.close()
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_a_call_that_comes_while_an_index_is_dropped_leaves_nothing_of_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_open: bool,
+) -> None:
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    monkeypatch.setattr(f"{__name__}._SETTINGS", ShardSettings(open_indexes_max=1))
+    indexes = await _restarted(tmp_path, 2)
+    if is_open:
+        await indexes.opened(1)
+    may_strike, struck = threading.Event(), threading.Event()
+    strike, open_index, close = CreatedIndexes.strike, IndexFolders.open, OpenIndex.close
+
+    def strike_when_told(created: CreatedIndexes, number: int) -> None:
+        assert may_strike.wait(10)
+        strike(created, number)
+        struck.set()
+
+    def open_later(folders: IndexFolders, number: int, opening: Opening) -> Partition:
+        partition = open_index(folders, number, opening)
+        if number == 1:
+            assert struck.wait(10)
+            time.sleep(0.05)
+        return partition
+
+    def close_later(index: OpenIndex) -> None:
+        assert index.partition.number == 2 or struck.wait(10)
+        time.sleep(0.05)
+        close(index)
+
+    monkeypatch.setattr(CreatedIndexes, "strike", strike_when_told)
+    monkeypatch.setattr(IndexFolders, "open", open_later)
+    monkeypatch.setattr(OpenIndex, "close", close_later)
+    dropping = asyncio.ensure_future(indexes.drop(1))
+    await asyncio.sleep(0)
+    # Its number is still there: it opens, or it closes because another one opens.
+    call = asyncio.ensure_future(indexes.opened(2 if is_open else 1))
+    await until(lambda: 1 in (indexes._closing if is_open else indexes._opening))
+    may_strike.set()
+    await asyncio.gather(dropping, call, return_exceptions=True)
+    async with asyncio.timeout(10):
+        await indexes.wait_closed()
+
+    assert not dropping.exception()
+    assert not caplog.records
+    assert indexes.open.get(1) is None
+    assert indexes.closed(1) is None
+    assert not indexes.has(1)
     await indexes.close()
 
 
