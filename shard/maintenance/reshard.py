@@ -80,6 +80,8 @@ class _Source:
         environment = Environment.open(folder, settings.map_bytes_max)
         records, places = array("Q"), array("Q")
         with environment.read() as txn:
+            for _ in environment.look_ahead(SubDatabase.DOCUMENTS):
+                pass  # a damaged page would end the process
             state = read_state(txn)
             dead = BitMap64(read_tombstones(txn).tolist())
             for group in read_groups(txn):

@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 from common.errors import InternalError
+from common.protocol.messages import IndexEntry
+from common.shard_settings import ShardSettings
+from shard.maintenance.reshard import _Source
+from shard.partition.entry import write_entry
 from shard.storage.codecs import as_bytes_array, number_key
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase
+from shard.storage.group_log import State, write_state
 from shard.storage.meta_page import read_meta_page
 from shard.storage.page_check import END, DamagedPage, Pages
 from shard.storage.refusals import DamagedEnvironment
@@ -117,3 +122,12 @@ def test_what_every_open_walks_through_is_looked_at(folder: Path) -> None:
         _leaves(folder)
     with pytest.raises(DamagedEnvironment):
         Environment.open(folder, 1 << 30)
+
+
+def test_resharding_looks_at_pages_too(folder: Path) -> None:
+    with closing(Environment.open(folder, 1 << 30)) as environment:
+        write_entry(environment, IndexEntry(1, "things", 1, {}))
+        environment.change(lambda txn: write_state(txn, State(NUM_ITEMS, 1, 1, NUM_ITEMS)))
+    _change(folder, _leaves(folder)[7], 12, b"\xff\xff")
+    with pytest.raises(InternalError, match=r"pages of data\.mdb are damaged"):
+        _Source.open(folder, ShardSettings(map_bytes_max=1 << 30))
