@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from pyroaring import FrozenBitMap
 
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
@@ -70,17 +71,22 @@ def without_groups(views: Sequence[SegmentView], groups: Sequence[Group]) -> lis
 
 
 def revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
-    """Return the views with some of their deleted documents undeleted."""
-    result = []
-    for view in views:
-        if view.deleted is None:
-            result.append(view)
-            continue
-        ordinals = np.array(view.deleted.to_array(), np.int64)
-        gone = ordinals[~np.isin(view.segment["docs.record"][ordinals], records)]
-        whole = SegmentView(view.segment)
-        result.append(whole.without(gone.tolist()) if len(gone) else whole)
-    return result
+    """Return the views with some of their deleted documents undeleted.
+
+    Cost: one binary search a record, and a copy of the tombstones of each view that gets some back.
+    """
+    ascending = np.sort(records)
+    return [_revived(view, ascending) for view in views]
+
+
+def _revived(view: SegmentView, records: NDArray[np.uint64]) -> SegmentView:
+    if view.deleted is None:
+        return view
+    found = docs_of_records(view.segment, records)
+    deleted = view.deleted - FrozenBitMap(found.tolist())
+    if len(deleted) == len(view.deleted):
+        return view
+    return SegmentView(view.segment, deleted or None)
 
 
 def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from shard.partition.changed_views import docs_of_records
 from shard.segment.snapshot import SegmentView
 
 
@@ -37,11 +38,11 @@ class PurgeQueue:
 
     def refill(self, views: Sequence[SegmentView], dead: NDArray[np.uint64]) -> None:
         """Add dead records, and remove those that the segments of a new state have."""
-        kept = [view.segment["docs.record"] for view in views if view.deleted is not None]
         with self._lock:
             gone = np.unique(np.concatenate([dead, *self._batches]))
-            if kept:
-                gone = np.setdiff1d(gone, np.concatenate(kept))
+            for view in views:
+                kept = docs_of_records(view.segment, gone)
+                gone = np.setdiff1d(gone, view.segment["docs.record"][kept], assume_unique=True)
             self._batches = [gone] if len(gone) else []
 
     def add(self, records: NDArray[np.uint64]) -> None:

@@ -57,16 +57,14 @@ def _sort_values_of(snapshot: Snapshot, request: FetchRequest) -> tuple[tuple[An
     """Return, by sort key, the value of each record."""
     records = np.frombuffer(request.records, np.uint64)
     views, docs, places = [], [], []
-    for record in records:
-        for position, view in enumerate(snapshot.views):
-            found = np.flatnonzero(view.segment["docs.record"] == record)
-            if len(found):
-                views.append(position)
-                docs.append(found[0])
-                places.append(view.segment["docs.place"][found[0]])
-                break
-        else:
+    for record in records.tolist():
+        found = snapshot.locate(record)
+        if found is None:
             raise InternalError(f"record {record} is in no segment")
+        position, doc = found
+        views.append(position)
+        docs.append(doc)
+        places.append(snapshot.views[position].segment["docs.place"][doc])
     hits = Hits(
         np.array(views, np.int64),
         np.array(docs, np.uint32),

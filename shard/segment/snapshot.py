@@ -183,14 +183,23 @@ class Snapshot:
             documents=self.documents,
         )
 
-    def has_record(self, record: int) -> bool:
-        """Return whether a record belongs to a live document."""
-        for view in self.views:
+    def locate(self, record: int) -> tuple[int, int] | None:
+        """Return the position in `views` and the ordinal of a record's document, deleted or not."""
+        for position, view in enumerate(self.views):
             records = view.segment["docs.record"]
             doc = int(np.searchsorted(records, np.uint64(record)))
             if doc < len(records) and int(records[doc]) == record:
-                return view.deleted is None or doc not in view.deleted
-        return False
+                return position, doc
+        return None
+
+    def has_record(self, record: int) -> bool:
+        """Return whether a record belongs to a live document."""
+        found = self.locate(record)
+        if found is None:
+            return False
+        position, doc = found
+        deleted = self.views[position].deleted
+        return deleted is None or doc not in deleted
 
     def read_documents(
         self, records: NDArray[np.uint64] | Sequence[int], bytes_max: int = sys.maxsize
