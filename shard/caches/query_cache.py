@@ -58,6 +58,8 @@ class QueryCacheBudget:
         if 2 * size > self.bytes_max or key in cache:
             return
         with self._lock:
+            if key in cache:  # another thread was faster: count it once
+                return
             while self._gone:
                 self._drop(self._gone.popleft())
             while self._sizes and self.size + size > self.bytes_max:

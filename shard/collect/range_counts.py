@@ -57,6 +57,8 @@ _HISTOGRAM_SHARE: Final = 8
 their histogram is made a column."""
 _TALLIES_MAX: Final = 64
 """Histograms for which a segment notes this."""
+_NAME_BYTES: Final = 100
+"""Bytes of the name of a bucket."""
 _SPAN_MAX: Final = 1 << 20
 """Bucket numbers that span less than this are deduplicated by an array, others by a sort."""
 _EXACT_END: Final = 2.0**53
@@ -493,7 +495,8 @@ def calendar_buckets(
             bucket = positions.setdefault(name, len(positions) + 1)
             bucket_of_code[number + 1] = bucket
     buckets = list(positions), bucket_of_code
-    COLUMN_CACHE.put(memo_key, buckets, bucket_of_code.nbytes, segment)
+    num_bytes = bucket_of_code.nbytes + _NAME_BYTES * len(positions)
+    COLUMN_CACHE.put(memo_key, buckets, num_bytes, segment)
     return buckets
 
 

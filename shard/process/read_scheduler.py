@@ -57,16 +57,19 @@ class ReadScheduler:
             return self._run_apart(index, read, began)
         if not self._scheduler.has_time(index, is_alone=self._share.is_alone(index)):
             return self._run_later(index, read)
-        response = read()
-        self._share.end(index, began)
+        try:
+            response = read()
+        finally:
+            self._share.end(index, began)
         self._run_background_tasks()
         return response
 
     async def _run_apart(self, index: int, read: Callable[[], T], began: float) -> T:
         """Read on a reader thread, as long as the index takes more than its share."""
-        response = await self.run_on_thread(index, read)
-        self._share.end(index, began)
-        return response
+        try:
+            return await self.run_on_thread(index, read)
+        finally:
+            self._share.end(index, began)
 
     def _run_later(self, index: int, read: Callable[[], T]) -> asyncio.Future[T]:
         """Read in a later turn of the event loop; there is no task, which would cost 15 µs more."""
@@ -74,8 +77,10 @@ class ReadScheduler:
         def read_if_wanted() -> T:
             check_call()
             began = self._share.begin(index)
-            response = read()
-            self._share.end(index, began)
+            try:
+                response = read()
+            finally:
+                self._share.end(index, began)
             self._run_background_tasks()
             return response
 

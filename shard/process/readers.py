@@ -91,10 +91,12 @@ class Readers:
         self._running[index] -= 1
         if not self._running[index]:
             del self._running[index]
+        # Also of a read whose caller has given up: asyncio logs errors that nobody looks at.
+        error = None if done.cancelled() else done.exception()
         if not read.outcome.done():
             if done.cancelled():
                 read.outcome.cancel()
-            elif (error := done.exception()) is not None:
+            elif error is not None:
                 read.outcome.set_exception(error)
             else:
                 read.outcome.set_result(done.result())

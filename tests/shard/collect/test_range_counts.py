@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from typing import Any
 
@@ -67,3 +68,13 @@ def test_a_column_that_was_evicted_is_made_again_after_as_many(
         assert len(cache) == 0
         assert counted(snapshot, REQUEST) == expected()
         assert len(cache) == 1
+
+
+def test_the_names_of_buckets_count_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = LruCache(1 << 20)
+    monkeypatch.setattr(range_counts, "COLUMN_CACHE", cache)
+    items: list[Item] = [{"tags": f"2020-01-01T00:{minute:02}:00"} for minute in range(60)]
+    snapshot = World(items).snapshot
+    request = RangeRequest("tags", calendar="1m")
+    found = count_ranges(snapshot, request, [Matches(view, is_all=True) for view in snapshot.views])
+    assert cache.size >= sum(map(sys.getsizeof, found.keys))

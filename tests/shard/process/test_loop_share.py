@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import types
+from unittest.mock import Mock
 
 import pytest
 
 from shard.process import loop_share
 from shard.process.loop_share import PERIOD_SECONDS, SHARE_MAX, TIMES_OTHERS, LoopShare
+from shard.process.read_scheduler import ReadScheduler
 
 BUSY, QUIET = 3, 8
 
@@ -102,3 +104,20 @@ def test_indexes_that_are_equally_busy_do_not_exceed_their_share(clock: Clock) -
         read(share, clock, QUIET, 0.001 / (TIMES_OTHERS - 1))
         assert not share.is_exceeded(BUSY)
         assert not share.is_exceeded(QUIET)
+
+
+async def test_a_read_that_fails_has_taken_its_time_too(clock: Clock) -> None:
+    scheduler = Mock()
+    reads = ReadScheduler(Mock(), scheduler)
+
+    def fail() -> None:
+        clock.now += 0.01
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        reads.run(BUSY, fail)
+    scheduler.has_time.return_value = False
+    reads.run(BUSY, fail)
+    with pytest.raises(KeyError):
+        scheduler.run_later.call_args.args[1]()
+    assert reads._share._now[BUSY] == pytest.approx(0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from common.deadline import CALL_DEADLINE, Deadline, check_call
 from common.errors import DeadlineExceeded
 from shard.process.readers import READERS_OF_ONE_INDEX, Readers
+from tests.waiting import until
 
 
 async def test_one_index_leaves_a_thread_to_the_others() -> None:
@@ -56,3 +58,22 @@ async def test_an_error_reaches_its_caller() -> None:
 
     with pytest.raises(KeyError):
         await Readers().run(1, fail)
+
+
+async def test_an_error_that_nobody_waits_for_is_not_logged() -> None:
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
+    readers = Readers()
+    gate = threading.Event()
+
+    def fail() -> None:
+        gate.wait()
+        raise KeyError("no")
+
+    abandoned = asyncio.ensure_future(readers.run(1, fail))
+    await asyncio.sleep(0)
+    abandoned.cancel()
+    gate.set()
+    await until(lambda: not readers._num_running)
+    gc.collect()
+    assert not problems
