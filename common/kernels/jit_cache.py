@@ -59,8 +59,11 @@ def directory() -> Path:
 
 
 def user_folder(*names: str) -> Path | None:
-    """Return a folder in the user's cache folder; None if others could have put code into it."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    """Return a folder in the user's cache folder; None if there is none of the user's alone."""
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    except RuntimeError:  # a container's user, who has no home
+        return None
     path = Path(home, "facetd", *names)
     with contextlib.suppress(OSError):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

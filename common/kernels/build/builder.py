@@ -84,9 +84,10 @@ def build(
         from common.kernels.build.machine_code import chosen_levels, object_path
         from common.kernels.build.plan import CannotPlan, make_plan
 
-        levels = chosen_levels()
         try:
+            _check_levels()
             check_tools()
+            levels = chosen_levels()
             plan = make_plan(
                 modules or [sources.module_name(path) for path in sources.kernel_files()]
             )
@@ -100,6 +101,15 @@ def build(
         except (CannotPlan, CannotEnter, CannotCompile, CannotLink) as error:
             raise CannotBuild(str(error)) from error
         _remove_old(folder)
+
+
+def _check_levels() -> None:
+    """Look for misspelt levels: without any, the extension would load on no processor."""
+    from common.kernels.build.machine_code import LEVELS
+
+    for name in os.environ.get("FACETD_KERNEL_LEVELS", "").split():
+        if name not in LEVELS:
+            raise CannotBuild(f"FACETD_KERNEL_LEVELS names {name}; known are {', '.join(LEVELS)}")
 
 
 @contextmanager
@@ -210,7 +220,7 @@ class _Build:
                 heapq.heappush(self._ready, waiting)
 
     def _heights(self) -> dict[str, int]:
-        """Return of each kernel how much waits for it at most: long chains go first."""
+        """Return, by kernel, the size of the longest chain that waits for it: it goes first."""
         heights: dict[str, int] = {}
         callers: dict[str, list[Kernel]] = {name: [] for name in self._plan.kernels}
         for kernel in self._plan.kernels.values():

@@ -33,8 +33,6 @@
 #include "first_touch.h"
 #include "table.h"
 
-#define SLOTS_MAX 256
-
 enum fit { FITS, MISFITS, RAISES };
 
 static int active_level = -1;

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,9 +21,12 @@ import numba
 import numpy as np
 
 from common.kernels import sources
-from common.kernels.build.front_end import read_entries, write
+from common.kernels.build.front_end import Entry, read_entries, write
 from common.kernels.build.machine_code import ProcessorLevel
 from common.kernels.build.plan import Plan, key_of, tools_key
+
+SLOTS_MAX: Final = 256
+"""Slots of a call's arguments, and of its results."""
 
 _HERE: Final = Path(__file__).parent
 
@@ -37,6 +41,7 @@ struct kernel {{
     const struct signature *signatures;
 }};
 enum {{ NUM_KERNELS = {num_kernels}, NUM_LEVELS = {num_levels}, IS_CHECKED = {is_checked} }};
+enum {{ SLOTS_MAX = {slots_max} }};
 #define INITIALIZER PyInit_{module}
 #define HIDDEN __attribute__((visibility("hidden")))
 extern HIDDEN const struct kernel kernels[];
@@ -101,7 +106,7 @@ def link(
         objects: the object files of all modules, for all levels.
         levels: the lowest first.
         extension: file to make.
-        is_checked: what kernels that fail may have met.
+        is_checked: whether a kernel fails at a broken contract too, not only for want of memory.
 
     Raises:
         CannotLink: there is no compiler, or something does not compile.
@@ -110,11 +115,13 @@ def link(
         num_kernels=len(plan.kernels),
         num_levels=len(levels),
         is_checked=int(is_checked),
+        slots_max=SLOTS_MAX,
         module=extension.name.partition(".")[0],
     )
     table = "\n".join(_table(plan, folder, levels))
     first_touch = (_HERE / "first_touch.h").read_text()
-    work = folder / f"link-{os.getpid()}"
+    work = folder / "link"
+    shutil.rmtree(work, ignore_errors=True)  # of a build that was killed
     work.mkdir()
     try:
         (work / "table.h").write_text(header)
@@ -150,6 +157,7 @@ def _table(plan: Plan, folder: Path, levels: Sequence[ProcessorLevel]) -> Iterat
     for number, (name, kernel) in enumerate(sorted(plan.kernels.items())):
         signatures = []
         for i, entry in enumerate(read_entries(folder, kernel.front_key)):
+            check_slots(name, entry)
             symbols = [f"{entry.symbol}_{level.suffix}" for level in levels]
             for symbol in symbols:
                 yield f"HIDDEN int32_t {symbol}(const union slot *in, union slot *out);"
@@ -164,6 +172,22 @@ def _table(plan: Plan, folder: Path, levels: Sequence[ProcessorLevel]) -> Iterat
     yield from rows
     yield "};"
     yield f"const char *const levels[] = {{{', '.join(_quote(one.name) for one in levels)}}};"
+
+
+def check_slots(name: str, entry: Entry) -> None:
+    """Make sure that the extension has room for the arguments and results of a kernel.
+
+    Raises:
+        CannotLink: it does not.
+    """
+    for codes in (entry.arguments, entry.results):
+        arrays = re.findall(r"([rwa]).(\d)", codes)
+        others = re.sub(r"[rwa].\d|[()n]", "", codes)
+        # An array takes its address and its lengths; one that a kernel made, its owner too.
+        num_slots = len(others)
+        num_slots += sum(1 + int(dimensions) + (kind == "a") for kind, dimensions in arrays)
+        if num_slots > SLOTS_MAX:
+            raise CannotLink(f"{name} takes or returns {num_slots} values, over {SLOTS_MAX}")
 
 
 def _quote(text: str) -> str:

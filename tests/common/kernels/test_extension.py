@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import numpy as np
 import pytest
 
 from common.kernels import extension, jit_cache, sources
+from common.kernels.build.front_end import Entry
+from common.kernels.build.link import SLOTS_MAX, CannotLink, check_slots
 from common.kernels.build.machine_code import chosen_levels
 from common.kernels.extension import KernelsMissing
 from tests.common.kernels import sample_kernels as samples
@@ -405,8 +408,11 @@ def test_a_build_compiles_what_has_changed(tmp_path: Path, monkeypatch: pytest.M
     said, first = workshop.build("first")
     assert f"compiling {3 + num_levels} parts" in said
     assert first.load()["workshop_kernels.caller"](5) == 16
+    left = tmp_path / "results" / "link"  # by a build that was killed
+    left.mkdir()
     said, _ = workshop.build("same", comment="# of interest to readers only")
     assert "compiling" not in said
+    assert not left.exists()
     said, second = workshop.build("second", factor=4)
     assert f"compiling {1 + num_levels} parts" in said  # the leaf, and its module's machine code
     assert second.load()["workshop_kernels.caller"](5) == 21
@@ -500,13 +506,17 @@ except CannotBuild as error:
     [
         ("sysconfig.get_path = lambda name: '/nowhere'", "there is no /nowhere/Python.h: install"),
         ("shutil.which = lambda name: None", "there is no C compiler: install gcc"),
+        (
+            "os.environ['FACETD_KERNEL_LEVELS'] = 'x86-64-v2 x86-64-3'",
+            "FACETD_KERNEL_LEVELS names x86-64-3; known are x86-64-v2, x86-64-v3, x86-64-v4",
+        ),
     ],
 )
 def test_what_a_build_lacks_is_said_before_anything_is_compiled(
     tmp_path: Path, lacking: str, message: str
 ) -> None:
     program = f"""
-import importlib.util, shutil, sysconfig
+import importlib.util, os, shutil, sysconfig
 from pathlib import Path
 from common.kernels.build import builder
 
@@ -594,6 +604,28 @@ def test_the_cache_of_numba_is_a_folder_of_ours_alone(
     made = jit_cache.directory()
     assert not made.is_relative_to(tmp_path)
     assert made.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a number that no user has."""
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert jit_cache.user_folder("kernels") is None
+
+
+def test_a_kernel_has_room_for_its_arguments_and_results() -> None:
+    arrays = "rB1" * 100 + "wq2(dd?)"
+    check_slots("full", Entry("entry", arrays + "i" * (SLOTS_MAX - 206), "n"))
+    with pytest.raises(CannotLink, match="full takes or returns 257 values"):
+        check_slots("full", Entry("entry", arrays + "i" * (SLOTS_MAX - 205), "n"))
+    check_slots("giver", Entry("entry", "", "(" + "aI1" * 85 + "q)"))
+    with pytest.raises(CannotLink, match="giver takes or returns 258 values"):
+        check_slots("giver", Entry("entry", "", "(" + "aI1" * 86 + ")"))
 
 
 FEW_KERNELS = """
