@@ -31,7 +31,9 @@ class Hits(NamedTuple):
     docs: NDArray[np.uint32]
     """Ordinal in the segment."""
     places: NDArray[np.uint64]
+    """Insertion number."""
     records: NDArray[np.uint64]
+    """Record number of the stored document."""
     scores: NDArray[np.float64] | None
     """None if there are no scores."""
 

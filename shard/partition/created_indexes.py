@@ -104,7 +104,7 @@ class CreatedIndexes:
                 self._change_to(self.numbers - {number})
 
     def may_name(self, number: int) -> bool:
-        """Whether the file names an index, or may: the next start will look for it then.
+        """Return whether the file names an index, or may: the next start will look for it then.
 
         A failed write may have changed the file: if only the sync after it failed.
         """

@@ -56,7 +56,7 @@ class Generation:
         return cls(entry, configuration, registry, dictionaries)
 
     def needs_rebuild(self, other: IndexConfiguration) -> bool:
-        """Whether segments of this generation cannot serve another configuration."""
+        """Return whether segments of this generation cannot serve another configuration."""
         return structure_of(self.configuration) != structure_of(other)
 
 

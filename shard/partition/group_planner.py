@@ -148,7 +148,7 @@ class GroupPlanner:
         return np.array(found, np.bool_)
 
     def _has_id(self, record: int, id: bytes) -> bool:
-        """Whether the stored item has an id, given that the hash is the same.
+        """Return whether the stored item has an id, given that the hash is the same.
 
         A damaged item counts as the same: writing it again is the way to repair it.
         """

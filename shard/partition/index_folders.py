@@ -124,7 +124,7 @@ class IndexFolders:
         return error  # (Where there is no room, a later start may find some.)
 
     def has_room(self) -> bool:
-        """Whether the disk has room for another index."""
+        """Return whether the disk has room for another index."""
         return self._settings.leave_room(self.folder, NEW_BYTES)
 
     def make(self, entry: IndexEntry) -> Partition:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common.errors import StorageFull
 from common.process.faults import fault
 from common.process.logs import Log
 from common.process.memory import trim
@@ -92,7 +93,7 @@ class Job:
     seconds: float = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Whether to look at the index now."""
+        """Return whether to look at the index now."""
         return (
             self.is_pending
             and now >= self.retry_at
@@ -100,7 +101,7 @@ class Job:
         )
 
     def has_new_segments(self) -> bool:
-        """Whether there are so many more segments that some may be worth a merge."""
+        """Return whether there are enough more segments for some to be worth a merge."""
         num_segments = len(self.partition.newest.views)
         return num_segments >= self.num_segments + NEW_SEGMENTS_MIN
 
@@ -148,7 +149,7 @@ class Merger:
             self._wakes.wait_for(lambda: self._busy != number)
 
     def is_idle(self, number: int) -> bool:
-        """Whether an index has no work to do, and none in progress."""
+        """Return whether an index has no work to do, and none in progress."""
         job = self._jobs.get(number)
         return job is None or (not job.is_pending and self._busy != number)
 
@@ -222,7 +223,7 @@ class Merger:
                 has_worked = self._tidy(job)
             elif len(job.partition.purge_queue) > PURGEABLE_MAX:
                 has_worked = bool(job.submit(job.writer.purge).result()) or has_worked
-        except OSError as error:
+        except (OSError, StorageFull) as error:
             _log.warning("merging put off", index=job.partition.number, reason=str(error))
             job.retry_at = time.monotonic() + RETRY_SECONDS
             return
@@ -373,7 +374,7 @@ def _merge(
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], num_docs: int) -> bool:
-    """Whether the merger of segments, with this many documents, goes to a file."""
+    """Return whether the merger of segments, with this many documents, goes to a file."""
     settings = partition.settings
     return (
         any(part.path is not None for part in parts)

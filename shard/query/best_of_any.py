@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TERMS_MAX: Final = 8
-"""Terms of a query that is evaluated like this: there are 2^terms strata."""
+"""A query of more terms is not evaluated this way: there are 2^terms strata."""
 _TERMS_WITH_BONUS_MAX: Final = 4
 """The same with proximity scoring: then few strata can be skipped."""
 _WORDS_PER_ENTRY: Final = 30

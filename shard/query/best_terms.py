@@ -337,7 +337,7 @@ class ByBlocks(NamedTuple):
 
 
 class ByGroups(NamedTuple):
-    """Prune a list by bounds of 16 documents: for so many hits that every block has some."""
+    """Prune a list by bounds of 16 documents: for a k so large that every block has hits."""
 
     dense_rank: int
     """Ordinal of the term among those with bitsets."""

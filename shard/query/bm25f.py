@@ -131,7 +131,7 @@ class Cells(NamedTuple):
     """One accumulator per document.
 
     Attributes:
-        totals: by document: 0 (clean), or 4 - tier in the upper bits and t in units of 2^-24 in the
+        totals: by document: 0 (clean), or 5 - tier in the upper bits and t in units of 2^-24 in the
             lower ones. One number rather than two, since every cell visited is a cache miss.
         touched: bitset of those in use.
     """

@@ -48,7 +48,7 @@ _HALF_LIVES_MAX: Final = 64.0
 _TEXTS_FAST_MAX: Final = 4_096
 """Up to this many distinct dates are parsed within a search; more are parsed off the event loop."""
 _UNITS_MAX: Final = 2.0**900
-"""The product with one more factor is finite."""
+"""The most units of a score: its product with one more factor is finite."""
 _BASE_SCORE: Final = 1.0
 """Score of every item in a search without words."""
 
@@ -172,8 +172,8 @@ def factors(
         column = sort_column(snapshot, view, field)
         values = _moments(view, field, column, docs) if boost.is_time else _numbers(column, docs)
     has_value = ~np.isnan(values)
-    tf_norms = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(timestamp))
-    by = np.rint((1.0 + np.minimum(tf_norms, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
+    gains = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(timestamp))
+    by = np.rint((1.0 + np.minimum(gains, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
     return np.where(has_value, by, 1.0)
 
 

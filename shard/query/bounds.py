@@ -182,7 +182,7 @@ class Bounds:
         of_blocks: by skip row.
         is_known: by skip row; set for all rows of a term at once.
         of_groups: with drift 1.
-        num_written: bytes of bounds that were computed; the kernel backs no other pages.
+        num_written: bytes of bounds that were computed; only their pages take memory.
     """
 
     tf_norms: FieldTfNorms
@@ -208,7 +208,7 @@ class Bounds:
             lists.k1,
             np.zeros(num_rows, np.int64),
             np.zeros(num_rows, np.bool_),
-            # The kernel backs only the pages that are written.
+            # Only the pages that are written take memory.
             GroupBounds(
                 np.zeros((num_dense, num_groups), np.uint8), np.zeros(num_dense, np.bool_), 1.0
             ),
@@ -267,7 +267,7 @@ def _make_group_bounds(choice: Hashable, term: int, dense_rank: int, segment: Se
     """Compute the group bounds of a dense term, under the tf norms the segment keeps bounds for."""
     kept = find_bounds(segment, choice)
     if kept is None:
-        return  # others have evicted these
+        return  # evicted meanwhile
     SCRATCH.reserve(segment.num_docs)
     lists = TermLists(segment, kept.tf_norms, kept.k1, SCRATCH.members)
     word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))

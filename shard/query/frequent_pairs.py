@@ -18,7 +18,7 @@ small segments, phrases are found without them (`shard/query/phrase.py`).
 
 (Williams, Zobel, Bahle: Fast phrase querying with combined indexes, ACM TOIS 2004.)
 
-Costs: 2 bytes a neighbouring, 5 to 12 bytes a document; 30 ns an occurrence of a frequent word to
+Costs: 2 bytes an adjacency, 5 to 12 bytes a document; 30 ns an occurrence of a frequent word to
 make.
 """
 
@@ -69,9 +69,9 @@ DOCS_MIN: Final = 32_768
 DOCS_PER_ENTRY_MAX: Final = 32
 _WORDS_MAX: Final = 255
 _OCCURRENCES_MAX: Final = 16
-"""Occurrences of frequent words in a document, on average: with more, fewer words count as such."""
+"""Occurrences of frequent words in a document, on average: with more, fewer words are frequent."""
 _PAIR_BYTES: Final = 3
-"""Upper estimate of what a neighbouring takes."""
+"""Upper estimate of what an adjacency takes."""
 _PART_DOCS: Final = 1 << 18
 """Documents that are processed together: some 30 MB of scratch memory."""
 
@@ -240,7 +240,7 @@ def _sort_slots(slots: I64Array, start: int, end: int) -> None:
 
 @kernel(allocates=False)
 def _count_pairs(slots: I64Array, starts: I64Array, num_words: int, pair_starts: I64Array) -> None:
-    """Sort each document's slots; then write where each pair's neighbourings begin."""
+    """Sort each document's slots; then write where each pair's adjacencies begin."""
     for doc in range(len(starts) - 1):
         end = starts[doc + 1]
         _sort_slots(slots, starts[doc], end)
@@ -266,7 +266,7 @@ def _place_pairs(
     docs: U32Array,
     fields: U16Array,
 ) -> None:
-    """Write each neighbouring to its pair; `ends` as in `_fill_slots`, by pair."""
+    """Write each adjacency to its pair; `ends` as in `_fill_slots`, by pair."""
     for doc in range(len(starts) - 1):
         end = starts[doc + 1]
         for i in range(starts[doc], end):
@@ -335,7 +335,7 @@ def _encode_pairs(pair_starts: I64Array, docs: U32Array, fields: U16Array) -> Po
 def _make_part(
     lists: PostingLists, positions: Positions, terms: I64Array, first_doc: int, num_docs: int
 ) -> PostingLists:
-    """Return the neighbourings of some terms in the documents of a part."""
+    """Return the adjacencies of some terms in the documents of a part."""
     num_words = len(terms)
     block = new_block()
     starts = np.zeros(num_docs + 1, np.int64)
@@ -381,7 +381,7 @@ def _frequent_words(segment: Segment) -> frozenset[int]:
 
 
 def make_frequent_pairs(segment: Segment) -> FrequentPairs:
-    """Find the neighbourings of the frequent words of a segment, of whatever size."""
+    """Find the adjacencies of the frequent words of a segment, of whatever size."""
     index = text_index(segment)
     terms = _choose_words(segment)
     if len(terms) == 0:
@@ -402,7 +402,7 @@ def make_frequent_pairs(segment: Segment) -> FrequentPairs:
 
 
 def keep_frequent_pairs(segment: Segment) -> None:
-    """Make the frequent pairs of a segment and keep them, or that they would be too many."""
+    """Make and cache the frequent pairs of a segment; none, if they exceed the cache."""
     pairs = make_frequent_pairs(segment)
     if not PAIRS_CACHE.takes(pairs.num_bytes):
         pairs = _NOTHING

@@ -105,10 +105,10 @@ def count_forms(
     wanted = Wanted(bits, listed, has_listed)
     scratch = block_scratch()
     docs, picked = scratch
-    is_counted = np.zeros(num_docs, np.bool_)
+    is_claimed = np.zeros(num_docs, np.bool_)
     total = int64(0)
     for i_term in range(len(terms)):
-        counts = i_term >= num_before
+        is_counted_form = i_term >= num_before
         cursor = open_postings(terms[i_term])
         while True:
             cursor = advance_wanted(lists, cursor, wanted)
@@ -118,8 +118,8 @@ def count_forms(
             # Better terms come first: they claim a document without counting it.
             for p in range(num_picked):
                 doc = docs[picked[p]]
-                total += counts and not is_counted[doc]
-                is_counted[doc] = True
+                total += is_counted_form and not is_claimed[doc]
+                is_claimed[doc] = True
     return total
 
 

@@ -129,7 +129,7 @@ def match_among(
 def num_hits_expected(view: SegmentView, prepared: PreparedQuery) -> int:
     """Return about how many documents match, as if words were spread evenly over all texts.
 
-    0 if not all words must match.
+    0 if that is not known: some clause need not match, or the only one is a phrase.
     """
     if not prepared.needs_all:
         return 0

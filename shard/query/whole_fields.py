@@ -216,7 +216,7 @@ def _find(
         return nothing
     terms: list[NDArray[np.uint32]] = []
     certain: list[int] = []
-    for position in reversed(positions):  # articles last: most words that no item has end it before
+    for position in reversed(positions):  # articles last: most searches end at an unknown word
         known = [term for term in map(index.vocabulary.find, position) if term is not None]
         if not known:
             return nothing

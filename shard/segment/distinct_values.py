@@ -17,7 +17,7 @@ value equals that value. So items that share an array are one group, and `["red"
 the empty text and objects inside an array are not values of it, as for facets; without values it
 is no value at all.
 
-Costs: 100 ns a document, 1 us a text and 200 ns an element of an array, once; memory 4 bytes a
+Costs: 100 ns a document, 1 µs a text and 200 ns an element of an array, once; memory 4 bytes a
 document and 8 a value, in the LRU cache. A field whose texts are not a facet is read from the
 stored documents (`text_columns.text_column`).
 """

@@ -1,4 +1,4 @@
-"""Edit distance of a word and a term: how many typos apart they are, as far as that is few.
+"""Edit distance: how many typos a word and a term are apart, where they are few.
 
 Optimal string alignment (OSA): insertion, deletion, substitution and the transposition of
 neighbours cost 1 each; no substring is edited twice. No edit may touch a digit of the term: iphones

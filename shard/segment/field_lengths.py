@@ -20,7 +20,7 @@ lengths, which are integers: so a deleted document can be subtracted exactly, an
 not depend on how documents came into segments.
 
 Worked example: 10 documents, `title` (field 4) in all with 3 words, `note` (field 9) in document 6
-with 70 words: length_fields [4, 9]; lengths = ten times 3, then code 65 (71 words);
+with 70 words: length_fields [4, 9]; lengths = ten times 3, then code 64 (68 words);
 length_starts [0, 10, 11]; length_doc_starts [-1, 0]; length_docs [6].
 """
 

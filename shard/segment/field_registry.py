@@ -101,7 +101,8 @@ class FieldRegistry:
     """The paths of one index on one shard, numbered by first appearance.
 
     One writer may register while others read: `paths` and the dictionary that `number` reads only
-    grow. The arrays are for the writer's kernel alone.
+    grow. A search that extracts stored documents uses the arrays too: their paths have numbers, and
+    a table that has to grow is replaced, not changed.
 
     Attributes:
         paths: path by field number; do not change it.

@@ -66,7 +66,7 @@ class MergeAllocator:
         self._large_bytes = large_bytes
 
     def is_file(self, num_bytes: int) -> bool:
-        """Whether an array of this many bytes is a file."""
+        """Return whether an array of this many bytes is a file."""
         return self.folder is not None and num_bytes >= max(1, self._large_bytes)
 
     def pieces(self, length: int) -> Iterator[slice]:

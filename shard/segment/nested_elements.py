@@ -12,7 +12,8 @@ elements have the same columns as those of documents, by element.
     nested.<f>.presence.*                  as in presence
 
 Elements are numbered in document order. An array item that is no object becomes an element without
-fields, so that positions are those in the array. Only the fields that the configuration names
+fields, so that positions are those in the array; the items of an array in the array are elements of
+their own. Only the fields that the configuration names
 (`nested`) have elements; others cost nothing.
 
 Costs: build 20 ns a value of an element besides the columns; memory 4 bytes an element and the

@@ -73,7 +73,7 @@ from shard.storage.word_training import train_words
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024
 _SIZE_BYTES = 18
-"""A zstd frame without magic number tells its size within so many bytes."""
+"""A zstd frame without magic number tells its size within this many bytes."""
 TRAINING_ITEMS_MIN = 1_000
 """Fewer items are too few to train on, and too few to matter on disk."""
 TRAINING_ITEMS_MAX = 16_384
@@ -311,7 +311,7 @@ class DocumentStore:
             self._current = self._words[max(self._words)]
 
     def wants_training(self, num_items: int) -> bool:
-        """Whether a group of this many items is one to learn from."""
+        """Return whether a group of this many items is one to learn from."""
         known = self._tried_items
         if self._current is not None:
             known = max(known, min(self._current.num_items, TRAINING_ITEMS_MAX))

@@ -43,7 +43,7 @@ class StorageFailure(Exception):
 
 
 def is_disk_full(error: OSError | StorageFailure) -> bool:
-    """Whether a write was refused because the disk has no room."""
+    """Return whether a write was refused because the disk has no room."""
     if isinstance(error, StorageFailure):
         return error.is_full
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -75,7 +75,7 @@ def explaining_refusal(what: str) -> Iterator[None]:
 
 
 def has_no_block(folder: Path) -> bool:
-    """Whether the disk of a folder has not one block left."""
+    """Return whether the disk of a folder has not one block left."""
     try:
         return os.statvfs(folder).f_bavail == 0
     except OSError:
