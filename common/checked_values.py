@@ -150,7 +150,7 @@ class CheckedValues:
     def object_of(
         self, path: str, value: object, what: str, limit_name: str, members: str
     ) -> dict[str, Any] | None:
-        """Return an object of up to so many members; None, with a mistake, if it is not one."""
+        """Return an object that has not too many members; else None, with a mistake noted."""
         if not isinstance(value, dict):
             self.problems.add(path, f"must be an object of {what}")
             return None

@@ -41,11 +41,11 @@ from common.scoring import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
 FACET_SIZE_DEFAULT: Final = 10
 
 GEO_FIELD: Final = "_geo"
+"""The field of points that needs no configuration."""
 BUILT_IN_FIELDS: Final = frozenset(("id", GEO_FIELD, "_geoloc"))
 """The id; and the points of both protocols, which indexes are prepared for."""
 OVERFLOW_PATH: Final = "*"
 """The path that shards give to all fields beyond those that they number."""
-"""The field of points that needs no configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class IndexConfiguration:
     is_infix: bool = False
     """Whether words are found inside others, in all fields."""
     infix_fields: tuple[str, ...] = ()
-    """Fields in which words are found inside others; None: all fields."""
+    """Fields in which words are found inside others, unless `is_infix`: then all have them."""
     k1: float = K1_DEFAULT
     """BM25F k1: how soon repetitions of a word stop adding to the score (tf saturation)."""
     b: float = B_DEFAULT

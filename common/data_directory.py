@@ -7,6 +7,8 @@
       catalog.json      indexes, configurations, aliases, keys: the coordinator's truth
       coordinator.json  where the coordinator listens, for the command line
       replica.json      how far this copy has followed the log of several hosts, if it follows one
+      placement.json    which host has which shards, if there are several
+      analytics/        what people search for and click, one file a day
       spool/            bulk bodies that are being read; emptied at start
       snapshots/        copies of everything else here, unless a setting names another folder
       shard-0/

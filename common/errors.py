@@ -14,6 +14,7 @@
     │   ├── TooManyRequests  429
     │   └── DeadlineExceeded 504
     ├── ConfigurationSwitched  503  the configuration that parsed the request is being replaced
+    ├── ReplicaLost      503  the host of a shard is gone: the coordinator asks another one
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
     ├── PartlyStored         500  items without ids that must not all be sent again
     └── InternalError        500  a bug, or damaged data: item_corrupt, snapshot_damaged

@@ -13,7 +13,7 @@ from common.errors import PayloadTooLarge
 PAGE_BYTES_MAX: Final = 64 << 20
 """Stored items of one page, before projection."""
 FEW_ITEMS: Final = 8
-"""A page may have so many whatever their size, which is 16 MiB at most."""
+"""A page may have this many items whatever their size, which is 16 MiB at most."""
 
 
 def page_too_large() -> PayloadTooLarge:

@@ -174,14 +174,14 @@ class IsEmpty(Struct, frozen=True, tag="empty", array_like=True):
 
 
 class StartsWith(Struct, frozen=True, tag="starts", array_like=True):
-    """A value's key starts with the text (case matters not; accents matter not)."""
+    """A value's key starts with the text; case and accents do not matter."""
 
     field: str
     text: str
 
 
 class Contains(Struct, frozen=True, tag="contains", array_like=True):
-    """A value's key contains the text (case matters not; accents matter not)."""
+    """A value's key contains the text; case and accents do not matter."""
 
     field: str
     text: str

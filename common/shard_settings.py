@@ -88,7 +88,7 @@ class ShardSettings:
     """Those of the whole service; an item that is made of two by an update must keep them too."""
 
     def leave_room(self, folder: Path, num_bytes: int) -> bool:
-        """Whether this many bytes fit on the disk of a folder without touching the reserve."""
+        """Return whether a folder's disk has room for this many bytes besides the reserve."""
         disk = os.statvfs(folder)
         reserve = min(self.free_bytes_min, disk.f_blocks * disk.f_frsize * 3 // 100)
         return disk.f_bavail * disk.f_frsize >= num_bytes + reserve

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SPELLING_START: Final = 0x10
-"""Least byte of the beginning of a spelling's term: it has half bytes from here on."""
+"""Bytes with which a spelling's term begins are this plus a number from 0 to 15."""
 SPELLING_END: Final = 0x20
 """Terms whose first byte is below this are spellings."""
 SPELLING_BYTES: Final = 12

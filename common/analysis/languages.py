@@ -4,7 +4,6 @@ Terms are stored folded, without stems; a stem is computed for terms that a quer
 change of language applies to existing data. Stemmers get folded words; if one needs a letter that
 folding removes, and its position can be inferred, it is restored first (Russian й, which follows
 vowels).
-
 """
 
 from __future__ import annotations

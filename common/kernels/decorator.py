@@ -2,8 +2,8 @@
 
 A kernel is compiled ahead of serving. Its annotations are its signature (`common.kernels.types`):
 nothing is compiled on a first call, and mypy checks who calls it. It runs without the interpreter's
-lock, so that a search does not wait for a bulk load. Where its machine code comes from, when its
-module is imported, says FACETD_KERNELS:
+lock, so that a search does not wait for a bulk load. FACETD_KERNELS says where its machine code
+comes from when its module is imported:
 
     (nothing)   the extension that was built with the package (`common.kernels.build`); numba is
                 not even imported. A checkout whose kernels changed rebuilds it first.
@@ -22,8 +22,8 @@ so a group costs nothing there.
         skip_starts: U32Array
 
 Where a kernel makes arrays itself (`allocates`), numba counts a reference to a member whenever it
-is taken out of its group. Such a kernel takes those that it needs in a loop before the loop, or
-leaves the loop to a kernel that makes none.
+is taken out of its group. Before a loop, such a kernel takes out the members that the loop needs,
+or it leaves the loop to a kernel that makes no arrays.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _load() -> Mapping[str, Callable[..., Any]] | None:
 _compiled: Final = _load()
 
 needs_numba: Final = _compiled is None
-"""Whether kernels of this process come from numba; if not, what only serves compiling is absent."""
+"""Whether kernels of this process come from numba; if not, what only compiling needs is absent."""
 
 
 def arguments(group: G) -> G:

@@ -1,4 +1,4 @@
-"""Larger copies of full arrays, for kernels that find more than they allocated for.
+"""Larger copies of full arrays, for kernels that find more than they have allocated for.
 
 They copy value by value. An assignment of slices would do the same, but numba compiles its error
 message for arrays of different lengths, with numbers put into text, into every kernel that has one:

@@ -1,8 +1,8 @@
 """Top k: a min-heap of the k greatest keys so far.
 
 To select the k best of n, fill a heap with k least keys and offer it one key after the other: the
-k-th greatest is then at its top. Hardly one of many keys gets past the top, so a pass costs
-about 1 ns a key. (Williams: Algorithm 232, heapsort, CACM 1964.)
+k-th greatest is then at its top. Of many keys, few are greater than the top, so a pass costs about
+1 ns a key. (Williams: Algorithm 232, heapsort, CACM 1964.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def replace_least(heap: I64Array, size: int, key: int) -> None:
     """Put a key in the place of the least one.
 
     Args:
-        heap: its first `size` keys are a min-heap: none is less than the one at half its place.
+        heap: its first `size` keys are a min-heap: key i is at least its parent, key (i - 1) // 2.
         size: at least 1.
         key: at least the least.
     """

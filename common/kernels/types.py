@@ -1,6 +1,6 @@
 """The types that kernels take and return, as annotations that mypy and the build both read.
 
-int, float, bool        64 bits, 64 bits, a truth
+int, float, bool        64 bits, 64 bits, a truth value
 U8 … U64, I8 … I32      numbers of fewer bits, or without sign; for mypy an int
 U8Array … F64Array      arrays of one dimension, contiguous
 Rows[np.int64]          of two dimensions

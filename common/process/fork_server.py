@@ -1,8 +1,8 @@
 """The fork server: imports each program once, then makes processes of it in a few milliseconds.
 
-    supervisor ──{"ordinal", "program", …}──▶ fork server ── fork ──▶ shard 0, shard 1, coordinator
-               ◀──{"ordinal", "pid"}─────────
-               ◀──{"pid", "status"}──────────  when one has ended
+    supervisor ──[ordinal, program, …]──▶ fork server ── fork ──▶ shard 0, shard 1, coordinator
+               ◀──{"ordinal", "pid"}─────
+               ◀──{"pid", "status"}──────  when one has ended
 
 Importing everything takes half a second of CPU; a killed process should serve again within two
 seconds, even while all processors are busy. And imported modules and tables are shared: they are in
@@ -70,7 +70,7 @@ class ProcessRequest(NamedTuple):
         ordinal: of this request.
         program: what it runs.
         arguments: of the program.
-        descriptors: the numbers that descriptors sent along have in the arguments.
+        descriptors: those sent with it, by the numbers that the arguments give them.
     """
 
     ordinal: int

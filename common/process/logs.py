@@ -5,8 +5,8 @@
 A line that is written in the course of an HTTP request has its id as `request_id`; one of a group
 of writes, which several requests share, has `request_ids` (`common.process.request_ids`).
 
-Every process writes to stderr; systemd, docker or a terminal collects it. A process that a fault
-ends (SIGSEGV, SIGBUS, SIGABRT …) writes the Python frames of all its threads before.
+Every process writes to stderr; systemd, docker or a terminal collects it. A process that a fatal
+signal ends (SIGSEGV, SIGBUS, SIGABRT …) first writes the Python frames of all its threads.
 Values that hold anything but plain characters are written as JSON strings, so a line break in an
 index name cannot forge a line.
 """

@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG: Final = 1
 def ask_for_parent_death_signal() -> None:
     """Let the kernel SIGKILL this process when its parent ends (Linux; elsewhere the pipe alone).
 
-    SIGKILL loses nothing: the truth is in LMDB, and no client waits for a response any more.
+    SIGKILL loses nothing: the truth is in LMDB, and no client waits for a response any longer.
     """
     if sys.platform.startswith("linux"):
         libc = ctypes.CDLL(None, use_errno=True)

@@ -153,7 +153,7 @@ def pack_touched(
         else:
             greatest = max(greatest, counts[touched[i]])
     is_wide = greatest >= NARROW_END or num_values > NARROW_END
-    _write_header(packed, at, 3 if is_wide else 2, num_present)
+    _write_header(packed, at, _WIDE_PAIRS if is_wide else _NARROW_PAIRS, num_present)
     end = at + HEADER_UNITS
     for i in range(num_touched):
         code = int64(touched[i])

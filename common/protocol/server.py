@@ -97,7 +97,7 @@ class RpcServer:
 
     Attributes:
         num_in_flight: calls in progress.
-        num_owned: those of them that no mere reader has made.
+        num_owned: those of them that an owner has made, not a mere reader.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class RpcServer:
             await self._next_idle()
 
     async def _next_idle(self) -> None:
-        """Return when the last call has ended, of an owner or of all."""
+        """Return when the last call of an owner, or of all, has ended."""
         idle = asyncio.get_running_loop().create_future()
         self._idle.append(idle)
         await idle

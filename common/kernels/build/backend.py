@@ -1,4 +1,4 @@
-"""The build backend that pyproject.toml names: setuptools, and a compiler where there is none."""
+"""The build backend that pyproject.toml names: setuptools, and ziglang where no compiler is."""
 
 from __future__ import annotations
 

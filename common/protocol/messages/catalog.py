@@ -22,7 +22,7 @@ class Hello(Message, frozen=True, array_like=True):
 
 
 class SnapshotSource(Message, frozen=True, array_like=True):
-    """Location of a new index's items: in a snapshot, as those of another index."""
+    """Where a new index gets its items from: an index of a snapshot."""
 
     folder: str
     """Folder of the snapshot; all processes see it."""

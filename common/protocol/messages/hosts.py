@@ -17,7 +17,7 @@ class HostProgress(Message, frozen=True, array_like=True):
     """Reports this host's progress to another, and asks for its progress."""
 
     address: str
-    """Address of the asking host."""
+    """Where the host that asks is reached."""
     held: int
     """The oldest state that requests there still use, or may begin to use; -1: none, as that host
     does not serve yet."""
