@@ -91,7 +91,7 @@ class Readers:
         self._running[index] -= 1
         if not self._running[index]:
             del self._running[index]
-        # Also of a read whose caller has given up: asyncio logs errors that nobody looks at.
+        # Also of a read whose caller has given up: asyncio logs an error that no caller retrieves.
         error = None if done.cancelled() else done.exception()
         if not read.outcome.done():
             if done.cancelled():

@@ -60,7 +60,7 @@ async def test_an_error_reaches_its_caller() -> None:
         await Readers().run(1, fail)
 
 
-async def test_an_error_that_nobody_waits_for_is_not_logged() -> None:
+async def test_the_error_of_an_abandoned_read_is_not_logged() -> None:
     problems: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
     readers = Readers()
