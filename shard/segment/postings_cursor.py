@@ -349,7 +349,7 @@ def advance(lists: PostingLists, cursor: EntryCursor, targets: U32Array) -> Entr
 
 @kernel(inline=True, allocates=False)
 def advance_entry(lists: PostingLists, cursor: EntryCursor, targets: U32Array) -> EntryCursor:
-    """Move to the next entry of one of the targets, perhaps the same document in another field.
+    """Move to the next entry of one of the targets, which may be of the same document.
 
     Args:
         lists: of a segment.

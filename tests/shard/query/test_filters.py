@@ -184,7 +184,7 @@ def test_many_numbers_do_not_match_items_without_one(least: int) -> None:
     assert found(world, AnyOf("n", wanted)) == {1, 2, 3, 4}
 
 
-def test_a_field_that_no_item_has_leaves_nothing_behind() -> None:
+def test_a_field_that_no_item_has_takes_no_memory() -> None:
     world = World([{"box": {"in": 1}, "name": "a"}], facets=())
     for path in ("box", "name", *[f"absent{i}" for i in range(5)]):
         assert found(world, Exists(path)) == (set() if path.startswith("absent") else {0})
