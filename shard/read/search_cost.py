@@ -69,7 +69,8 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         for view in snapshot.views:
             if boosting.is_slow(snapshot, view, boost):
                 return True
-    conditions = [one.filter for one in (*request.filters, *request.factors)]
+    conditions = [one.filter for one in request.filters]
+    conditions += [one.filter for one in request.factors]
     return any(
         filters.is_slow(snapshot, view, condition)
         for condition in conditions
