@@ -112,6 +112,10 @@ class RandomRequests:
                 }
                 for name in self._facets
             },
+            "hierarchies": {
+                "tree": {"path": self._facets[0], "separator": r.choice((" ", "a", " > "))},
+                "steps": {"levels": self._facets[1:3]},
+            },
             "searchable_fields": r.choice((["*"], r.sample(FIELDS[:5], 3))),
         }
 
@@ -120,7 +124,7 @@ class RandomRequests:
         r = self._random
         chances: tuple[tuple[float, str, Any], ...] = (
             (0.6, "query", lambda: " ".join(self._term() for _ in range(r.randrange(1, 4)))),
-            (0.4, "filters", lambda: {self._field(): self._condition()}),
+            (0.4, "filters", lambda: {self._field(): self._condition(), **self._nodes()}),
             (0.2, "not_filters", lambda: {self._field(): self._condition()}),
             (0.3, "sort", lambda: [self._field() + r.choice(("", ":desc", ":asc:missing=first"))]),
             (0.3, "facet_fields", lambda: r.sample(self._facets, 2)),
@@ -132,6 +136,10 @@ class RandomRequests:
             (0.2, "match", lambda: r.choice(("all", "any", "2", "50%"))),
             (0.2, "typo", lambda: r.choice((0, 1, 2))),
             (0.2, "facet_mode", lambda: "strict"),
+            (0.4, "trees", lambda: {"tree": {"open": [self._node()]}, "steps": {}}),
+            (0.1, "facet_cube", lambda: {"field": self._field(), "edges": [-1, 0, 1e300]}),
+            (0.1, "boost", lambda: {self._field(): {"log": 0.3}}),
+            (0.1, "min_score", lambda: r.choice((0, 1, 1e11))),
             (0.3, "per_page", lambda: r.choice((0, 1, 1000))),
             (0.2, "page", lambda: r.choice((1, 2, 9_999_999))),
         )
@@ -198,6 +206,15 @@ class RandomRequests:
                 {"any": [r.choice(TEXTS)], "none": [r.choice(NUMBERS)]},
             )
         )
+
+    def _nodes(self) -> dict[str, Any]:
+        """Return chosen nodes of a tree, by its name."""
+        r = self._random
+        return {r.choice(("tree", "steps")): [self._node()]} if r.random() < 0.5 else {}
+
+    def _node(self) -> str:
+        r = self._random
+        return r.choice(("", "a", " a", "star wars", r.choice(TEXTS)[:300]))
 
     def _ranges(self) -> Any:
         r = self._random
