@@ -91,7 +91,8 @@ def shown(document: Mapping[str, Any], configuration: IndexConfiguration) -> dic
     """Return an index's settings in the form of Algolia's protocol."""
     kept = dict(stored(document))
     facets: list[str] = list(configuration.facets)
-    facets += [f"filterOnly({name})" for name in kept.pop("filterOnly", [])]
+    filtered = kept.pop("filterOnly", None)
+    facets += [f"filterOnly({name})" for name in (filtered if isinstance(filtered, list) else ())]
     settings: dict[str, Any] = {"version": 2, "attributesForFaceting": facets, **kept}
     fields = configuration.searchable_fields
     if fields is not None:
@@ -123,10 +124,12 @@ def changed(
     kept = dict(stored(document))
     defaults: dict[str, Any] = {}
     for name, value in settings.items():
+        if name == "version":
+            continue  # clients send back what they have read
         if name in _OF_INDEX:
             _apply(name, value, result, kept)
-        elif name in ("replicas", "version"):
-            _check_replicas(name, value)
+        elif name == "replicas":
+            _check_replicas([] if value is None else value)
         elif value is None:
             kept.pop(name, None)
         elif name in _KEPT:
@@ -209,15 +212,12 @@ def _faceted(attributes: list[str]) -> tuple[list[str], list[str]]:
     return facets, filtered
 
 
-def _check_replicas(name: str, value: Any) -> None:
+def _check_replicas(value: Any) -> None:
     """Accept replicas that need not be created: sort orders of the index itself."""
-    if name == "version":
-        return
-    for one in value or []:
-        replica = re.sub(r"virtual\((.*)\)\Z", r"\1", one) if isinstance(one, str) else ""
-        if not split_name(replica)[1]:
+    for one in _names("replicas", value):
+        if not split_name(re.sub(r"virtual\((.*)\)\Z", r"\1", one))[1]:
             raise _refused(
-                name,
+                "replicas",
                 'can be orders only, which need not be made: "films:year:desc" is films by year',
             )
 

@@ -211,6 +211,20 @@ async def test_a_change_that_cannot_be_applied_is_named_by_its_place_in_the_requ
     assert refused.json["error"]["message"].startswith("requests[2]: the stored object")
 
 
+@pytest.mark.parametrize("replicas", [5, "films:year:desc", [5], ["films_by_year"], {}])
+async def test_replicas_that_are_no_orders_are_refused(web: Web, replicas: Any) -> None:
+    body = json.dumps({"replicas": replicas}).encode()
+    reply = await web.send(request("PUT", "/1/indexes/films/settings", body))
+
+    assert (reply.status, reply.json["error"]["param"]) == (400, "replicas")
+
+
+async def test_settings_are_shown_whatever_the_configuration_has(web: Web) -> None:
+    await web.post("/films/configuration", {"algolia": {"filterOnly": 5, "hitsPerPage": 3}})
+
+    assert (await web.get("/1/indexes/films/settings")).json["hitsPerPage"] == 3
+
+
 async def test_changes_of_settings_at_the_same_time_are_all_kept(web: Web) -> None:
     synonym = {"type": "synonym", "synonyms": ["film", "movie"]}
     rule = {"consequence": {"hide": [{"objectID": "1"}]}}
