@@ -187,7 +187,7 @@ class _Table:
                     if row and not is_separator:
                         yield line, row
                     line = reader.line_num + 1
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
             raise SourceError(
                 f"{self._opened.name} is not {self._encoding} near line {line}; name its encoding, "
                 "for example --encoding latin-1"

@@ -20,6 +20,7 @@ def checked_encoding(name: str | None) -> str | None:
         return None
     try:
         "".encode(name)
+        b"a".decode(name, "replace")
         codec = codecs.lookup(name).name
     except (LookupError, ValueError) as error:
         raise SourceError(

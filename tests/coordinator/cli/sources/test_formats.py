@@ -174,7 +174,11 @@ class TestCsv:
         marked = "a,b\né,2\n".encode("utf-8-sig")
         assert items_of(read(tmp_path, marked, encoding="utf8")) == [{"a": "é", "b": 2}]
 
-    @pytest.mark.parametrize("encoding", ["klingon", "hex", "a\0b"])
+    def test_text_of_another_encoding_than_named(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="is not utf-16 near line 1; name its encoding"):
+            items_of(read(tmp_path, "a,b\n1,2\n", encoding="utf-16"))
+
+    @pytest.mark.parametrize("encoding", ["klingon", "hex", "idna", "a\0b"])
     @pytest.mark.parametrize("name", ["a.csv", "a.json"])
     def test_unknown_encodings(self, tmp_path: Path, encoding: str, name: str) -> None:
         with pytest.raises(SourceError, match="is no encoding of text; there are utf-8, utf-16"):
