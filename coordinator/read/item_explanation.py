@@ -140,8 +140,10 @@ class ItemExplanations:
             reasons += await _excluding_rules(applied, explained, find)
             score = details = None
             if not reasons and (least := search.min_score) is not None:
-                score, details = _score_of(await find(_by_score(search)))
-                reasons.append({"kind": "min_score", "score": score, "min_score": least})
+                unlimited = await find(_by_score(search))
+                if unlimited.total:
+                    score, details = _score_of(unlimited)
+                    reasons.append({"kind": "min_score", "score": score, "min_score": least})
         if not reasons:
             reasons.append({"kind": "combination"})
         return ExplainedItem(shown_id(id), False, reasons, score, details, result.seq)
@@ -185,9 +187,9 @@ class ItemExplanations:
     ) -> Iterator[tuple[dict[str, Any], list[RawParameters]]]:
         """Yield the words and phrases of the query that items must have, or must not.
 
-        If words may be dropped from the end, that is the first one only. Each comes with searches
-        of which the item must be a hit of one: for the word, and for the word and its neighbour on
-        either side.
+        Words that are in no item are ignored beside others. If words may be dropped from the end,
+        items must have the first one only. Each comes with searches of which the item must be a hit
+        of one: for the word, and for the word and its neighbour on either side.
         """
         raw, search = explained.raw, explained.parse(explained.raw)
         pieces = query_pieces(search.query, self._analyzer)
@@ -212,10 +214,17 @@ class ItemExplanations:
         def is_plain(place: int) -> bool:
             return 0 <= place < len(pieces) and not pieces[place][0].startswith(('"', "-"))
 
+        kept = [
+            (place, text, words)
+            for place, (text, words) in enumerate(pieces)
+            if not (can_drop and stop_words.issuperset(words) and '"' not in text)
+        ]
+        wanted = [words for _, text, words in kept if not text.startswith("-")]
+        if all(ignored.issuperset(words) for words in wanted):
+            ignored = frozenset()  # a search ignores unknown words only beside others
         has_first = False
-        for place, (text, words) in enumerate(pieces):
-            is_dropped = can_drop and stop_words.issuperset(words) and '"' not in text
-            if is_dropped or ignored.issuperset(words):
+        for place, text, words in kept:
+            if ignored.issuperset(words):
                 continue
             is_excluded = text.startswith("-")
             if match == "last" and has_first and not is_excluded:

@@ -119,6 +119,17 @@ def test_words_that_a_search_can_do_without_are_no_reason(index: Index) -> None:
     assert reason["kind"] == "min_score"
 
 
+def test_words_that_no_item_has_are_reasons_unless_another_word_is_left(index: Index) -> None:
+    assert reasons(index, 1, query="zzzz") == ["word zzzz"]
+    assert reasons(index, 1, query="the zzzz yyyy -dark") == [
+        *("word zzzz", "word yyyy", "word -dark"),
+    ]
+    assert reasons(index, 1, query="zzzz", min_score=1) == ["word zzzz"]
+    assert reasons(index, 1, query="zzzz", match="auto", min_score=1) == ["word zzzz"]
+    assert reasons(index, 1, query="zzzz water") == ["word water"]
+    assert reasons(index, 1, query="zzzz dark") == []
+
+
 def test_rules_are_reasons_beside_words_and_filters(index: Index) -> None:
     rules = [
         {"name": "same", "when": {"query": "other"}, "hide": [2]},
