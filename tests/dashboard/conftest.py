@@ -177,6 +177,12 @@ def browser() -> Iterator[Any]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def films(browser: Any, service: Service) -> None:
+    """The demo's films, under the name `films` (after the browser: nothing starts without one)."""
+    service.make_films()
+
+
 @pytest.fixture
 def page(browser: Any, service: Service) -> Iterator[Any]:
     """A fresh page; the test fails if it logged an error or asked any other host for anything."""

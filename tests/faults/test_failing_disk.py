@@ -54,7 +54,7 @@ from common.protocol.methods import (
     SEARCH,
     Method,
 )
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from shard.maintenance.check import check_index
 from shard.partition.partition import Partition

@@ -1,132 +1,22 @@
-"""The dashboard in real Chromium, on the real service."""
+"""The search page in Chromium: text, facets, ranges, paging, items and their actions."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from tests.dashboard import screenshot
-from tests.dashboard.conftest import Service, drop_file, violations, watched_page
+from tests.dashboard.conftest import Service
+from tests.dashboard.search_page import facet, open_facet, range_of, state_of, total_text, value
+
+pytestmark = pytest.mark.usefixtures("films")
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def films(browser: Any, service: Service) -> None:
-    """The demo's films, under the name `films` (after the browser: nothing starts without one)."""
-    service.make_films()
-
-
-def total_text(service: Service, index: str, request: dict[str, Any]) -> str:
-    total = service.call("POST", f"/{index}/search", request)["pagination"]["total"]
-    return f"{total:,} item" + ("" if total == 1 else "s")
-
-
-def state_of(page: Any) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(page.url).query)
-
-
-def facet(page: Any, title: str) -> Any:
-    return page.get_by_role("region", name=title, exact=True)
-
-
-def value(page: Any, title: str, key: str) -> Any:
-    keys = page.locator(".value-key").get_by_text(key, exact=True)
-    return facet(page, title).locator(".value").filter(has=keys)
-
-
-# --- indices ------------------------------------------------------------------------------------
-
-
-def test_list_shows_items_size_shards_and_state(page: Any, service: Service, expect: Any) -> None:
-    page.goto("/dashboard")
-
-    row = page.locator(".index-row").filter(has=page.get_by_role("link", name="films", exact=True))
-    entry = next(i for i in service.call("GET", "/_indexes")["indexes"] if i["name"] == "films")
-    expect(row.locator("dd").nth(0)).to_have_text(f"{entry['items']:,}")
-    expect(row.locator("dd").nth(1)).to_have_text(re.compile(r"\d.* [kMG]?B"))
-    expect(row.locator("dd").nth(2)).to_have_text("2")
-    expect(row.locator(".state")).to_have_text(entry["state"])
-    expect(row.get_by_role("listitem").filter(has_text="Genres")).to_be_visible()
-
-
-def test_create_configure_load_empty_and_remove(page: Any, service: Service, expect: Any) -> None:
-    page.goto("/dashboard")
-    page.get_by_role("button", name="Create index").first.click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_role("textbox", name="Name").fill("made by hand")
-    dialog.get_by_role("button", name="Add a facet").click()
-    dialog.get_by_label("Field", exact=True).fill("tags")
-    dialog.get_by_label("Title").fill("Topics")
-    dialog.get_by_label("Values").fill("7")
-    dialog.get_by_role("button", name="Create index").click()
-
-    expect(page.get_by_text("This index is empty")).to_be_visible()
-    configuration = service.call("GET", "/made%20by%20hand/configuration")
-    assert configuration["aggregations"] == {"tags": {"title": "Topics", "size": 7}}
-
-    lines = "\n".join([json.dumps({"id": n, "tags": ["a"]}) for n in range(9)] + ["{broken", "[1]"])
-    page.goto("/dashboard")
-    name = "made by hand"
-    page.get_by_role("button", name=f"Load a file into {name}").click()
-    drop_file(page, ".drop-zone", "items.ndjson", lines)
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_role("checkbox").check()
-    dialog.get_by_role("button", name="Load", exact=True).click()
-    expect(dialog.locator(".tile dd").nth(0)).to_have_text("9")
-    expect(dialog.locator(".tile dd").nth(2)).to_have_text("2")
-    expect(dialog.get_by_role("row").nth(1)).to_contain_text("10")
-    dialog.get_by_role("button", name="Done").click()
-
-    row = page.locator(".index-row").filter(has_text=name)
-    expect(row.locator("dd").nth(0)).to_have_text("9")
-    page.get_by_role("button", name=f"Empty {name}").click()
-    page.get_by_role("dialog").get_by_role("textbox").fill(name)
-    page.get_by_role("button", name="Empty the index").click()
-    expect(row.locator("dd").nth(0)).to_have_text("0")
-    assert service.call("GET", "/made%20by%20hand/configuration") == configuration
-
-    page.get_by_role("button", name=f"Remove {name}").click()
-    remove = page.get_by_role("button", name="Remove the index")
-    expect(remove).to_be_disabled()
-    page.get_by_role("dialog").get_by_role("textbox").fill("made by han")
-    expect(remove).to_be_disabled()
-    page.get_by_role("dialog").get_by_role("textbox").fill(name)
-    remove.click()
-    expect(row).to_have_count(0)
-
-
-def test_configuration_mistakes_are_shown_at_the_field(page: Any, expect: Any) -> None:
-    page.goto("/dashboard")
-    page.get_by_role("button", name="Configure films").click()
-    dialog = page.get_by_role("dialog")
-    size = dialog.locator('[data-path="aggregations.tags.size"]')
-    # The control itself allows no negative number; the service must be asked to see its message.
-    size.evaluate("input => { input.removeAttribute('min'); input.value = '-3' }")
-    dialog.get_by_role("button", name="Save").click()
-    expect(size).to_have_attribute("aria-invalid", "true")
-    expect(dialog.locator(".at-field")).to_contain_text("size")
-    size.fill("")
-
-    dialog.get_by_role("tab", name="JSON").click()
-    area = dialog.get_by_role("textbox", name="Configuration as JSON")
-    area.fill('{"aggregations": {"tags": {"size": "many"}}}')
-    dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("aggregations.tags.size")
-    area.fill('{"aggregations": ')
-    dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("not JSON")
-
-
-# --- search -------------------------------------------------------------------------------------
 
 
 def test_search_as_you_type_with_highlighting(page: Any, service: Service, expect: Any) -> None:
@@ -214,19 +104,6 @@ def test_more_values_and_search_within_a_facet(page: Any, service: Service, expe
     actors.get_by_role("searchbox").fill("")
     expect(actors.locator(".value-key").first).to_have_text("Tom Hanks")
     expect(actors.locator(".value").first).to_have_attribute("aria-pressed", "true")
-
-
-def open_facet(page: Any, title: str) -> Any:
-    section = facet(page, title)
-    toggle = section.locator(".facet-toggle")
-    if toggle.get_attribute("aria-expanded") != "true":
-        toggle.click()
-    return section
-
-
-def range_of(page: Any, field: str) -> tuple[float, float]:
-    low, _, high = state_of(page)[f"range.{field}"][0].partition("..")
-    return float(low or "-inf"), float(high or "inf")
 
 
 def test_brush_a_histogram(page: Any, service: Service, expect: Any) -> None:
@@ -447,9 +324,6 @@ def test_large_integers_are_not_rounded(page: Any, service: Service, expect: Any
     expect(page.locator(".item-id")).to_have_text(str(exact))
 
 
-# --- many ---------------------------------------------------------------------------------------
-
-
 def test_a_facet_of_35000_values_is_paged_not_rendered(
     page: Any, service: Service, expect: Any
 ) -> None:
@@ -466,213 +340,6 @@ def test_a_facet_of_35000_values_is_paged_not_rendered(
     assert page.evaluate("document.querySelectorAll('*').length") < 2000
     section.get_by_role("searchbox").fill("12345")
     expect(section.locator(".value-key").first).to_have_text("product 12345")
-
-
-# --- errors -------------------------------------------------------------------------------------
-
-
-def test_an_unknown_index_says_what_to_do(page: Any, expect: Any) -> None:
-    page.goto("/dashboard/not%20there")
-    expect(page.get_by_role("heading", name="There is no index “not there”")).to_be_visible()
-    page.get_by_role("button", name="Create it").click()
-    expect(page.get_by_role("dialog").get_by_role("textbox", name="Name")).to_have_value(
-        "not there"
-    )
-
-
-def test_no_hits_offers_a_way_back(page: Any, service: Service, expect: Any) -> None:
-    page.goto("/dashboard/films?is.genres=Drama&range.year=3000..")
-    expect(page.get_by_text("No item matches")).to_be_visible()
-    page.get_by_role("button", name="Remove all filters").click()
-    expect(page.locator(".total")).to_have_text(total_text(service, "films", {}))
-
-
-def test_words_of_no_item_are_named(page: Any, expect: Any) -> None:
-    page.goto("/dashboard/films?q=xqzxqz")
-    expect(page.get_by_text("In no item: xqzxqz.")).to_be_visible()
-    page.goto("/dashboard/films?q=godfather xqzxqz")
-    expect(page.get_by_text("Found nowhere, so left out: xqzxqz.")).to_be_visible()
-
-
-def test_a_failing_search_says_so_and_recovers_by_itself(
-    page: Any, service: Service, expect: Any
-) -> None:
-    page.goto("/dashboard/films")
-    expect(page.locator(".item").first).to_be_visible()
-    error = {"code": "shard_unavailable", "message": "Shard 1 does not answer.", "status": 503}
-    page.route(
-        "**/films/search",
-        lambda route: route.fulfill(status=503, json={"error": error}),
-    )
-    page.get_by_role("searchbox", name="Search films").fill("war")
-    expect(page.get_by_role("alert")).to_contain_text("Shard 1 does not answer.")
-    expect(page.locator(".item").first).to_be_visible()
-    page.unroute("**/films/search")
-    expect(page.locator(".total")).to_have_text(total_text(service, "films", {"query": "war"}))
-    expect(page.get_by_role("alert")).to_have_count(0)
-
-
-def test_a_killed_shard_is_survived(page: Any, service: Service, expect: Any) -> None:
-    page.goto("/dashboard/films")
-    expect(page.locator(".item").first).to_be_visible()
-    os.kill(service.call("GET", "/_stats")["shards"][1]["pid"], signal.SIGKILL)
-
-    page.get_by_role("searchbox", name="Search films").fill("love")
-    # Whether the page saw an error depends on how fast the shard is back; in the end it is right.
-    expect(page.locator(".total")).to_have_text(re.compile(r"^\d+ items$"), timeout=30_000)
-    service.wait_until_ready()
-    total = total_text(service, "films", {"query": "love"})
-    expect(page.locator(".total")).to_have_text(total, timeout=30_000)
-    expect(page.get_by_role("alert")).to_have_count(0)
-
-
-def test_a_service_that_needs_a_key_asks_for_it(page: Any, expect: Any) -> None:
-    keys: list[str | None] = []
-
-    def guard(route: Any) -> None:
-        keys.append(route.request.headers.get("x-api-key"))
-        if keys[-1] == "secret":
-            route.continue_()
-        else:
-            error = {"code": "unauthorized", "message": "A key is needed.", "status": 401}
-            route.fulfill(status=401, json={"error": error})
-
-    page.route("**/_indexes", guard)
-    page.goto("/dashboard")
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("API key").fill("wrong")
-    dialog.get_by_label("API key").press("Enter")
-    expect(dialog.locator(".field-error")).to_have_text("A key is needed.")
-    dialog.get_by_label("API key").fill("secret")
-    dialog.get_by_label("API key").press("Enter")
-    expect(page.get_by_role("link", name="films", exact=True)).to_be_visible()
-    assert page.evaluate("sessionStorage.getItem('facetd-api-key')") == "secret"
-    assert keys[:3] == [None, "wrong", "secret"]
-
-
-# --- health -------------------------------------------------------------------------------------
-
-
-def test_health(page: Any, service: Service, expect: Any) -> None:
-    page.goto("/dashboard/_health")
-    expect(page.get_by_text(re.compile("All 2 shards serve"))).to_be_visible()
-    shards = page.get_by_role("region", name="Shards").get_by_role("row")
-    expect(shards).to_have_count(3)
-    expect(page.get_by_role("region", name="Segments").get_by_role("row").nth(1)).to_be_visible()
-    expect(page.locator(".chart svg").first).to_have_attribute("aria-label", re.compile("Requests"))
-    expect(page.locator(".line").first).to_have_attribute("d", re.compile("L"))
-
-
-# --- keyboard, sizes, accessibility -------------------------------------------------------------
-
-
-def test_keyboard_alone(page: Any, service: Service, expect: Any) -> None:
-    page.goto("/dashboard/films")
-    expect(page.locator(".item").first).to_be_visible()
-    search = page.get_by_role("searchbox", name="Search films")
-    page.locator(".index-name").click()
-    page.keyboard.press("/")
-    expect(search).to_be_focused()
-    page.keyboard.type("love")
-    expect(page.locator(".total")).to_have_text(total_text(service, "films", {"query": "love"}))
-    page.keyboard.press("ArrowDown")
-    expect(page.locator(".item").first).to_be_focused()
-    page.keyboard.press("j")
-    expect(page.locator(".item").nth(1)).to_be_focused()
-    page.keyboard.press("k")
-    page.keyboard.press("k")
-    expect(search).to_be_focused()
-
-    first = facet(page, "Genres").locator(".value").first
-    first.focus()
-    page.keyboard.press("ArrowDown")
-    second = facet(page, "Genres").locator(".value").nth(1)
-    expect(second).to_be_focused()
-    key = second.locator(".value-key").inner_text()
-    page.keyboard.press("Space")
-    expect(value(page, "Genres", key)).to_have_attribute("aria-pressed", "true")
-    expect(value(page, "Genres", key)).to_be_focused()
-    page.keyboard.press("x")
-    expect(value(page, "Genres", key)).to_have_attribute("aria-pressed", "mixed")
-
-    page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
-    page.keyboard.press("Escape")
-    page.keyboard.press("g")
-    page.keyboard.press("h")
-    expect(page.get_by_role("heading", name="Health")).to_be_visible()
-
-
-VIEWS = {
-    "indices": "/dashboard",
-    "search": "/dashboard/films?q=war&is.genres=Drama&not.country=Japan&range.year=1950..2000",
-    "explained": "/dashboard/films?q=prison&explain=1",
-    "json": "/dashboard/films?view=json",
-    "empty": "/dashboard/films?is.genres=Nothing",
-    "unknown": "/dashboard/not-there",
-    "item": "/dashboard/films?item=1",
-    "comparison": "/dashboard/films?compare=films&q=war",
-    "docs": "/_docs",
-    "service": "/dashboard/_service",
-    "health": "/dashboard/_health",
-}
-
-
-@pytest.mark.parametrize("width", [360, 768, 1280, 2560])
-def test_nothing_is_wider_than_the_page(
-    browser: Any, service: Service, width: int, expect: Any
-) -> None:
-    with watched_page(
-        browser, service, viewport={"width": width, "height": 800}, has_touch=True
-    ) as page:
-        for path in VIEWS.values():
-            page.goto(path)
-            page.wait_for_load_state("networkidle")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-
-
-def test_the_facets_open_on_a_small_screen(browser: Any, service: Service, expect: Any) -> None:
-    with watched_page(browser, service, viewport={"width": 360, "height": 740}) as page:
-        page.goto("/dashboard/films")
-        expect(page.locator(".item").first).to_be_visible()
-        expect(facet(page, "Genres")).to_be_hidden()
-        page.get_by_role("button", name="Filters").click()
-        value(page, "Genres", "Drama").click()
-        expect(page.get_by_role("button", name="Filters (1)")).to_be_visible()
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1280)])
-def test_axe_finds_no_violation(
-    browser: Any, service: Service, axe: str, expect: Any, scheme: str, width: int
-) -> None:
-    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
-    with watched_page(browser, service, reduced_motion="reduce", **options) as page:
-        for name, path in VIEWS.items():
-            page.goto(path)
-            page.wait_for_load_state("networkidle")
-            if width == 360 and page.locator(".filters-toggle").is_visible():
-                page.locator(".filters-toggle").click()
-            assert violations(page, axe) == [], name
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation_in_dialogs(
-    browser: Any, service: Service, axe: str, expect: Any, scheme: str
-) -> None:
-    with watched_page(browser, service, color_scheme=scheme, reduced_motion="reduce") as page:
-        for label in ("Configure films", "Load a file into films", "Remove films", "Empty films"):
-            page.goto("/dashboard")
-            page.get_by_role("button", name=label).click()
-            expect(page.get_by_role("dialog")).to_be_visible()
-            page.wait_for_load_state("networkidle")
-            assert violations(page, axe) == [], label
-        page.goto("/dashboard/films")
-        page.locator(".item-actions button").first.click()
-        expect(page.get_by_role("dialog").get_by_role("textbox")).to_be_enabled()
-        assert violations(page, axe) == []
-
-
-# --- how items are shown
 
 
 def test_items_are_shown_as_the_configuration_says(
@@ -723,35 +390,3 @@ def test_the_picture_in_the_documents_can_be_drawn_again(browser: Any, service: 
     for picture in (screenshot.draw(browser, service), screenshot.PICTURE.read_bytes()):
         assert picture[8:12] == b"WEBP"
         assert len(picture) <= screenshot.PICTURE_BYTES_MAX
-
-
-def test_a_long_field_name_leaves_the_controls_beside_the_total(
-    page: Any, service: Service, expect: Any
-) -> None:
-    field = "operating_temperature_range_of_the_device_in_degrees_celsius"
-    service.make_index("long-names", {}, [{"id": n, field: n} for n in range(3)])
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto("/dashboard/long-names")
-    sort = page.get_by_role("combobox", name="Sort by")
-    expect(sort).to_contain_text("Operating temperature")
-    assert sort.bounding_box()["width"] < 200  # so there is room for a total of a million items
-    total = page.locator(".total").bounding_box()
-    curl = page.get_by_role("button", name="Copy as curl").bounding_box()
-    assert curl["y"] < total["y"] + total["height"]
-
-
-def test_on_a_phone_the_actions_of_an_item_stay_beside_its_title(
-    browser: Any, service: Service
-) -> None:
-    items = [{"id": 1000 + n, "title": "A long title in words " * (n + 1)} for n in range(3)]
-    service.make_index("long-titles", {"searchable_fields": ["title"]}, items)
-    with watched_page(browser, service, viewport={"width": 390, "height": 844}) as page:
-        page.goto("/dashboard/long-titles")
-        page.locator(".item").first.wait_for()
-        shown = page.locator(".item").all()
-        assert len(shown) == len(items)
-        for item in shown:
-            title = item.locator("h2").bounding_box()
-            actions = item.locator(".item-actions").bounding_box()
-            assert abs(actions["y"] - title["y"]) < 10
-            assert actions["x"] >= title["x"] + title["width"]

@@ -1,0 +1,149 @@
+"""The dashboard by keyboard alone, on small screens, and as axe sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dashboard.conftest import Service, violations, watched_page
+from tests.dashboard.search_page import facet, total_text, value
+
+pytestmark = pytest.mark.usefixtures("films")
+
+VIEWS = {
+    "indices": "/dashboard",
+    "search": "/dashboard/films?q=war&is.genres=Drama&not.country=Japan&range.year=1950..2000",
+    "explained": "/dashboard/films?q=prison&explain=1",
+    "json": "/dashboard/films?view=json",
+    "empty": "/dashboard/films?is.genres=Nothing",
+    "unknown": "/dashboard/not-there",
+    "item": "/dashboard/films?item=1",
+    "comparison": "/dashboard/films?compare=films&q=war",
+    "docs": "/_docs",
+    "service": "/dashboard/_service",
+    "health": "/dashboard/_health",
+}
+
+
+def test_keyboard_alone(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films")
+    expect(page.locator(".item").first).to_be_visible()
+    search = page.get_by_role("searchbox", name="Search films")
+    page.locator(".index-name").click()
+    page.keyboard.press("/")
+    expect(search).to_be_focused()
+    page.keyboard.type("love")
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", {"query": "love"}))
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".item").first).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator(".item").nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    expect(search).to_be_focused()
+
+    first = facet(page, "Genres").locator(".value").first
+    first.focus()
+    page.keyboard.press("ArrowDown")
+    second = facet(page, "Genres").locator(".value").nth(1)
+    expect(second).to_be_focused()
+    key = second.locator(".value-key").inner_text()
+    page.keyboard.press("Space")
+    expect(value(page, "Genres", key)).to_have_attribute("aria-pressed", "true")
+    expect(value(page, "Genres", key)).to_be_focused()
+    page.keyboard.press("x")
+    expect(value(page, "Genres", key)).to_have_attribute("aria-pressed", "mixed")
+
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    expect(page.get_by_role("heading", name="Health")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280, 2560])
+def test_nothing_is_wider_than_the_page(
+    browser: Any, service: Service, width: int, expect: Any
+) -> None:
+    with watched_page(
+        browser, service, viewport={"width": width, "height": 800}, has_touch=True
+    ) as page:
+        for path in VIEWS.values():
+            page.goto(path)
+            page.wait_for_load_state("networkidle")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_the_facets_open_on_a_small_screen(browser: Any, service: Service, expect: Any) -> None:
+    with watched_page(browser, service, viewport={"width": 360, "height": 740}) as page:
+        page.goto("/dashboard/films")
+        expect(page.locator(".item").first).to_be_visible()
+        expect(facet(page, "Genres")).to_be_hidden()
+        page.get_by_role("button", name="Filters").click()
+        value(page, "Genres", "Drama").click()
+        expect(page.get_by_role("button", name="Filters (1)")).to_be_visible()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1280)])
+def test_axe_finds_no_violation(
+    browser: Any, service: Service, axe: str, expect: Any, scheme: str, width: int
+) -> None:
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+    with watched_page(browser, service, reduced_motion="reduce", **options) as page:
+        for name, path in VIEWS.items():
+            page.goto(path)
+            page.wait_for_load_state("networkidle")
+            if width == 360 and page.locator(".filters-toggle").is_visible():
+                page.locator(".filters-toggle").click()
+            assert violations(page, axe) == [], name
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_in_dialogs(
+    browser: Any, service: Service, axe: str, expect: Any, scheme: str
+) -> None:
+    with watched_page(browser, service, color_scheme=scheme, reduced_motion="reduce") as page:
+        for label in ("Configure films", "Load a file into films", "Remove films", "Empty films"):
+            page.goto("/dashboard")
+            page.get_by_role("button", name=label).click()
+            expect(page.get_by_role("dialog")).to_be_visible()
+            page.wait_for_load_state("networkidle")
+            assert violations(page, axe) == [], label
+        page.goto("/dashboard/films")
+        page.locator(".item-actions button").first.click()
+        expect(page.get_by_role("dialog").get_by_role("textbox")).to_be_enabled()
+        assert violations(page, axe) == []
+
+
+def test_a_long_field_name_leaves_the_controls_beside_the_total(
+    page: Any, service: Service, expect: Any
+) -> None:
+    field = "operating_temperature_range_of_the_device_in_degrees_celsius"
+    service.make_index("long-names", {}, [{"id": n, field: n} for n in range(3)])
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/dashboard/long-names")
+    sort = page.get_by_role("combobox", name="Sort by")
+    expect(sort).to_contain_text("Operating temperature")
+    assert sort.bounding_box()["width"] < 200  # so there is room for a total of a million items
+    total = page.locator(".total").bounding_box()
+    curl = page.get_by_role("button", name="Copy as curl").bounding_box()
+    assert curl["y"] < total["y"] + total["height"]
+
+
+def test_on_a_phone_the_actions_of_an_item_stay_beside_its_title(
+    browser: Any, service: Service
+) -> None:
+    items = [{"id": 1000 + n, "title": "A long title in words " * (n + 1)} for n in range(3)]
+    service.make_index("long-titles", {"searchable_fields": ["title"]}, items)
+    with watched_page(browser, service, viewport={"width": 390, "height": 844}) as page:
+        page.goto("/dashboard/long-titles")
+        page.locator(".item").first.wait_for()
+        shown = page.locator(".item").all()
+        assert len(shown) == len(items)
+        for item in shown:
+            title = item.locator("h2").bounding_box()
+            actions = item.locator(".item-actions").bounding_box()
+            assert abs(actions["y"] - title["y"]) < 10
+            assert actions["x"] >= title["x"] + title["width"]

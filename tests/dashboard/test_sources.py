@@ -1,0 +1,346 @@
+"""The page reads files, in real Chromium, as `facetd load` reads them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli.loading import offer_places
+from coordinator.cli.sources import formats
+from coordinator.cli.sources.places import hold_degrees, named_like_places
+from coordinator.cli.sources.source import ReadOptions, Source, SourceError
+from tests.dashboard.conftest import drop_file
+
+FILES: dict[str, bytes] = {
+    "kinds.csv": b"a,b,c,d,e\n1,1.5,true,007,[1]\n-2,2e3,False,1,{}\n,,,,\n",
+    "numbers.csv": b"a,b\n7,1\n1.5,-0\n",
+    "big.csv": b"id,n\n9223372036854775807,18446744073709551615\n1,-9223372036854775808\n",
+    "too-big.csv": b"id,n\n9223372036854775808,18446744073709551616\n",
+    "quotes.csv": b'a,b\n"x ""y"", z",q"r\n"two\r\nlines","\n"\n',
+    "returns.csv": b"a,b\r1,2\r\r3,4\r",
+    "blank.csv": b"\n\na,b\n\n1,2\n   \n",
+    "semicolon.csv": b'id;name;tags\n1;Sea;a|b\n2;"Land; dry";\n',
+    "separator.csv": b"sep=;\r\nid;a,b\r\n1;x,y\r\n2\r\n",
+    "separator-marked.csv": b'\xef\xbb\xbf"sep=|"\nid|a;b\n1|x;y\n',
+    "pipes.csv": b"id|name\n1|Sea\n2|Land\n",
+    "tabs.tsv": b"id\tname\n1\ta,b\n2\t\n",
+    "untitled": b"id\tname\n1\ta,b\n",
+    "bom.csv": b"\xef\xbb\xbfid,name\n1,\xc3\xa9\n",
+    "wide.csv": "ID,näme\n1,é😀\n".encode("utf-16"),
+    "bad.csv": b"id,name\n1,a\n2\n,c\n3,d,e\n4,f\n",
+    "json.csv": b'a\n"[1,\n2]"\n"{""x"": 1.0}"\n',
+    "spaces.csv": b"id,n,t\n 1 , 2 , three \n",
+    "latin.csv": "id,name\n1,é\n".encode("latin-1"),
+    "open.csv": b'id,name\n1,"never\nends\n',
+    "after.csv": b'id,name\n1,"a"b\n',
+    "twice.csv": b"a,a\n1,2\n",
+    "nameless.csv": b"a,,b\n1,2,3\n",
+    "numbered.csv": b",a\n0,x\n1,y\n",
+    "numbered-row.csv": b",row\n0,x\n",
+    "empty.csv": b"",
+    "one column.txt": b"name\na\n",
+    "items.yaml": b"- id: 1\n  name: a\n",
+    "table.export": b"id;name\n1;a\n",
+    "packed.csv.gz": gzip.compress(b"id,name\n1,a\n"),
+    "long.csv": b"id,text\n" + b"".join(b'%d,"%s\n"\n' % (n, b"word " * 40) for n in range(900)),
+}
+
+READ = """async ({ name, body, kinds = {}, makesPlaces = false }) => {
+    const { makeBody, readSource } = await import("/dashboard/assets/sources/file.js");
+    const bytes = Uint8Array.from(atob(body), (character) => character.charCodeAt(0));
+    try {
+      const source = await readSource(new File([bytes], name));
+      for (const column of source.columns) column.kind = kinds[column.name] ?? column.kind;
+      if (makesPlaces) (source.table ?? source.json).makesPlaces = true;
+      const made = await makeBody(source);
+      const text = await made.body.text();
+      return { text, lines: made.lines, bad: made.bad.map((row) => row.line) };
+    } catch (error) {
+      return { error: error.message, name: error.name };
+    }
+}"""
+
+
+def read_by_command_line(source: Source) -> dict[str, Any]:
+    text = b"".join(source.pieces()).decode()
+    items = text.count("\n")
+    return {
+        "items": [json.loads(line) for line in text.splitlines()],
+        "lines": [int(source.place_of(n + 1).removeprefix("line ")) for n in range(items)],
+        "bad": [int(row.place.removeprefix("line ")) for row in source.bad_rows],
+    }
+
+
+def test_the_page_reads_csv_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+    page.goto("/dashboard")
+    for name, body in FILES.items():
+        argument = {"name": name, "body": base64.b64encode(body).decode()}
+        found = page.evaluate(READ, argument)
+        path = tmp_path / name
+        path.write_bytes(body)
+        try:
+            expected = read_by_command_line(formats.read(str(path), ReadOptions()))
+        except SourceError:
+            assert found.get("name") == "SourceError", name
+            continue
+        assert "error" not in found, (name, found)
+        found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+        assert found == expected, name
+        kinds = [[type(value) for value in item.values()] for item in found["items"]]
+        assert kinds == [[type(value) for value in item.values()] for item in expected["items"]]
+
+
+DATES = """id,a
+1,31.12.2024
+2,1/3/2024
+3, 29-2-2024
+4,29.2.2023
+5,29.2.1900
+6,29/02/2000
+7,0.1.2024
+8,1.0.2024
+9,13.13.2024
+10,31.4.2024
+11,1.1.0000
+12,1.1.24
+13,1.1-2024
+14,12/31/2024
+15,
+16,١.1.2024
+17,3 May 2021
+18,001.1.2024
+"""
+
+
+@pytest.mark.parametrize("order", ["dmy", "mdy"])
+def test_the_page_reads_dates_as_the_command_line_does(
+    page: Any, tmp_path: Path, order: str
+) -> None:
+    path = tmp_path / "dates.csv"
+    path.write_text(DATES)
+    expected = read_by_command_line(formats.read(str(path), ReadOptions(kinds={"a": order})))
+    page.goto("/dashboard")
+    body = base64.b64encode(DATES.encode()).decode()
+    found = page.evaluate(READ, {"name": path.name, "body": body, "kinds": {"a": order}})
+    found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+    assert found == expected
+    assert len(found["items"]) >= 3
+
+
+def test_the_page_finds_notations_of_dates_as_the_command_line_does(
+    page: Any, tmp_path: Path
+) -> None:
+    columns = {
+        "day": ["31.12.2024", "1.1.2024"],
+        "month": ["12/31/2024", "1/1/2024"],
+        "either": ["1/2/2024", "3/4/2024"],
+        "neither": ["31/12/2024", "12/31/2024"],
+        "named": ["3 May 2021", "3. Sept. 1999"],
+        "english": ["May 3, 2021", "march 13, 2021"],
+        "mixed": ["3 May 2021", "3.5.2021"],
+        "first": ["2024-12-31", "31.12.2024"],
+        "word": ["31.12.2024", "soon"],
+        "number": ["1", "2"],
+        "short": ["3.5.21", "4.5.21"],
+    }
+    rows = [",".join(f'"{cell}"' for cell in row) for row in zip(*columns.values(), strict=True)]
+    text = "\n".join([",".join(columns), *rows, ""])
+    path = tmp_path / "notations.csv"
+    path.write_text(text)
+    expected = {
+        one.name: [one.has_other_dates, list(one.date_orders) if one.has_other_dates else []]
+        for one in formats.read(str(path), ReadOptions()).columns
+    }
+    page.goto("/dashboard")
+    found = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const { columns } = await readSource(new File([text], "notations.csv"));
+            return Object.fromEntries(columns.map(({ name, hasOtherDates, dateOrders }) =>
+                [name, [hasOtherDates, hasOtherDates ? dateOrders : []]]));
+        }""",
+        text,
+    )
+    assert found == expected
+    assert [name for name, (is_date, _) in found.items() if is_date] == [*columns][:7]
+
+
+def test_the_page_finds_lists_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+    columns = {
+        "bars": ["red|oak", "oak", "red|pine|oak", "pine|red"],
+        "points": ["red; oak", "oak; red", "oak", ""],
+        "text": ["Call me; Ishmael", "It was; the best", "of times", "it"],
+        "long": ["a" * 61 + "|b"] * 4,
+        "just": ["😀" * 60 + "|b"] * 4,
+        "numbers": ["1", "2", "3", "4"],
+    }
+    rows = [",".join(row) for row in zip(*columns.values(), strict=True)]
+    text = "\n".join([",".join(columns), *rows, ""])
+    path = tmp_path / "lists.csv"
+    path.write_text(text)
+    expected = {one.name: one.separator for one in formats.read(str(path), ReadOptions()).columns}
+    page.goto("/dashboard")
+    found = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const { columns } = await readSource(new File([text], "lists.csv"));
+            return Object.fromEntries(columns.map(({ name, separator }) => [name, separator]));
+        }""",
+        text,
+    )
+    assert found == expected
+    assert [*found.values()] == ["|", ";", "", "", "|", ""]
+
+
+def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+    text = "id,lat,lng\n1,48.2,16\n2,-7,\n3,,5\n4,-0,1e1\n5, 1.25 ,-180\n"
+    path = tmp_path / "places.csv"
+    path.write_text(text)
+    source = formats.read(str(path), ReadOptions(place_fields=("lat", "lng")))
+    expected = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
+    page.goto("/dashboard")
+    body = base64.b64encode(text.encode()).decode()
+    found = page.evaluate(READ, {"name": path.name, "body": body, "makesPlaces": True})
+    assert [json.loads(line) for line in found["text"].splitlines()] == expected
+    assert sum("_geo" in item for item in expected) == 3
+
+
+def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+    lines = [
+        '{"id": 1, "lat": 48.2, "lon": 16, "s": "}{\\"\\\\", "n": 12345678901234567890}',
+        '{"id": 2, "lat": "-7.5", "lon": " 1e1 ", "in": {"lat": 1, "lon": [{}]}}',
+        '{"id": 3, "lat": "", "lon": 5}\r',
+        '{"id": 4, "lat": null, "lon": 5}',
+        "",
+        '{"id": 5, "lat": 1}',
+    ]
+    # Beyond the sample: what holds no degrees, has a place already, or is no JSON.
+    lines += [f'{{"id": {n}, "lat": {n % 90}.5, "lon": 1, "t": "{"é" * 60}"}}' for n in range(9000)]
+    lines += ['{"id": 6, "lat": 91, "lon": 5}', '{"id": 7, "lat": 1, "lon": 5, "_geo": null}']
+    lines += ['{"id": 8, "lat": 1, "lon": 5, "broken" }', '{"id": 9, "lat": 1, "lon": "west"']
+    texts = {
+        "places.ndjson": "\n".join(lines).encode(),
+        "places.json": ("[" + ",\n".join(line for line in lines if line) + "]").encode(),
+        "places.ndjson.gz": gzip.compress("\n".join(lines).encode()),
+    }
+    page.goto("/dashboard")
+    for name, body in texts.items():
+        path = tmp_path / name
+        path.write_bytes(body)
+        source = offer_places(formats.read(str(path), ReadOptions()), "auto")
+        expected = b"".join(source.pieces()).decode()
+        argument = {"name": name, "body": base64.b64encode(body).decode(), "makesPlaces": True}
+        found = page.evaluate(READ, argument)
+        assert (found["lines"], found["bad"]) == (None, [])
+        assert found["text"].count("_geo") == expected.count("_geo") == 9003
+        # The same, but for the spelling of numbers.
+        assert re.sub(r":(-?\d+)\.0([,}])", r":\1\2", expected) == found["text"]
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ('{"at": {"lat": 48.2, "lon": "16"}}', ["at.lat", "at.lon"]),
+        (
+            '{"at": {"type": "Point", "coordinates": [16.4, 48.2, 170]}}',
+            ["at.coordinates.1", "at.coordinates.0"],
+        ),
+        ('{"at": {"lat": 48, "lng": 16}}', None),  # a geo point as it is
+        ('{"at": {"type": "Point", "coordinates": [16.4, 98]}}', None),
+        ('{"at": {"type": "LineString", "coordinates": [[1, 2], [3, 4]]}}', None),
+        ('{"at": {"lat": 1, "lon": 2}, "to": {"lat": 1, "lon": 2}}', None),
+    ],
+)
+def test_the_page_finds_places_in_objects_as_the_command_line_does(
+    page: Any, tmp_path: Path, line: str, fields: list[str] | None
+) -> None:
+    lines = line + '\n{"at": null}\n{"at": [1]}\n'
+    path = tmp_path / "places.ndjson"
+    path.write_text(lines)
+    source = formats.read(str(path), ReadOptions())
+    named = named_like_places(source)
+    found = list(named) if named and hold_degrees(source, named) else None
+    page.goto("/dashboard")
+    read = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const { json } = await readSource(new File([text], "places.ndjson"));
+            if (json.degreeNames === null) return [null, text];
+            return [json.degreeNames, await (await json.convert()).text()];
+        }""",
+        lines,
+    )
+    assert read[0] == found == fields
+    expected = b"".join(offer_places(source, "auto").pieces()).decode()
+    assert re.sub(r":(-?\d+)\.0([,}])", r":\1\2", expected) == read[1]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        '{"id": 2, "lat": 91, "lon": 0}',
+        '{"id": 2, "lat": "high", "lon": "low"}',
+        '{"id": 2, "lat": true, "lon": 1}',
+        '{"id": 2, "_geo": {"lat": 1, "lng": 2}}',
+        '{"id": 2, "latitude": 1}',
+    ],
+)
+def test_fields_of_json_that_hold_no_degrees_are_no_places(page: Any, second: str) -> None:
+    page.goto("/dashboard")
+    degrees = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            return (await readSource(new File([text], "places.ndjson"))).json.degreeNames;
+        }""",
+        '{"id": 1, "lat": 48, "lon": 16}\n' + second,
+    )
+    assert degrees is None
+
+
+def test_the_beginning_of_json_tells_its_fields(page: Any) -> None:
+    page.goto("/dashboard")
+    text = (
+        '[\n {"id": 1, "s": "}{", "l": [1], "o": {"a": {}}},\n {"id": 2.5, "n": null, "b": true},'
+    )
+    columns = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const source = await readSource(new File([text], "things.json"));
+            return source.columns.map(({ name, kind, filled }) => [name, kind, filled]);
+        }""",
+        text,
+    )
+
+    assert columns == [
+        ["id", "number", 2],
+        ["s", "text", 1],
+        ["l", "list", 1],
+        ["o", "object", 1],
+        ["b", "boolean", 1],
+    ]
+
+
+def test_numbers_in_groups_are_read_on_a_click_as_by_the_command_line(
+    page: Any, expect: Any, tmp_path: Path
+) -> None:
+    text = 'id,n\n1,"1,299.00"\n2,"12,345,678"\n3,7\n4,"-1,000"\n'
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "groups.csv", text)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("n has numbers in groups, such as 1,299.00.")).to_be_visible()
+    dialog.get_by_role("button", name="Read as numbers").click()
+    expect(dialog.get_by_label("Kind of n")).to_have_value("number 1,299.5")
+    path = tmp_path / "groups.csv"
+    path.write_text(text + '5,"1,2"\n')
+    expected = read_by_command_line(formats.read(str(path), ReadOptions(kinds={"n": "number"})))
+    body = base64.b64encode(path.read_bytes()).decode()
+    found = page.evaluate(READ, {"name": path.name, "body": body, "kinds": {"n": "number 1,299.5"}})
+    found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+    assert found == expected
+    assert [item["n"] for item in expected["items"]] == [1299.0, 12345678.0, 7.0, -1000.0]
