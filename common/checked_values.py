@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from common.errors import InvalidRequest
-from common.nearest import nearest
+from common.nearest_name import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

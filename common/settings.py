@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from common.errors import CommandError
 from common.limits import Limits
-from common.nearest import nearest
+from common.nearest_name import nearest
 
 ENVIRONMENT_PREFIX = "FACETD_"
 SECTIONS = {"limits": "LIMIT", "shard": "SHARD"}

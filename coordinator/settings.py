@@ -18,7 +18,7 @@ from typing import Any
 
 from common import data_directory
 from common.limits import Limits
-from common.nearest import nearest
+from common.nearest_name import nearest
 from common.settings import (
     ENVIRONMENT_PREFIX,
     Origin,

@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,11 @@ _STANDARD = re.compile(
     re.IGNORECASE,
 )
 """Uses of these words that are everyone's."""
-CLASS_NAMES = ("Exchange", "Answer", "Memo", "Wish", "Tail", "Manager", "Helper", "Util")
-"""Beginnings and ends that the classes of this house do not have."""
+CLASS_NAMES = (
+    *("Exchange", "Answer", "Memo", "Wish", "Tail", "Manager", "Helper", "Util"),
+    *("Answers", "Beginning", "Surroundings"),
+)
+"""Beginnings and ends that classes and types of this house do not have."""
 
 
 @pytest.mark.parametrize("path", [*SOURCES, *DOCUMENTS], ids=lambda p: str(p.relative_to(ROOT)))
@@ -96,13 +100,22 @@ def test_no_private_dialect_in_tests(path: Path) -> None:
     assert private_words(prose_of(path)) == []
 
 
+def types_of(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of classes and of types that a module defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.name.strip("_")
+    for statement in tree.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        for target in targets:
+            if isinstance(target, ast.Name) and re.fullmatch(r"_*[A-Z]\w*[a-z]\w*", target.id):
+                yield target.id.strip("_")
+
+
 def test_classes_are_named_in_the_words_of_the_field() -> None:
-    names = {
-        node.name.strip("_")
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    }
+    names = {name for path in SOURCES for name in types_of(ast.parse(path.read_text()))}
     private = [one for one in names if one.startswith(CLASS_NAMES) or one.endswith(CLASS_NAMES)]
     assert private == []
 

@@ -5,5 +5,6 @@ tokenizer        the kernel that cuts them; its bytes: utf8
 characters       what each code point is; computed by character_rules, stored by page_table
 accents          what folding removes, as terms of their own
 languages        stems, and which language a field has; stop_words
-collation        the order of texts in a language, named in collations; its table: collation_build
+collation        the order of texts in a language, named in collations
+collation_tables what it is read from: the file that collation_build writes
 """

@@ -8,10 +8,10 @@ that they come in that order?
     "de-phonebook" ä is ae;  "es-traditional": ch and ll are letters
     numeric        "part 10", "part 2" → "part 2", "part 10"
 
-The orders are those of the Unicode Consortium (CLDR, by way of ICU), read from `collation.bin`,
-which `common.analysis.collation_build` writes: no library is needed, and all hosts, shards and
-versions of Python sort alike. Ideographs are in the order of their code points; Chinese, Japanese
-and Korean have no order of their own here.
+The orders are those of the Unicode Consortium (CLDR, by way of ICU), read from `collation.bin`
+(`collation_tables`): no library is needed, and all hosts, shards and versions of Python sort alike.
+Ideographs are in the order of their code points; Chinese, Japanese and Korean have no order of
+their own here.
 
 A text becomes a *key* of bytes that compare as the texts do:
 
@@ -29,11 +29,6 @@ is â in Vietnamese); the key of such a text ends with 0 and the text as it was.
 With `numeric`, a run of decimal digits is the weight of 0, the number of its digits without
 leading zeros, and these. Characters that have no weights (controls) count in the last part only.
 
-Each character, or sequence that counts as one (a *contraction* such as "ch" in Czech), has a list
-of *elements*, uint32: primary << 16 | secondary << 7 | tertiary; 0 means none at that level. They
-are found as the classes of characters are: a cell in a page of 256. Sequences are walked in a
-trie of transitions, state << 32 | code point, sorted.
-
 Cost: about 10 ns a byte of ASCII. A collator takes 1-2 MB and 30 ms, on first use.
 """
 
@@ -43,104 +38,28 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
 import numpy as np
-import zstandard
 
-from common.analysis.collations import NUMERIC
-from common.analysis.page_table import in_pages
+from common.analysis.collation_tables import CollationTables, make_tables
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, int64, uint64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DATA_FILE: Final = Path(__file__).with_name("collation.bin")
 _CHUNK_BYTES: Final = 1 << 15
 """Bytes of text whose keys are made in one call, unless one text is longer."""
 _EXPANSION_MAX: Final = 8
 """Elements per byte of UTF-8, at most."""
 _KEYS_KEPT: Final = 20_000
-_STARTS_SEQUENCE: Final = 1 << 31
 _IMPLICIT: Final = 0xFC00
 """From here on, primary weights are of characters without elements: by code point."""
 _ACCENT_LEADS: Final = (0xCC, 0xCD)
 """The first bytes of combining accents, U+0300 to U+036F, in UTF-8."""
 _FEW: Final = 16
 """New values are inserted one by one if they are at most one in this many."""
-
-
-class LanguageData(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How a language differs from the root; see `CollationData`."""
-
-    texts: str
-    lengths: bytes
-    elements: bytes
-    first: list[tuple[int, int]]
-    """Ranges of primary weights that come before all other letters, in this order."""
-    is_upper_first: bool
-    is_backwards: bool
-    """Whether the last accent decides, not the first."""
-
-
-class CollationData(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The content of the file."""
-
-    version: str
-    texts: str
-    """Characters and contractions of the root, one after the other."""
-    lengths: bytes
-    """Lengths of each: characters, and elements."""
-    elements: bytes
-    """uint32 each, little-endian."""
-    letters: int
-    """Primary weight of the first letter."""
-    digits: list[int]
-    """Primary weights of 0 to 9."""
-    tertiaries: list[int]
-    """ICU's tertiary weight with its case bits, by number."""
-    secondary: int
-    """The secondary weight of letters without accents."""
-    languages: dict[str, LanguageData]
-
-
-@lru_cache(1)
-def _data() -> CollationData:
-    content = zstandard.decompress(DATA_FILE.read_bytes())
-    return msgspec.msgpack.decode(content, type=CollationData)
-
-
-@arguments
-class _Tables(NamedTuple):
-    """Elements by character and sequence, and how they count.
-
-    Attributes:
-        pages: page by point >> 8.
-        cells: by page, 256 each: number of a list of elements, 0: none is known; with
-            `_STARTS_SEQUENCE` if the character may begin a sequence.
-        starts: by list: where its elements begin, with a sentinel.
-        elements: primary << 16 | secondary << 7 | tertiary.
-        transitions: state << 32 | code point, ascending; a state is the index of the transition
-            that leads to it, plus one; 0 at the start.
-        accepted: by transition: number of the list of elements, 0: none ends there.
-        digits: primary weights of 0 to 9.
-        commons: the secondary and tertiary weights that are left out at the end of a key, or 0;
-            then those of a plain digit.
-        flags: 1: numeric, 2: secondary weights backwards.
-    """
-
-    pages: NDArray[np.uint16]
-    cells: NDArray[np.uint32]
-    starts: NDArray[np.uint32]
-    elements: NDArray[np.uint32]
-    transitions: NDArray[np.uint64]
-    accepted: NDArray[np.uint32]
-    digits: NDArray[np.uint16]
-    commons: NDArray[np.uint8]
-    flags: NDArray[np.uint8]
 
 
 @kernel(allocates=False)
@@ -159,7 +78,7 @@ def _decode_point(text: U8Array, at: int, end: int) -> tuple[int, int]:
 
 
 @kernel(allocates=False)
-def _next_state(tables: _Tables, state: int, point: int) -> int:
+def _next_state(tables: CollationTables, state: int, point: int) -> int:
     """Return the state after one more character, or 0 if no sequence continues with it."""
     wanted = uint64(state) << uint64(32) | uint64(point)
     transitions = tables.transitions
@@ -192,7 +111,7 @@ class _Weights(NamedTuple):
 
 
 @kernel(allocates=False)
-def _append_plain(tables: _Tables, first: int, second: int, weights: _Weights) -> None:
+def _append_plain(tables: CollationTables, first: int, second: int, weights: _Weights) -> None:
     """Append two primary weights, with the accent and the case of a plain digit."""
     counts = weights.counts
     weights.primaries[counts[0]] = first
@@ -205,7 +124,7 @@ def _append_plain(tables: _Tables, first: int, second: int, weights: _Weights) -
 
 
 @kernel(allocates=False)
-def _append_elements(tables: _Tables, row: int, point: int, weights: _Weights) -> None:
+def _append_elements(tables: CollationTables, row: int, point: int, weights: _Weights) -> None:
     """Append the weights of a list of elements, or those of a character without one."""
     primaries, secondaries, tertiaries, counts = weights
     if row == 0:
@@ -231,7 +150,7 @@ def _append_elements(tables: _Tables, row: int, point: int, weights: _Weights) -
 
 
 @kernel(allocates=False)
-def _digit(tables: _Tables, row: int) -> int:
+def _digit(tables: CollationTables, row: int) -> int:
     """Return the digit that a list of elements stands for, or -1."""
     start = int64(tables.starts[row])
     if row == 0 or int64(tables.starts[row + 1]) != start + 1:
@@ -246,14 +165,14 @@ def _digit(tables: _Tables, row: int) -> int:
 
 
 @kernel(allocates=False)
-def _row_of(tables: _Tables, point: int) -> int:
+def _row_of(tables: CollationTables, point: int) -> int:
     page = int64(tables.pages[point >> 8])
     return int64(tables.cells[page << 8 | point & 255])
 
 
 @kernel(inline=True, allocates=False)
 def _longest_sequence(
-    tables: _Tables, text: U8Array, at: int, end: int, point: int, size: int
+    tables: CollationTables, text: U8Array, at: int, end: int, point: int, size: int
 ) -> tuple[int, int]:
     """Find the longest contraction that begins with a character ("ch" in Spanish).
 
@@ -282,7 +201,7 @@ def _longest_sequence(
 
 
 @kernel(inline=True, allocates=False)
-def _append_digit(tables: _Tables, digit: int, number_at: int, weights: _Weights) -> int:
+def _append_digit(tables: CollationTables, digit: int, number_at: int, weights: _Weights) -> int:
     """Append a digit of a number, in numeric order.
 
     A number is the weight of a digit, its length, its digits; leading zeros do not count, so a
@@ -310,7 +229,7 @@ def _append_digit(tables: _Tables, digit: int, number_at: int, weights: _Weights
 
 
 @kernel(allocates=False)
-def _append_syllable(tables: _Tables, point: int, weights: _Weights) -> None:
+def _append_syllable(tables: CollationTables, point: int, weights: _Weights) -> None:
     """Append a syllable of Hangul: its two or three letters, which its code point spells."""
     syllable = point - 0xAC00
     for part in range(3):
@@ -325,7 +244,7 @@ def _append_syllable(tables: _Tables, point: int, weights: _Weights) -> None:
 
 
 @kernel(allocates=False)
-def _write_levels(tables: _Tables, weights: _Weights, out: U8Array, cursor: int) -> int:
+def _write_levels(tables: CollationTables, weights: _Weights, out: U8Array, cursor: int) -> int:
     """Write the weights of a text, level by level; return the cursor after them."""
     primaries, secondaries, tertiaries, counts = weights
     # Primary weights, the high byte first, so that bytes compare as numbers do.
@@ -363,7 +282,7 @@ def _write_levels(tables: _Tables, weights: _Weights, out: U8Array, cursor: int)
 
 @kernel
 def _make_keys(
-    text: U8Array, offsets: I64Array, tables: _Tables, out: U8Array, out_offsets: I64Array
+    text: U8Array, offsets: I64Array, tables: CollationTables, out: U8Array, out_offsets: I64Array
 ) -> None:
     """Write the sort keys of texts: bytes that compare as the collation orders the texts.
 
@@ -428,7 +347,7 @@ class Collator:
     """Makes keys of texts in one order; see the module's drawing."""
 
     def __init__(self, collation: str) -> None:
-        self._tables = _make_tables(collation)
+        self._tables = make_tables(collation)
         self.key_of: Callable[[str], bytes] = lru_cache(_KEYS_KEPT)(self._key_of)
         """Returns the key of one text; the last ones are kept."""
 
@@ -540,113 +459,3 @@ def with_new_values(
                 high = middle
         places.append(low)
     return np.insert(order, places, [number for _, number in fresh]).astype(np.uint32)
-
-
-# --- tables -------------------------------------------------------------------------------------
-
-
-def _rows(
-    texts: str, lengths: bytes, elements: bytes
-) -> tuple[list[str], NDArray[np.int64], NDArray[np.uint32]]:
-    """Return the texts, the number of elements of each, and the elements."""
-    sizes = np.frombuffer(lengths, np.uint8).astype(np.int64)
-    ends = [0, *np.cumsum(sizes[::2]).tolist()]
-    return (
-        [texts[start:end] for start, end in pairwise(ends)],
-        sizes[1::2],
-        np.frombuffer(elements, "<u4").astype(np.uint32),
-    )
-
-
-def _make_tables(collation: str) -> _Tables:
-    """Return the tables of an order."""
-    data = _data()
-    language = collation.removesuffix(NUMERIC)
-    texts, counts, elements = _rows(data.texts, data.lengths, data.elements)
-    own = data.languages.get(language)
-    if own is not None and own.texts:
-        own_texts, own_counts, own_elements = _rows(own.texts, own.lengths, own.elements)
-        texts = texts + own_texts
-        counts = np.concatenate([counts, own_counts])
-        elements = np.concatenate([elements, own_elements])
-    starts = np.zeros(len(texts) + 2, np.uint32)
-    np.cumsum(counts, out=starts[2:])  # list 0 is empty
-    primaries = _primary_numbers(data, own)
-    tertiaries = _tertiary_numbers(data, elements, is_upper_first=bool(own and own.is_upper_first))
-    digit = elements[starts[texts.index("0") + 1]]
-    elements = (
-        primaries[elements >> 16] << np.uint32(16)
-        | elements & np.uint32(0xFF80)
-        | tertiaries[elements & np.uint32(0x7F)]
-    )
-    # Later texts are the language's: they replace the root's.
-    cells = np.zeros(0x110000, np.uint32)
-    sequences: dict[str, int] = {}
-    for row, text in enumerate(texts, 1):
-        if len(text) == 1:
-            cells[ord(text)] = row
-        else:
-            sequences[text] = row
-    for text in sequences:
-        cells[ord(text[0])] |= np.uint32(_STARTS_SEQUENCE)
-    transitions, accepted = _make_trie(sequences)
-    plain = (data.secondary, int(tertiaries[int(digit) & 0x7F]))
-    seconds = (elements >> np.uint32(7)) & np.uint32(0x1FF)
-    thirds = elements & np.uint32(0x7F)
-    # What is least can be left out at the end of a key: nothing comes before it but the end.
-    least = (int(seconds[seconds > 0].min()), int(thirds[thirds > 0].min()))
-    commons = (plain[0] * (least[0] == plain[0]), plain[1] * (least[1] == plain[1]), *plain)
-    return _Tables(
-        *in_pages(cells),
-        starts,
-        elements,
-        transitions,
-        accepted,
-        primaries[np.array(data.digits)].astype(np.uint16),
-        np.array(commons, np.uint8),
-        np.array([(language != collation) | bool(own and own.is_backwards) << 1], np.uint8),
-    )
-
-
-def _primary_numbers(data: CollationData, own: LanguageData | None) -> NDArray[np.uint32]:
-    """Return the primary weight by that of the file: some scripts come before other letters."""
-    numbers = np.arange(0x10000, dtype=np.uint32)
-    if own is None or not own.first:
-        return numbers
-    first = np.concatenate([np.arange(low, high + 1) for low, high in own.first])
-    others = np.setdiff1d(np.arange(data.letters, 0x10000), first)
-    numbers[np.concatenate([first, others])] = np.arange(data.letters, 0x10000, dtype=np.uint32)
-    return numbers
-
-
-def _tertiary_numbers(
-    data: CollationData, elements: NDArray[np.uint32], *, is_upper_first: bool
-) -> NDArray[np.uint32]:
-    """Return the tertiary weight by that of the file."""
-    weights = np.array(data.tertiaries, np.int64)
-    effective = weights & 0x3F3F
-    if is_upper_first:
-        effective = (weights & 0xFFFF) ^ 0xC000
-        effective[weights == 0] = 0
-    ranked = np.unique(effective)
-    return np.searchsorted(ranked, effective).astype(np.uint32)
-
-
-def _make_trie(sequences: dict[str, int]) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Return the transitions and accepted lists of sequences; see `_Tables`."""
-    prefixes = sorted({text[:end] for text in sequences for end in range(1, len(text) + 1)})
-    # Parents are numbered before their children: level by level, each sorted by (parent, point).
-    state_of = {"": 0}
-    transitions: list[int] = []
-    accepted: list[int] = []
-    level = 1
-    while any(len(one) == level for one in prefixes):
-        rows = sorted(
-            (state_of[one[:-1]] << 32 | ord(one[-1]), one) for one in prefixes if len(one) == level
-        )
-        for transition, one in rows:
-            transitions.append(transition)
-            accepted.append(sequences.get(one, 0))
-            state_of[one] = len(transitions)
-        level += 1
-    return np.array(transitions, np.uint64), np.array(accepted, np.uint32)

@@ -4,7 +4,7 @@
 
 FOLDER has ICU's shared libraries (libicudata, libicuuc, libicui18n of one version); the wheel of
 icu4py, unpacked, has them in `icu4py.libs`. Only this program needs ICU: the file has all that
-`common.analysis.collation` reads, so every host and every version of Python sorts alike.
+`common.analysis.collation_tables` reads, so every host and every version of Python sorts alike.
 
 ICU returns the collation elements of every assigned character and of every contraction, in
 the root order and in each language; what a language shares with the root is stored once. CLDR and
@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 import zstandard
 
-from common.analysis.collation import DATA_FILE, CollationData, LanguageData
+from common.analysis.collation_tables import DATA_FILE, CollationData, LanguageData
 from common.analysis.collations import COLLATION_LANGUAGES
 
 _TYPES: Final = {"phonebook": "phonebook", "traditional": "traditional"}

@@ -26,7 +26,7 @@ __all__ = [
     "TypoLengths",
     "stem",
     "stem_all",
-    "stem_beginning",
+    "stem_prefix",
     "stop_words",
     "typo_groups",
 ]
@@ -101,7 +101,7 @@ def stem(word: str, language: str) -> str:
     return stem_all([word], language)[0]
 
 
-def stem_beginning(stem: str, language: str) -> str | None:
+def stem_prefix(stem: str, language: str) -> str | None:
     """Return the letters with which every word of a stem begins.
 
     Suffix rules change at most the last two letters of what they leave (happy, happi; relational,

@@ -23,7 +23,7 @@ from common.errors import InvalidRequest
 from common.json.scan import ItemError, scan_item
 from common.limits import Limits
 from common.placement import ID_BYTES_MAX, canonical_id
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from common.value_changes import OPERATION, as_item, is_change, mistake_in
 
 ACTIONS: Final[Mapping[str, Operation]] = {

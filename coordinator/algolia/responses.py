@@ -18,8 +18,9 @@ import orjson
 from coordinator.algolia.assembly import POST, PRE
 from coordinator.algolia.errors import translated_warning
 from coordinator.algolia.search import AlgoliaSearch, Style
+from coordinator.read.facets.results import FacetResult
 from coordinator.read.rendering import project
-from coordinator.read.results import FacetPage, FacetResult, SearchResult
+from coordinator.read.results import FacetPage, SearchResult
 
 _MARKED: Final = re.compile(f"{PRE}(.*?){POST}", re.DOTALL)
 

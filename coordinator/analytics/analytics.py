@@ -294,14 +294,14 @@ class Analytics:
             ],
         }
 
-    async def searches_with(self, index: str, beginning: str) -> list[str]:
+    async def searches_with(self, index: str, prefix: str) -> list[str]:
         """Return the searches that begin with a text and have found something, most frequent first.
 
         The list that they are looked up in is at most a minute old.
 
         Args:
             index: name.
-            beginning: folded as `record` does; empty: all.
+            prefix: folded as `record` does; empty: all.
         """
         listed = self._listed.get(index)
         if listed is None or time.monotonic() - listed.at > LIST_SECONDS:
@@ -316,8 +316,8 @@ class Analytics:
                 self._listed.clear()
             listed = _SearchList(time.monotonic(), [text for text, _ in rows], [n for _, n in rows])
             self._listed[index] = listed
-        first = bisect_left(listed.texts, beginning)
-        last = bisect_left(listed.texts, beginning + chr(0x10FFFF), first)
+        first = bisect_left(listed.texts, prefix)
+        last = bisect_left(listed.texts, prefix + chr(0x10FFFF), first)
         found = sorted(range(first, last), key=lambda i: (-listed.numbers[i], listed.texts[i]))
         return [listed.texts[i] for i in found]
 
@@ -429,7 +429,7 @@ class ReaderAnalytics(Analytics):
         pending, self._pending = self._pending, []
         return pending
 
-    async def searches_with(self, index: str, beginning: str) -> list[str]:
+    async def searches_with(self, index: str, prefix: str) -> list[str]:
         """Leave it to the owner."""
         raise OwnerOnly
 

@@ -9,7 +9,7 @@ importing            import, from `importers`
 following            follow a table of PostgreSQL
 indexes              status, configure, alias, delete, snapshots
 keys                 API keys; analytics: frequent searches
-copies               backup, restore, check, rebuild, reshard
+backups              backup, restore, check, rebuild, reshard
 cluster              several hosts
 mcp                  tools for language models
 shell                config, completion (completing), man (manual)

@@ -67,22 +67,24 @@ SECTIONS: Final = {
     "Copies": (
         CommandEntry(
             "backup",
-            "copies",
+            "backups",
             "Copy all indexes of a running service to the new folder DESTINATION.",
         ),
-        CommandEntry("restore", "copies", "Create a data directory from the backup SOURCE."),
+        CommandEntry("restore", "backups", "Create a data directory from the backup SOURCE."),
         CommandEntry(
             "snapshots", "indexes", "Create, list, restore and delete snapshots of all indexes."
         ),
     ),
     "Offline data": (
-        CommandEntry("check", "copies", "Compare every segment and counter with the stored items."),
+        CommandEntry(
+            "check", "backups", "Compare every segment and counter with the stored items."
+        ),
         CommandEntry(
             "rebuild",
-            "copies",
+            "backups",
             "Rebuild all indexes from the stored items, then check them.",
         ),
-        CommandEntry("reshard", "copies", "Divide the data over another number of shards."),
+        CommandEntry("reshard", "backups", "Divide the data over another number of shards."),
     ),
     "This program": (
         CommandEntry(

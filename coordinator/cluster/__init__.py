@@ -3,8 +3,10 @@
 cluster            all shards together: readiness, sequence numbers, what searches may see
 shard_client       one shard: its connection, kept up
 fan_out            one call to every shard
-starting           progress of the start, as the shards report it
+start_progress     how far the start is, as the shards report it; until then: admission
 horizons           the states that searches see, and older ones in use; of cursors: leases
+searched_state     the one that all calls of a request read, and its deadline
+cache_budget       how much of what the shards said is kept, over all indexes
 
 catalog            indexes, aliases and keys; its content as a value: catalog_state
 catalog_file       the file that it is stored in

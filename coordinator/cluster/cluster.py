@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from common import data_directory
-from common.errors import ServiceError, Unavailable
+from common.errors import ServiceError
 from common.protocol.messages import NewestGroupsRequest, Welcome
 from common.protocol.methods import NEWEST_GROUPS
 from coordinator.addresses import parse_address
+from coordinator.cluster.admission import Admission
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_delivery import CatalogDelivery
 from coordinator.cluster.horizons import Horizons, Reading
@@ -30,7 +31,7 @@ from coordinator.cluster.own_host import OwnHost
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
 from coordinator.cluster.shared_state import SharedState
-from coordinator.cluster.starting import Starting
+from coordinator.cluster.start_progress import StartProgress
 from coordinator.settings import Settings
 
 
@@ -69,9 +70,9 @@ class Cluster:
         horizons: the states that searches may see.
         shards: by ordinal; what requests read from.
         here: the shards of this host, by ordinal; all of them unless they are placed over hosts.
-        arriving: shards that this host is about to hold, by ordinal; not read yet.
         placed: which host has which shard; None where each host has all.
-        own_host: this host among those.
+        own_host: this host among those; its shards come and go.
+        admission: whether requests for data are answered.
         num_shards: number of shards.
         seq: the newest write sequence number assigned.
         starting: progress of the start.
@@ -92,15 +93,10 @@ class Cluster:
         self.num_shards = num_shards or len(locators)
         self._secret = secret
         self._timeouts = timeouts
-        self.here = {
-            shard: self._client_of(shard, locate)
-            for shard, locate in zip(
-                range(len(locators)) if ordinals is None else ordinals, locators, strict=True
-            )
-        }
-        self.arriving: dict[int, ShardClient] = {}
+        held = range(len(locators)) if ordinals is None else ordinals
+        self.own_host = OwnHost(self._client_of, zip(held, locators, strict=True))
+        self.here = self.own_host.clients
         self.horizons = Horizons()
-        self.own_host = OwnHost(self.here)
         self.placed = (
             None
             if ordinals is None
@@ -109,12 +105,11 @@ class Cluster:
         self.shards: tuple[ShardClient | PlacedShard, ...] = (
             tuple(self.here.values()) if self.placed is None else self.placed.shards
         )
-        self.starting = Starting(tuple(self.here.values()))
+        self.starting = StartProgress(tuple(self.here.values()))
+        self.admission = Admission(self.horizons, self.starting)
         self._watching: asyncio.Task[None] | None = None
         self.seq = 0
-        self._withheld: Unavailable | None = None
         self._shared: SharedState | None = None
-        self._has_started = False
         self._ready = asyncio.Event()
         self._listeners: list[Callable[[ShardClient], None]] = []
 
@@ -175,42 +170,8 @@ class Cluster:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
-        shards = (*self.here.values(), *self.arriving.values())
+        shards = (*self.here.values(), *self.own_host.arriving.values())
         await asyncio.gather(*(shard.stop() for shard in shards))
-
-    # --- shards that come and go, where they are placed over hosts
-
-    def begin_arriving(self, shard: int, locate: Locate) -> ShardClient:
-        """Connect to a shard of this host that is not read yet."""
-        client = self._client_of(shard, locate)
-        self.arriving[shard] = client
-        client.start()
-        return client
-
-    async def end_arriving(self, shard: int) -> None:
-        """Disconnect from a shard, unless this host has it now."""
-        client = self.arriving.pop(shard, None)
-        if client is not None:
-            await client.stop()
-
-    def admit(self, shard: int, seq: int) -> None:
-        """Add a shard to those of this host.
-
-        Args:
-            shard: one of `arriving`, which serves.
-            seq: it has everything up to there; older states may be gone.
-        """
-        self.own_host.begun_at[shard] = max(self.own_host.begun_at[shard], seq)
-        self.here[shard] = self.arriving.pop(shard)
-
-    def dismiss(self, shard: int) -> ShardClient:
-        """Remove a shard from those of this host; return it, to be stopped."""
-        return self.here.pop(shard)
-
-    @property
-    def has_started(self) -> bool:
-        """Whether all shards have been serving at the same time since the start."""
-        return self._has_started
 
     @property
     def is_ready(self) -> bool:
@@ -245,23 +206,7 @@ class Cluster:
         """Begin to publish the searchable states to the reader coordinators."""
         self._shared = shared
         self.horizons.share(shared)
-        if self._withheld is not None:
-            self._publish_serving()
-
-    def _publish_serving(self) -> None:
-        if self._shared is not None:
-            self._shared.publish_base(self.horizons.base)
-            self._shared.publish_serving(self._has_started and self._withheld is None)
-
-    @property
-    def withheld(self) -> Unavailable | None:
-        """The reason why requests for data are refused although all shards may serve."""
-        return self._withheld
-
-    @withheld.setter
-    def withheld(self, error: Unavailable | None) -> None:
-        self._withheld = error
-        self._publish_serving()
+        self.admission.share(shared)
 
     # --- sequence and horizon
 
@@ -281,14 +226,7 @@ class Cluster:
         Raises:
             Unavailable: `starting`, or why requests for data are refused.
         """
-        if self._withheld is not None:
-            raise Unavailable(self._withheld.message, code=self._withheld.code)
-        if not self._has_started:
-            raise Unavailable(
-                self.starting.message(),
-                code="starting",
-                details={"progress": self.starting.shown()},
-            )
+        self.admission.check()
 
     def horizon(self, index: int) -> int:
         """Return the horizon that a search of an index (by number) may see now.
@@ -318,7 +256,7 @@ class Cluster:
         Raises:
             Unavailable: `starting`.
         """
-        if not self._has_started or self._withheld is not None:
+        if not self.admission.is_open:
             self.check_serving()
         return self.horizons.reading(index)
 
@@ -345,7 +283,7 @@ class Cluster:
         """
         if self.placed is None:
             return self.reading(index)
-        if not self._has_started or self.own_host.is_stopped:
+        if not self.admission.has_started or self.own_host.is_stopped:
             self.check_serving()
         return Reading(self.horizons.states(index), self.own_host.applied)
 
@@ -355,7 +293,7 @@ class Cluster:
         Raises:
             Unavailable: `starting`, or this host has stopped.
         """
-        if not self._has_started or self.own_host.is_stopped:
+        if not self.admission.has_started or self.own_host.is_stopped:
             self.check_serving()
         return Reading(self.horizons.states(index), seq)
 
@@ -363,7 +301,7 @@ class Cluster:
 
     async def push_catalog(self) -> None:
         """Send the shards the current catalog; return once every serving one has applied it."""
-        await self._catalog_delivery.push(self.here, self.arriving)
+        await self._catalog_delivery.push(self.here, self.own_host.arriving)
 
     async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
         """Note what a newly connected shard has, and send it the catalog."""
@@ -392,11 +330,8 @@ class Cluster:
         if self.here.get(shard.shard) is not shard:
             return  # it arrives, or has left
         if all(one.state is ShardState.SERVING for one in self.here.values()):
-            if not self._has_started:
-                # All that was on disk at startup becomes visible, unless a shared log decides.
-                self._has_started = True
-                self.horizons.begin(self.seq if self._withheld is None else 0)
-                self._publish_serving()
+            if not self.admission.has_started:
+                self.admission.begin(self.seq)
             self._ready.set()
         else:
             self._ready.clear()

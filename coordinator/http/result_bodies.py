@@ -13,16 +13,15 @@ import msgspec
 import orjson
 
 if TYPE_CHECKING:
+    from coordinator.read.facets.results import FacetResult, RangeResult
     from coordinator.read.results import (
         ExplainedItem,
         FacetPage,
-        FacetResult,
-        RangeResult,
         SearchResult,
         ShardSummary,
-        SuggestionPage,
         Timings,
     )
+    from coordinator.read.suggest.results import SuggestionPage
 
 BUCKETS_FAST_MAX: Final = 4_000
 """If a response has more, its facets are encoded one by one: each in less than 1 ms."""

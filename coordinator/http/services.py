@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from coordinator.http.openapi import InterfaceDocument
     from coordinator.http.security import Guard
     from coordinator.http.slow_queries import SlowQueries
+    from coordinator.read.facet_pages import FacetPages
     from coordinator.read.item_explanation import ItemExplanations
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.search import Search
-    from coordinator.read.suggest.suggestions import Suggestions
+    from coordinator.read.selection import Selection
+    from coordinator.read.suggestions import Suggestions
     from coordinator.replication.shared_log import SharedLog
     from coordinator.settings import Settings
     from coordinator.write.bulk_loads import BulkLoads
@@ -51,6 +53,8 @@ class Services:
     administration: IndexAdministration
     snapshot_maker: SnapshotMaker
     search: Search
+    facet_pages: FacetPages
+    selection: Selection
     suggestions: Suggestions
     explanations: ItemExplanations
     guard: Guard

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from common.nearest import nearest
+from common.nearest_name import nearest
 from common.protocol.messages import RangeRequest, SortKey
 from coordinator.parameters.marks import highlight_request
 from coordinator.parameters.typed import (

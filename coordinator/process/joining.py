@@ -39,6 +39,12 @@ from coordinator.cluster.snapshots import SnapshotError
 from coordinator.http.security import UnsafeAddress, unsafe_address
 from coordinator.process import maintenance
 from coordinator.replication.log_errors import LogAway
+from coordinator.replication.log_safety import (
+    dangers_of_servers,
+    dangers_of_stream,
+    monitors_of,
+    refusal,
+)
 from coordinator.replication.placement_table import TableStore
 from coordinator.replication.position import (
     REPLICA_FORMAT,
@@ -49,12 +55,6 @@ from coordinator.replication.position import (
     new_host,
     read_replica,
     write_replica,
-)
-from coordinator.replication.safety import (
-    dangers_of_servers,
-    dangers_of_stream,
-    monitors_of,
-    refusal,
 )
 from coordinator.replication.stream import LogStream
 from coordinator.replication.stream_state import StreamInfo

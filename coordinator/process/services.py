@@ -17,10 +17,13 @@ from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
+from coordinator.read.facet_pages import FacetPages
 from coordinator.read.item_explanation import ItemExplanations
+from coordinator.read.read_path import ReadPath
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search
-from coordinator.read.suggest.suggestions import Suggestions
+from coordinator.read.selection import Selection
+from coordinator.read.suggestions import Suggestions
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from coordinator.write.bulk_loads import BulkLoads
@@ -58,7 +61,10 @@ def make_services(
     scheduler = LoopScheduler()
     if analytics is None:
         analytics = Analytics(*analytics_arguments(settings))
-    search = Search(cluster, catalog, settings.limits, scheduler, leases)
+    path = ReadPath.over(cluster, catalog, settings.limits, scheduler)
+    if leases is None:
+        leases = Leases(cluster, settings.limits)
+    search = Search(path, leases)
     write_log = EmbeddedLog(cluster, catalog, settings) if log is None else log
     fields = KnownFields(cluster, settings.limits)
     return Services(
@@ -72,8 +78,10 @@ def make_services(
         snapshot_maker=SnapshotMaker(settings, cluster, catalog),
         shared_log=log,
         search=search,
-        suggestions=Suggestions(cluster, search, analytics),
-        explanations=ItemExplanations(cluster, search, settings.limits),
+        facet_pages=FacetPages(path),
+        selection=Selection(path),
+        suggestions=Suggestions(path, analytics),
+        explanations=ItemExplanations(path, search),
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),

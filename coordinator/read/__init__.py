@@ -1,8 +1,7 @@
 """The read path: scoring, facets, merging and rendering of one search over all shards.
 
-Start at `search`, one search from parameters to result:
+Start at `search`, one search from parameters to result, along the parts of the `read_path`:
 
-    searched_state         index, horizon and deadline, the same for all steps
     text/                  query text → clauses → weights
     facets/                the counts that each facet needs; what the response shows of them
     scatter                the request to every shard
@@ -14,14 +13,20 @@ Start at `search`, one search from parameters to result:
 Other requests:
 
     multi_search           several searches at a time; as one list: federated
+    facet_pages            one page of a facet's buckets
+    selection              the items that a change or an export takes in
     similar                more like an item
-    suggest/               completions for a search box
+    did_you_mean           the query in another spelling
+    suggestions            completions for a search box, derived by suggest/ where that is possible
+    best_items             whole items for these; values of facets: suggested_values
     item_explanation       why an item is a hit, or is not
     configuration_proposal facets for a sample
     field_checks           whether fields fit what is asked, as far as text/item_fields tells
 
 Between requests:
 
-    index_memory           what is kept of an index, within the cache_budget; result_cache
+    index_memory           what is kept of an index, within a budget of all; result_cache
     fair_share             how many searches of one index run at a time
+
+The folders text, facets and suggest import nothing from this one.
 """

@@ -24,10 +24,11 @@ from common.errors import InvalidRequest
 from coordinator.parameters.typed import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import Bucket
 from coordinator.read.facets.ranges import finite
+from coordinator.read.facets.results import FacetResult, FacetStats, RangeResult
 from coordinator.read.facets.text_order import text_key
 from coordinator.read.merge import comparable, slots
 from coordinator.read.rendering import add_members
-from coordinator.read.results import FacetResult, FacetStats, RangeResult, SearchResult
+from coordinator.read.results import SearchResult
 
 _EVERY: Final = 1 << 31
 """A facet size that stands for all values."""

@@ -22,9 +22,9 @@ from common.boosts import MOMENT_KINDS, NUMBER_KINDS, Boost
 from common.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from common.protocol.messages import RangeRequest
 from common.values import ValueKind
+from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.typed import NamedField, SearchParameters
-from coordinator.read.index_memory import IndexMemory
-from coordinator.read.searched_state import SearchedState
+from coordinator.read.index_memory import IndexMemories, IndexMemory
 from coordinator.read.text.query_parser import NO_QUERY
 
 
@@ -98,26 +98,33 @@ async def check_fields(
         raise _nothing_to_search(memory, parameters)
 
 
-async def field_warnings(
-    memory: IndexMemory, parameters: SearchParameters, state: SearchedState
-) -> list[str]:
-    """Return a warning for each unknown field that a search names but can be answered without.
+async def search_warnings(
+    memories: IndexMemories, parameters: SearchParameters, state: SearchedState
+) -> tuple[str, ...]:
+    """Return what a search probably means otherwise.
 
-    They are hints: if a shard or time is lacking, there are none.
+    To what its parser found, this adds a warning for each unknown field that a search names but can
+    be answered without. They are hints: if a shard or time is lacking, there are none.
 
     Args:
-        memory: of the index.
+        memories: of the indexes.
         parameters: of the search.
         state: the state that is read.
     """
+    if not (
+        parameters.shown_fields or parameters.excluded_fields or parameters.names_search_fields
+    ):
+        return parameters.warnings
     named = (*parameters.excluded_fields, *parameters.shown_fields)
     if parameters.names_search_fields:
         searched = parameters.search_fields or ()
         named = (*[NamedField("search_fields", one.path) for one in searched], *named)
+    memory = memories.of(state.index)
     try:
-        return [message for _, message in await _unknown(memory, named, parameters, state)]
+        unknown = await _unknown(memory, named, parameters, state)
     except (Unavailable, DeadlineExceeded):
-        return []
+        return parameters.warnings
+    return (*parameters.warnings, *[message for _, message in unknown])
 
 
 async def check_exclusions(

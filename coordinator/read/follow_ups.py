@@ -22,10 +22,10 @@ from common.protocol.messages import Distinct, GroupsRequest, SearchRequest, Sea
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.facets.cube import cube_request, cube_result, edges_of, empty_cube
+from coordinator.read.facets.results import CubeResult, FacetResult
 from coordinator.read.facets.value_statistics import statistics_requests, with_statistics
 from coordinator.read.groups import tokens_of, with_groups
 from coordinator.read.merge import Hit, merge_hits
-from coordinator.read.results import CubeResult, FacetResult
 from coordinator.read.scatter import Scatter, SearchOutcome, answered
 from coordinator.read.stored_items import page_items
 

@@ -11,17 +11,27 @@ A memory belongs to one revision of the configuration; a change starts a new one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer
 from common.configuration import IndexConfiguration
+from common.limits import Limits
 from common.query import Filter
+from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.parameters.curation import ACCEPTED, CompiledRule, compile_rules, narrowing_rules
-from coordinator.read.cache_budget import CacheBudget
+from coordinator.cluster.searched_state import now
+from coordinator.parameters.curation import (
+    ACCEPTED,
+    CompiledRule,
+    compile_rules,
+    curated,
+    narrowing_rules,
+)
+from coordinator.parameters.typed import SearchParameters
 from coordinator.read.facets.memory import FacetMemory
 from coordinator.read.suggest.memory import SuggestionMemory
 from coordinator.read.text.query_parser import QueryDictionary
@@ -92,11 +102,15 @@ class IndexMemories:
         cluster: the shards.
         catalog: of the indexes; what it drops is forgotten.
         analyzer: folds words.
+        limits: on the rules that a request brings along.
     """
 
-    def __init__(self, cluster: Cluster, catalog: Catalog, analyzer: Analyzer) -> None:
+    def __init__(
+        self, cluster: Cluster, catalog: Catalog, analyzer: Analyzer, limits: Limits
+    ) -> None:
         self._cluster = cluster
         self._analyzer = analyzer
+        self._limits = limits
         self._budget = CacheBudget()
         self._memories: dict[int, IndexMemory] = {}
         catalog.on_change(lambda: self._forget_dropped(catalog))
@@ -128,6 +142,27 @@ class IndexMemories:
     def statistics(self, memory: IndexMemory, key_filter: Filter | None) -> StatisticsMemory:
         """Return the statistics of the items that pass an API key's filter; None: of all items."""
         return memory.statistics_under(self._cluster, self._budget, key_filter)
+
+    def stop_words(self, index: Index) -> frozenset[str]:
+        """Return the folded words that items need not have."""
+        return self.of(index).vocabulary.stop_words
+
+    def curated(
+        self, index: Index, parameters: SearchParameters, timestamp: int
+    ) -> tuple[SearchParameters, list[str]]:
+        """Apply the curation rules that match a search; return the new search and their names."""
+        if parameters.rules is None:
+            rules: Sequence[CompiledRule] = self.of(index).rules
+        else:
+            rules = compile_rules(
+                parameters.rules, index.configuration, self._analyzer, self._limits
+            )
+        return curated(parameters, rules, self._analyzer, timestamp)
+
+    def narrowed(self, index: Index, parameters: SearchParameters) -> SearchParameters:
+        """Return a search without the items that the index's rules leave out for any query."""
+        rules = self.of(index).narrowing_rules
+        return curated(parameters, rules, self._analyzer, now())[0] if rules else parameters
 
     def _forget_dropped(self, catalog: Catalog) -> None:
         """Drop the cached state of indexes that are no longer in the catalog."""

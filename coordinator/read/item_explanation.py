@@ -25,18 +25,16 @@ from typing import Any, Final, NamedTuple
 import orjson
 from msgspec import Struct, structs
 
-from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
-from common.limits import Limits
 from common.placement import shown_id
 from common.rules import Rule
 from coordinator.cluster.catalog import Index
-from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.filter_parser import split_conjunction
 from coordinator.parameters.kinds import json_of_text
 from coordinator.parameters.raw import RawParameters
 from coordinator.parameters.typed import SearchParameters
+from coordinator.read.read_path import ReadPath
 from coordinator.read.results import ExplainedItem, SearchResult
 from coordinator.read.search import Search
 from coordinator.read.text.query_parser import query_pieces
@@ -84,16 +82,13 @@ class ItemExplanations:
     """Explains the results of searches for single items.
 
     Args:
-        cluster: the shards.
+        path: what all kinds of searches share.
         search: runs searches.
-        limits: in force.
     """
 
-    def __init__(self, cluster: Cluster, search: Search, limits: Limits) -> None:
-        self._cluster = cluster
+    def __init__(self, path: ReadPath, search: Search) -> None:
+        self._path = path
         self._search = search
-        self._limits = limits
-        self._analyzer = Analyzer()
 
     async def explain(
         self,
@@ -117,7 +112,7 @@ class ItemExplanations:
         explained = _ExplainedSearch(index, raw, parse, id)
         search = explained.of_item(raw)
         deadline = Deadline.after_ms(search.timeout_ms)
-        with self._cluster.reading(index.number) as horizon:
+        with self._path.cluster.reading(index.number) as horizon:
 
             async def find(parameters: SearchParameters) -> SearchResult:
                 left = structs.replace(parameters, timeout_ms=deadline.remaining_ms)
@@ -168,10 +163,10 @@ class ItemExplanations:
             own = {"similar_to": raw["similar_to"], **fields}
             words.append(({"kind": "similar_to", "param": "similar_to"}, [own]))
         num_parts = len(filters) + len(words)
-        if num_parts > self._limits.explained_parts_max:
+        if num_parts > self._path.limits.explained_parts_max:
             raise InvalidRequest(
                 f"the search has {num_parts} filters and words; an item can be explained for up "
-                f"to {self._limits.shown('explained_parts_max')}",
+                f"to {self._path.limits.shown('explained_parts_max')}",
                 code="invalid_explanation",
             )
         options = {name: raw[name] for name in ("facets",) if name in raw}
@@ -192,8 +187,8 @@ class ItemExplanations:
         of one: for the word, and for the word and its neighbour on either side.
         """
         raw, search = explained.raw, explained.parse(explained.raw)
-        pieces = query_pieces(search.query, self._analyzer)
-        stop_words = self._search.stop_words(explained.index)
+        pieces = query_pieces(search.query, self._path.analyzer)
+        stop_words = self._path.memories.stop_words(explained.index)
         can_drop = any(not stop_words.issuperset(words) for _, words in pieces)
         modes: dict[str, Any] = {
             name: raw[name]

@@ -18,6 +18,7 @@ from common.protocol.messages import FetchRequest, SearchResponse, TermsRequest
 from common.protocol.methods import FETCH
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
+from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.merge import (
@@ -31,7 +32,6 @@ from coordinator.read.merge import (
     pinned_on_page,
 )
 from coordinator.read.scatter import Retrieval, Scatter, SearchOutcome
-from coordinator.read.searched_state import SearchedState
 
 
 class Paging:

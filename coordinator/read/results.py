@@ -13,59 +13,7 @@ from msgspec import Struct
 
 from coordinator.cluster.catalog import Index
 from coordinator.parameters.typed import SearchParameters
-from coordinator.read.facets.buckets import Bucket
-
-
-class FacetStats(Struct, frozen=True):
-    """Summary of a facet's numeric values over the hits; a document counts once per value."""
-
-    min: int | float | None
-    """An integer from 2^53 on (also negative), where doubles are no longer exact."""
-    max: int | float | None
-    avg: float | None
-    sum: float
-    count: int
-
-
-class FacetResult(Struct, frozen=True):
-    """One facet of a search response."""
-
-    field: str
-    title: str
-    position: int
-    buckets: Sequence[Bucket]
-    stats: FacetStats | None
-    missing: int | None = None
-    """Counted items without a value; None: not requested."""
-    cardinality: int | None = None
-    """Number of distinct values among the hits; None: not requested."""
-    percentiles: dict[str, float | None] | None = None
-    """Percentiles of the hits' numeric values, None where there are none; None: not requested."""
-
-
-class RangeResult(Struct, frozen=True):
-    """Counts of one field of `facet_ranges`: (bucket object, count) in order."""
-
-    field: str
-    buckets: list[tuple[dict[str, Any], int]]
-
-
-class CubeResult(Struct, frozen=True):
-    """Joint counts of a field's bins with the facets, ranges and trees of a response.
-
-    Counts are sums up to each edge: one for every edge, the first is 0.
-    """
-
-    field: str
-    edges: Sequence[int | float]
-    total: Sequence[int]
-    """Items that match."""
-    facets: dict[str, list[dict[str, Any]]]
-    """By facet: key and counts of each listed value."""
-    ranges: dict[str, list[dict[str, Any]]]
-    """By field: key and counts of each interval that has items."""
-    trees: dict[str, list[dict[str, Any]]]
-    """By tree: path and counts of each node that has items."""
+from coordinator.read.facets.results import CubeResult, FacetResult, RangeResult
 
 
 class ShardSummary(Struct, frozen=True):
@@ -150,26 +98,6 @@ class FacetPage(Struct, frozen=True):
     timings: Timings
     warnings: tuple[str, ...] = ()
     """As those of a search."""
-
-
-class Suggestion(Struct, frozen=True, omit_defaults=True):
-    """One text that the typed one may become."""
-
-    text: str
-    source: str
-    """word, field, facet or search."""
-    count: int
-    """Items that have the facet value; else those that have all words of the text."""
-    field: str | None = None
-    """Source of the value or text."""
-
-
-class SuggestionPage(Struct, frozen=True):
-    """The suggestions, the best first."""
-
-    suggestions: Sequence[Suggestion]
-    seq: int
-    """The state that was counted."""
 
 
 class ExplainedItem(Struct, frozen=True):

@@ -9,6 +9,7 @@ count these along; only where there are some, the search is sent again with the 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -31,16 +32,17 @@ from common.protocol.messages import (
 from common.protocol.methods import SEARCH
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
+from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.cursor import Cursor
 from coordinator.read.facets.cube import histogram_requests
 from coordinator.read.facets.field_facets import field_requests
-from coordinator.read.facets.merged_counts import Answers
-from coordinator.read.facets.plan import FacetPlan, plan_facets
+from coordinator.read.facets.merged_counts import ShardResponses
+from coordinator.read.facets.plan import CountedFacets, FacetPlan, plan_facets
 from coordinator.read.field_checks import check_fields, names_fields
 from coordinator.read.index_memory import IndexMemories, IndexMemory
 from coordinator.read.merge import VALUES_FAST_MAX, num_distinct, num_inline
-from coordinator.read.searched_state import SearchedState
+from coordinator.read.results import Timings
 from coordinator.read.text.query_parser import ParsedQuery, QueryOptions, parse_query
 from coordinator.read.text.scoring import UNRESTRICTED, score_again, score_query
 from coordinator.read.text.statistics import ScoredQuery
@@ -82,6 +84,18 @@ class SearchOutcome(Struct, frozen=True):
     """Hits over all shards; of a search by distinct values those that are left."""
     request: SearchRequest
     """The request to the shards."""
+
+    @property
+    def counted(self) -> CountedFacets:
+        """What the facets of the response are listed from."""
+        return CountedFacets(self.plan, self.memory.facets, self.answers, self.state)
+
+    def timings(self, started: float) -> Timings:
+        """Return the time of each phase; a shard phase takes as long as on the slowest shard."""
+        of_shards = [answer.timings_us for _, answer in self.answers]
+        search, facets, sort = map(max, zip(*of_shards, strict=True))
+        total = int((time.perf_counter() - started) * 1_000_000)
+        return Timings(total, search, facets, sort)
 
     @property
     def has_others(self) -> bool:
@@ -300,7 +314,7 @@ def _range_requests(parameters: SearchParameters) -> tuple[RangeRequest, ...]:
     )
 
 
-async def _num_distinct(distinct: Distinct, answers: Answers) -> int:
+async def _num_distinct(distinct: Distinct, answers: ShardResponses) -> int:
     """Return the number of hits over all shards that are left of a search by distinct values."""
     parts = [answer.distinct for _, answer in answers if answer.distinct is not None]
     num_apart = sum([answer.num_apart for _, answer in answers])

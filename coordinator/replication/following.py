@@ -27,8 +27,8 @@ from coordinator.replication.entries import (
     decode_entry,
 )
 from coordinator.replication.host_tasks import HostTasks
+from coordinator.replication.long_entries import Pieces, divided
 from coordinator.replication.own_changes import OwnChange, OwnChanges
-from coordinator.replication.pieces import Pieces, divided
 from coordinator.replication.placed_groups import PlacedGroups
 from coordinator.replication.position import Position
 from coordinator.replication.stream import StreamMessage

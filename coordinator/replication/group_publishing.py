@@ -7,8 +7,8 @@ import asyncio
 from common.errors import InternalError
 from coordinator.replication.entries import Kind, WriteGroup, pack
 from coordinator.replication.log_errors import LogAway
+from coordinator.replication.long_entries import THREAD_BYTES
 from coordinator.replication.own_changes import OwnChange, OwnChanges
-from coordinator.replication.pieces import THREAD_BYTES
 from coordinator.replication.publishing import Publisher, not_confirmed
 from coordinator.write.write_batch import WriteBatch, unconfirmed
 

@@ -139,7 +139,7 @@ class KnownHosts:
                     self.address,
                     table.secret,
                     self._placed,
-                    lambda: self._host.cluster.withheld is None,
+                    lambda: self._host.cluster.admission.withheld is None,
                     self._tls,
                 )
                 self.others[address] = other

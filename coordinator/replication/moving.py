@@ -34,7 +34,7 @@ from coordinator.replication.entries import Kind, WriteGroup, decode_entry
 from coordinator.replication.following import Follower
 from coordinator.replication.known_hosts import KnownHosts
 from coordinator.replication.log_errors import LogAway, LogBroken
-from coordinator.replication.pieces import Pieces, divided
+from coordinator.replication.long_entries import Pieces, divided
 from coordinator.replication.placement_table import PlacementTable
 from coordinator.replication.position import Position
 from coordinator.replication.stream import StreamMessage
@@ -157,7 +157,9 @@ class Mover:
             seq = await self._fetch(shard)
             await self._progress.note(arriving={**self._progress.arriving, shard: seq})
         reconcile()
-        client = self._cluster.begin_arriving(shard, locate_in(self._settings.data_dir, shard))
+        client = self._cluster.own_host.begin_arriving(
+            shard, locate_in(self._settings.data_dir, shard)
+        )
         self._reached = first = self._progress.arriving[shard]
         following = asyncio.create_task(self._follow(shard, client, first))
         try:
@@ -176,7 +178,7 @@ class Mover:
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-            await self._cluster.end_arriving(shard)
+            await self._cluster.own_host.end_arriving(shard)
 
     async def _fetch(self, shard: int) -> int:
         """Put a copy of a shard in place; return the entry up to which it has everything."""
@@ -258,7 +260,7 @@ class Mover:
             left = {one: seq for one, seq in self._progress.left.items() if one != shard}
             shards = tuple(sorted((*self._cluster.here, shard)))
             await self._progress.note(shards=shards, arriving=arriving, left=left)
-            self._cluster.admit(shard, position)
+            self._cluster.own_host.admit(shard, position)
         _log.info("a shard is held", shard=shard, seq=position)
         self._placed.update()
 
@@ -294,7 +296,7 @@ class Mover:
             seq = self._serving.position.seq
             kept = tuple(one for one in self._cluster.here if one != shard)
             await self._progress.note(shards=kept, left={**self._progress.left, shard: seq})
-            client = self._cluster.dismiss(shard)
+            client = self._cluster.own_host.dismiss(shard)
         own.leaving.discard(shard)
         await client.stop()
         if self._processes.reconcile is not None:

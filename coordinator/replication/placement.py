@@ -19,7 +19,6 @@ from common.process.logs import Log
 from common.protocol.messages import ApplyResponse, GroupOutcomesRequest
 from common.settings import SettingError
 from coordinator.cluster.placed_shards import PlacedShards
-from coordinator.replication.collecting import Collector
 from coordinator.replication.following import Follower
 from coordinator.replication.gateway import Gateway
 from coordinator.replication.known_hosts import KnownHosts
@@ -27,6 +26,7 @@ from coordinator.replication.log_errors import LogAway
 from coordinator.replication.moving import Mover, ShardProcesses
 from coordinator.replication.other_host import OtherHost
 from coordinator.replication.placed_groups import PlacedGroups
+from coordinator.replication.placed_snapshots import Collector
 from coordinator.replication.placement_table import PlacementTable, TableStore
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.transfer import MakeSnapshot

@@ -17,9 +17,9 @@ from common.process.logs import Log
 from coordinator.replication.applying import ReplicaStopped
 from coordinator.replication.local_state import LocalState, local_state
 from coordinator.replication.log_errors import LogAway
+from coordinator.replication.log_safety import metadata_of
 from coordinator.replication.log_watch import LogWatch
 from coordinator.replication.position import REPLICA_FORMAT, ReplicaFile, new_host
-from coordinator.replication.safety import metadata_of
 from coordinator.replication.stream_state import StreamInfo
 from coordinator.replication.this_host import ThisHost
 

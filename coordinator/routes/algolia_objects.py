@@ -10,7 +10,7 @@ from common.errors import InvalidRequest, NotFound
 from common.placement import canonical_id, shard_of_id
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
-from common.protocol.operations import Outcome
+from common.protocol.write_operations import Outcome
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.objects import ObjectChange, read_change
 from coordinator.algolia.responses import object_of
@@ -36,7 +36,7 @@ from coordinator.routes.algolia_requests import (
     required_body,
     write_deadline,
 )
-from coordinator.routes.changes import delete_matching
+from coordinator.routes.item_changes import delete_matching
 from coordinator.routes.items import refuse_conditions
 
 if TYPE_CHECKING:

@@ -195,7 +195,7 @@ def _read_facet(
 
 async def _facet_response(services: Services, search: _FacetSearch) -> dict[str, Any]:
     try:
-        page = await services.search.facet(search.index, search.parameters)
+        page = await services.facet_pages.page(search.index, search.parameters)
     except InvalidRequest as error:
         raise translated(error) from None
     key_query = search.parameters.key_query or ""

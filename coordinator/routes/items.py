@@ -1,4 +1,4 @@
-"""Items: read, write, load, export. Changes to many items are in `changes`."""
+"""Items: read, write, load, export. Changes to many items are in `item_changes`."""
 
 from __future__ import annotations
 
@@ -498,13 +498,13 @@ async def matching_hits(
     with services.cluster.reading(request.index.number) as horizon:  # keeps the state readable
         while True:
             try:
-                hits, cursor = await services.search.select(request.index, search, horizon)
+                hits, cursor = await services.selection.page(request.index, search, horizon)
             except ConfigurationSwitched:
                 if search.cursor == START and is_first:
                     raise
                 search = await _go_on_switched(services, request, raw, search)
                 continue
-            parts = services.search.read(
+            parts = services.selection.read(
                 request.index, hits, horizon, search.timeout_ms, wants_ids=wants_ids
             )
             async with aclosing(parts):

@@ -13,6 +13,7 @@ from aiohttp import hdrs
 from common.deadline import Deadline
 from common.errors import ConfigurationSwitched, DeadlineExceeded, ServiceError
 from common.protocol.messages import FilterClause
+from coordinator.cluster.searched_state import now
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, error_body
 from coordinator.http.result_bodies import (
@@ -47,7 +48,6 @@ from coordinator.read.federated import (
 from coordinator.read.multi_search import CostSum, run_fairly
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
-from coordinator.read.searched_state import now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -241,7 +241,7 @@ async def facet(services: Services, request: Request) -> Response:
         raw_parameters(request, limits), request.index.configuration, limits
     )
     parameters = msgspec.structs.replace(parameters, search=narrowed(parameters.search, request))
-    page = await services.search.facet(request.index, parameters)
+    page = await services.facet_pages.page(request.index, parameters)
     total_us = request.micros
     return Response(
         facet_body(page, request.request_id, total_us),

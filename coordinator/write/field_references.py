@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS
 from common.checked_values import WARNINGS_MAX
 from common.configuration import BUILT_IN_FIELDS, OVERFLOW_PATH, IndexConfiguration
-from common.nearest import nearest
+from common.nearest_name import nearest
 from common.values import ValueKind
 from coordinator.parameters.curation import CompiledRule
 from coordinator.parameters.filter_objects import scalar_fields_of

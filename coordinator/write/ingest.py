@@ -25,7 +25,7 @@ from common.errors import Conflict, InternalError, InvalidRequest, NotFound, Pay
 from common.json.scan import ItemError, ItemScanner, ScannedItems, scan_item
 from common.limits import Limits
 from common.placement import shown_id
-from common.protocol.operations import Operation, Outcome
+from common.protocol.write_operations import Operation, Outcome
 from common.value_changes import as_item
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array
 from common.placement import shard_of_id
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from common.errors import InvalidRequest
 from common.json.scan import ScannedItems
-from common.protocol.operations import Outcome
+from common.protocol.write_operations import Outcome
 from coordinator.write.write_batch import AppliedBatch
 
 _ITEMS_FORM: Final = (

@@ -32,8 +32,8 @@ from common.process import logs
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.partition.derived_files import DerivedFiles
-from shard.partition.entry import manifest_entry
 from shard.partition.generation import Generation
+from shard.partition.index_entry import manifest_entry
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_batches import StoredBatch

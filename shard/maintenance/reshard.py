@@ -40,7 +40,7 @@ from common.protocol.messages import IndexEntry
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.maintenance.check import rebuild_index
-from shard.partition.entry import read_entry, write_entry
+from shard.partition.index_entry import read_entry, write_entry
 from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
 from shard.storage.codecs import as_bytes_array, item_place, key_number
 from shard.storage.documents import (

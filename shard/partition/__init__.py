@@ -1,10 +1,10 @@
 """One partition of every index: its truth, its write path, its states, its merges.
 
 partition          one index on this shard: all that follows, together
-recovery           opening it after whatever happened; progress: opening
+recovery           opening it after whatever happened; opening_progress
 stored_batches     stored items, read back to be indexed again
 derived_files      its segments and dictionaries on disk
-entry              its number, name and configuration
+index_entry        its number, name and configuration
 generation         what one configuration makes of its items
 history            the states that searches can name
 changed_views      the next state, after a write or a merge
@@ -23,7 +23,9 @@ indexes            all indexes of the shard: opened when needed, closed when idl
 catalog_follower   creates, drops and configures them until they match the catalog
 index_folders      their folders on disk; the file that names them: created_indexes
 open_indexes       those that serve, and which to close; one of them: open_index
-closing_indexes    those that are being closed; what is known of a closed one: closed_index
+closed_indexes     those that are not open; what is known of one: closed_index
+opening_indexes    those on the way from closed to open; back: closing_indexes
+write_groups       groups of any index: applied, and asked about
 page_budget        how much of their files stays mapped
 index_statistics   sizes, for statistics and metrics
 """

@@ -25,7 +25,7 @@ from common.errors import InternalError, InvalidRequest, StorageFull
 from common.process.faults import fault
 from common.protocol.messages import IndexEntry, SnapshotSource
 from common.shard_settings import ShardSettings
-from shard.partition.entry import write_restored
+from shard.partition.index_entry import write_restored
 from shard.partition.partition import Partition
 from shard.storage.codecs import number_key
 from shard.storage.environment import DATA_FILE, Environment, SubDatabase, Transaction

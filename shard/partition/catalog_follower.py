@@ -16,7 +16,7 @@ from common.process.logs import Log
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from shard.partition.closed_index import digest_of
 from shard.partition.configuring import Configurer
-from shard.partition.entry import read_restored
+from shard.partition.index_entry import read_restored
 from shard.partition.indexes import Indexes
 from shard.storage.manifest import SHARD_FILE
 from shard.storage.refusals import StorageFailure, explaining_refusal
@@ -38,7 +38,7 @@ class CatalogFollower:
     def __init__(self, indexes: Indexes, on_failure: Callable[[BaseException], None]) -> None:
         self._indexes = indexes
         self._folders = indexes.folders
-        self._configurer = Configurer(indexes.threads, indexes.merger, on_failure)
+        self._configurer = Configurer(indexes.opening.threads, indexes.merger, on_failure)
         self._on_failure = on_failure
         self._changes = asyncio.Lock()
         self._revision = -1
@@ -65,7 +65,7 @@ class CatalogFollower:
             for number in set(indexes.all_numbers()) - self._named:
                 await self._drop(number, catalog)
             if not indexes.is_ready:
-                await indexes.wait_opened()
+                await indexes.opening.wait_for_all()
             for entry in wanted.values():
                 await self._follow(entry)
             for index in indexes.open.all():
@@ -82,14 +82,14 @@ class CatalogFollower:
         if not indexes.has(entry.number):
             await indexes.create(entry)
             return
-        closed = indexes.closed(entry.number)
+        closed = indexes.closed.get(entry.number)
         if closed is None or closed.digest != digest_of(entry):
             with indexes.open.using(await indexes.serving(entry.number)) as index:
                 await self._configurer.configure(index, entry)
 
     async def _drop(self, number: int, catalog: CatalogUpdate) -> None:
         """Drop an index that the catalog does not name."""
-        if catalog.base is None and not self._indexes.is_unmade(number):
+        if catalog.base is None and self._indexes.closed.unmade(number) is None:
             await self._check_unnamed(number, catalog.revision)
         try:
             await self._indexes.drop(number)
@@ -167,4 +167,4 @@ class CatalogFollower:
                 if not self._folders.has_room():
                     raise StorageFull("there is no room on the disk to make the index")
                 await indexes.create(entry)
-                indexes.make_ahead(entry.number)
+                indexes.opening.make_ahead(entry.number)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from common.process.faults import fault
 from common.process.logs import Log
-from common.protocol.messages import IndexEntry
+from shard.partition.generation import Generation
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.merge_arrays import MergeAllocator
 from shard.segment.segment import DamagedSegment, Segment
@@ -206,25 +206,21 @@ class DerivedFiles:
 
     def commit(
         self,
+        generation: Generation,
+        segments: Sequence[Segment],
         *,
-        entry: IndexEntry,
         next_record: int,
         txn_id: int,
-        fields: Iterable[str],
-        segments: Sequence[Segment],
-        dictionaries: Mapping[str, FacetDictionary],
-        damaged: Iterable[int] = (),
-        state: Callable[[], tuple[int, State] | None] = lambda: None,
+        damaged: Iterable[int],
+        state: Callable[[], tuple[int, State] | None],
     ) -> None:
         """Write new dictionary values, then the manifest; remove files that it does not name.
 
         Args:
-            entry: number, name and configuration of the index.
+            generation: of the segments; its dictionaries are at least as long as these need.
+            segments: all of them are files.
             next_record: greater than every record in the files.
             txn_id: last transaction of data.mdb.
-            fields: path by field number.
-            segments: all of them are files.
-            dictionaries: by path; at least as long as the segments need.
             damaged: live records that the segments leave out.
             state: returns the newest transaction that is on disk, and the counters that it left;
                 None while one is being written.
@@ -232,6 +228,8 @@ class DerivedFiles:
         Raises:
             OSError: no space left, or the device failed; the former manifest stands.
         """
+        entry, dictionaries = generation.entry, generation.dictionaries
+        fields = tuple(generation.registry.to_list())
         try:
             pieces = {path: self._write_new_values(path, one) for path, one in dictionaries.items()}
             fault("manifest.write")
@@ -245,7 +243,7 @@ class DerivedFiles:
                 next_record=next_record,
                 next_file=self._next_file,
                 txn_id=txn_id,
-                fields=tuple(fields),
+                fields=fields,
                 segments=tuple(_entry(segment) for segment in segments),
                 dictionaries=pieces,
                 damaged=tuple(sorted(damaged)),

@@ -13,7 +13,7 @@ import numpy as np
 
 from common.errors import InternalError
 from common.placement import hash_id
-from common.protocol.operations import Operation, Outcome
+from common.protocol.write_operations import Operation, Outcome
 from shard.partition.write_plan import Change, Stored, plan_writes
 from shard.segment.external_ids import find_live, hash_ids, is_item_of
 from shard.storage.codecs import as_bytes_array

@@ -24,7 +24,7 @@ from common.shard_settings import ShardSettings
 from shard.partition.backup import put_back
 from shard.partition.closed_index import ClosedIndex
 from shard.partition.created_indexes import CreatedIndexes
-from shard.partition.opening import Opening
+from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.storage.refusals import is_disk_full
 
@@ -106,7 +106,7 @@ class IndexFolders:
         """Write to a folder which indexes this shard has."""
         self._created.write(folder)
 
-    def open(self, number: int, opening: Opening) -> Partition:
+    def open(self, number: int, opening: OpeningProgress) -> Partition:
         """Open an index; large segments are verified when they are touched.
 
         Raises:

@@ -35,11 +35,11 @@ from common.shard_settings import ShardSettings
 from shard.partition.changed_views import delete_records, with_merged, without_groups
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.droppable import are_there
-from shard.partition.entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.generation import Generation
 from shard.partition.history import SnapshotHistory
+from shard.partition.index_entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.logged_groups import LoggedGroups
-from shard.partition.opening import Opening
+from shard.partition.opening_progress import OpeningProgress
 from shard.partition.purge_queue import PurgeQueue
 from shard.partition.recovery import Recovered, Recovery, Stores, check_truth
 from shard.segment.field_registry import FieldRegistry
@@ -128,7 +128,7 @@ class Partition:
         *,
         is_rebuild: bool = False,
         on_first_touch: bool = False,
-        opening: Opening | None = None,
+        opening: OpeningProgress | None = None,
     ) -> Partition:
         """Open an index: check the truth, map what is intact, index the rest.
 
@@ -159,7 +159,7 @@ class Partition:
             check_truth(environment, manifest)
             entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
             stores = Stores(environment, DocumentStore(environment), derived)
-            recovery = Recovery(stores, entry, opening or Opening())
+            recovery = Recovery(stores, entry, opening or OpeningProgress())
             believed = None if is_rebuild else manifest
             recovered = recovery.run(believed, on_first_touch=on_first_touch)
             partition = cls(number, folder, settings, stores, recovered)
@@ -391,12 +391,10 @@ class Partition:
                 next_record = self.groups.state.next_record
                 damaged = set(self._damaged)
             self.derived.commit(
-                entry=generation.entry,
+                generation,
+                [segment for segment in segments if segment.path is not None],
                 next_record=next_record,
                 txn_id=self.environment.last_txn_id(),
-                fields=generation.registry.to_list(),
-                segments=[segment for segment in segments if segment.path is not None],
-                dictionaries=generation.dictionaries,
                 damaged=damaged,
                 state=self._state_on_disk,
             )

@@ -25,7 +25,7 @@ from common.protocol.messages import IndexEntry
 from shard.partition.changed_views import delete_records
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.generation import Generation
-from shard.partition.opening import Opening
+from shard.partition.opening_progress import OpeningProgress
 from shard.partition.stored_batches import read_batches
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
@@ -92,7 +92,7 @@ class Recovery:
         opening: counts the progress.
     """
 
-    def __init__(self, stores: Stores, entry: IndexEntry, opening: Opening) -> None:
+    def __init__(self, stores: Stores, entry: IndexEntry, opening: OpeningProgress) -> None:
         self._stores = stores
         self._entry = entry
         self._opening = opening

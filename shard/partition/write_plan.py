@@ -22,7 +22,7 @@ from common.errors import InternalError
 from common.json.scan import validate_item
 from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import shown_id
-from common.protocol.operations import Operation, Outcome
+from common.protocol.write_operations import Operation, Outcome
 from common.value_changes import ConditionFailed, Inapplicable, resolved
 from shard.segment.external_ids import item_id, shown_id_of
 

@@ -41,7 +41,7 @@ from common.protocol.messages import (
     JoinedGroups,
     OutcomesResponse,
 )
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from shard.partition.group_planner import Additions, GroupPlanner, Planned
 from shard.partition.partition import Partition
 from shard.segment.segment import Segment

@@ -81,6 +81,7 @@ from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.fingerprint import fingerprint_of
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
+from shard.partition.write_groups import WriteGroups
 from shard.process.process_statistics import process_statistics
 from shard.process.read_scheduler import ReadScheduler
 from shard.query.near_terms import is_slow_to_list, near_terms
@@ -123,6 +124,7 @@ class Handlers:
         scheduler: LoopScheduler,
     ) -> None:
         self._indexes = indexes
+        self._groups = WriteGroups(indexes)
         self._open = indexes.open
         self._catalog = catalog
         self._queue_length = queue_length
@@ -176,7 +178,7 @@ class Handlers:
 
     def opening(self, _: None) -> OpeningStatistics:
         """Return the progress of the start."""
-        opening = self._indexes.opening
+        opening = self._indexes.opening.progress
         return OpeningStatistics(
             num_indexes=opening.num_indexes,
             num_open=opening.num_open,
@@ -274,18 +276,18 @@ class Handlers:
 
     async def apply(self, request: ApplyRequest | JoinedGroups) -> ApplyResponse:
         """Apply a write group, or several as one."""
-        response = await self._indexes.apply(request)
+        response = await self._groups.apply(request)
         fault("writer.reply")
         return response
 
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
         """Return what became of a write group."""
-        return await self._indexes.outcomes(request)
+        return await self._groups.outcomes(request)
 
     async def newest_groups(self, request: NewestGroupsRequest) -> NewestGroupsResponse:
         """Return the newest group of each index that has one after a seq."""
-        newest = await self._indexes.newest_groups(request.after)
-        return NewestGroupsResponse(tuple(newest), self._indexes.kept_from())
+        newest = await self._groups.newest(request.after)
+        return NewestGroupsResponse(tuple(newest), self._groups.kept_from())
 
     def positions(self, request: PositionsRequest) -> PositionsResponse:
         """Return how far the sources of changes of an index have come."""

@@ -31,7 +31,7 @@ def process_statistics(indexes: Indexes, queue_length: int) -> ProcessStatistics
     """
     merger = indexes.merger
     in_use = allocated()
-    closed = indexes.all_closed()
+    closed = indexes.closed.items()
     return ProcessStatistics(
         pid=os.getpid(),
         resident_bytes=resident_bytes(),

@@ -42,7 +42,7 @@ import numpy as np
 import xxhash
 from msgspec import Struct, structs
 
-from common.analysis.languages import Languages, stem, stem_all, stem_beginning
+from common.analysis.languages import Languages, stem, stem_all, stem_prefix
 from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from shard.caches.derived import derived, derived_by_key
@@ -516,7 +516,7 @@ def _stems(
 def _stem_class(segment: Segment, vocabulary: Vocabulary, text: str, language: str) -> list[int]:
     """Return the ordinals of all terms with the same stem as a word, itself included."""
     wanted = stem(text, language)
-    beginning = stem_beginning(wanted, language)
+    beginning = stem_prefix(wanted, language)
     if beginning is None:
         return []
     if beginning:

@@ -43,5 +43,5 @@ Columns:
     distance_columns     documents by distance from a point
     nested_elements      the objects of an array, as documents of their own
     external_ids       id → document
-    doc_sets           sets of documents: bitset, list, Roaring
+    doc_sets           sets of documents: bitset, list; in files: stored_sets
 """

@@ -15,7 +15,7 @@ documents does each value have in all? Values are numbers of the shard's diction
     in segments of SETS_DOCS_MIN documents and more, also by value:
     facet.<f>.numbers      0 1          values that occur, ascending
     facet.<f>.counts       2 1          documents of each
-    facet.<f>.sets         {0, 1} {1}   stored sets (doc_sets), one after the other
+    facet.<f>.sets         {0, 1} {1}   `stored_sets`, one after the other
     facet.<f>.set_offsets               where each begins
 
 A smaller segment is scanned instead: 4,096 documents take 2-4 µs, and small writes are spared the
@@ -45,18 +45,17 @@ from common.kernels.types import (
 from shard.caches.derived import derived_by_key
 from shard.segment.code_counts import Codes, count_codes
 from shard.segment.column_values import KEY_KINDS, group_values
-from shard.segment.doc_sets import (
-    LISTED_AHEAD,
+from shard.segment.doc_sets import LISTED_AHEAD, set_bit
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.stored_sets import (
     StoredSets,
     add_stored_sets,
     bound_stored,
     count_intersections,
     list_stored_set,
     measure_stored,
-    set_bit,
     write_sets,
 )
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 from shard.segment.value_parsing import canonical_keys
 
 if TYPE_CHECKING:

@@ -247,8 +247,7 @@ class _Source:
         lists: of its terms, then of its prefixes; None: of a batch, those that are being written.
         num_terms: of its vocabulary.
         ranges: of its prefixes.
-        firsts: by prefix that gets a list: the first term that begins with it.
-        lasts: the first one after these.
+        wanted: by prefix that gets a list, the first term that begins with it, and the first after.
         num_docs: its documents.
         new_docs: what becomes of them.
         allocator: makes the large arrays.
@@ -264,8 +263,7 @@ class _Source:
         lists: PostingLists | None,
         num_terms: int,
         ranges: PrefixRanges,
-        firsts: NDArray[Any],
-        lasts: NDArray[Any],
+        wanted: tuple[NDArray[Any], NDArray[Any]],
         num_docs: int,
         new_docs: NewDocs,
         allocator: MergeAllocator,
@@ -274,7 +272,7 @@ class _Source:
         self.num_docs = num_docs
         self.new_docs = new_docs
         self._ranges = ranges
-        self._terms = list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+        self._terms = list(zip(*(one.tolist() for one in wanted), strict=True))
         self._list_at = allocator.empty(num_terms, np.int64)
         self._list_at[:] = -1
         self._num_open = 0
@@ -460,7 +458,7 @@ def add_prefix_lists(
     else:
         new_docs = NewDocs(0, np.zeros(0, np.int64))
         num_terms = len(lists.entry_counts)
-        sources = [_Source(None, num_terms, ranges, *ranges, num_docs, new_docs, allocator)]
+        sources = [_Source(None, num_terms, ranges, ranges, num_docs, new_docs, allocator)]
     # An entry takes two bytes at most, mostly; where it takes more, the rest is reserved again.
     postings.reserve(2 * int(entry_counts.sum()))
     writer = _ListWriter(lists, postings, doc_freqs, len(entry_counts), allocator)
@@ -477,6 +475,7 @@ def _part_source(
     firsts, lasts = np.empty_like(starts), np.empty_like(starts)
     _find_same(terms.term_bytes, starts, prefixes.sizes, part.terms, firsts, lasts)
     num_terms = len(part.terms.term_keys)
+    wanted = (firsts, lasts)
     return _Source(
-        part.lists, num_terms, part.ranges, firsts, lasts, part.num_docs, part.new_docs, allocator
+        part.lists, num_terms, part.ranges, wanted, part.num_docs, part.new_docs, allocator
     )

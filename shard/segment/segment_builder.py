@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shard.segment.columns import build_columns, merge_columns
-from shard.segment.doc_sets import StoredSets
 from shard.segment.extraction import Extraction, extract
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator, count_kept, move_kept
 from shard.segment.object_fields import ObjectFields, merge_object_fields
 from shard.segment.segment import Segment, SegmentWriter
+from shard.segment.stored_sets import StoredSets
 from shard.segment.text_builder import build_text
 from shard.segment.text_merge import merge_text
 

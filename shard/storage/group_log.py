@@ -69,7 +69,7 @@ class Group:
         seq: its number.
         first_record, num_records: the records it added.
         deleted: uint64, records it removed (of earlier groups, or its own).
-        outcomes: uint8 by operation: `common.protocol.operations.Outcome`.
+        outcomes: uint8 by operation: `common.protocol.write_operations.Outcome`.
     """
 
     seq: int

@@ -45,8 +45,8 @@ from common.protocol.methods import (
     PING,
     PREPARE,
 )
-from common.protocol.operations import Operation, Outcome
 from common.protocol.server import Handler, RpcServer
+from common.protocol.write_operations import Operation, Outcome
 
 SECRET = "secret"
 

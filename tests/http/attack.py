@@ -19,7 +19,7 @@ import resource
 import sys
 from collections.abc import Callable, Coroutine
 
-from tests.http.catalogue import get, request
+from tests.http.raw_requests import get, request
 
 NUM_CONNECTIONS = 1_024
 NUM_DEAF = 8

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from common import data_directory
+from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.analytics import Analytics
 from coordinator.cluster import shard_client
 from coordinator.cluster.catalog import Catalog
@@ -23,6 +24,7 @@ from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.http.slow_queries import SlowQueries
 from coordinator.read.item_explanation import ItemExplanations
+from coordinator.read.read_path import ReadPath
 from coordinator.read.result_cache import ResultCache
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
@@ -32,9 +34,15 @@ from coordinator.write.ingest import Ingest
 from coordinator.write.known_fields import KnownFields
 from coordinator.write.log import EmbeddedLog
 from tests.coordinator.model_shard import SECRET, ModelShard
-from tests.http.catalogue import get, post
-from tests.http.fakes import CONFIGURATION, FakeSearch, FakeSuggestions
+from tests.http.fakes import (
+    CONFIGURATION,
+    FakeFacetPages,
+    FakeSearch,
+    FakeSelection,
+    FakeSuggestions,
+)
 from tests.http.raw_client import RawConnection, Reply, exchange
+from tests.http.raw_requests import get, post
 
 
 @dataclass
@@ -81,6 +89,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             stack.push_async_callback(shard.die)
         cluster = Cluster(catalog, tuple(locate_in(tmp_path, i) for i in range(2)), SECRET)
         search = FakeSearch()
+        path = ReadPath.over(cluster, catalog, settings.limits, LoopScheduler())
         log, fields = EmbeddedLog(cluster, catalog, settings), KnownFields(cluster, settings.limits)
         services: Any = Services(
             settings=settings,
@@ -91,9 +100,11 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             loads=BulkLoads(cluster, catalog, settings, log, fields),
             administration=IndexAdministration(cluster, catalog, settings.limits, log),
             snapshot_maker=SnapshotMaker(settings, cluster, catalog),
-            explanations=ItemExplanations(cluster, search, settings.limits),  # type: ignore[arg-type]
+            explanations=ItemExplanations(path, search),  # type: ignore[arg-type]
             suggestions=FakeSuggestions(),  # type: ignore[arg-type]
             search=search,  # type: ignore[arg-type]
+            facet_pages=FakeFacetPages(search),  # type: ignore[arg-type]
+            selection=FakeSelection(search),  # type: ignore[arg-type]
             guard=Guard(settings, catalog),
             metrics=Metrics(),
             slow_queries=SlowQueries(settings.slow_query_ms),

@@ -13,6 +13,7 @@ from common.configuration_parser import parse_configuration
 from common.errors import ServiceError
 from common.json.scan import canonical_id
 from common.placement import shard_of_id
+from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.analytics import Analytics
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState
@@ -25,17 +26,12 @@ from coordinator.http.slow_queries import SlowQueries
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.parameters.typed import SuggestParameters
 from coordinator.read.facets.buckets import Bucket
+from coordinator.read.facets.results import FacetResult
 from coordinator.read.item_explanation import ItemExplanations
+from coordinator.read.read_path import ReadPath
 from coordinator.read.result_cache import ResultCache
-from coordinator.read.results import (
-    FacetPage,
-    FacetResult,
-    HitOrder,
-    SearchResult,
-    ShardSummary,
-    SuggestionPage,
-    Timings,
-)
+from coordinator.read.results import FacetPage, HitOrder, SearchResult, ShardSummary, Timings
+from coordinator.read.suggest.results import SuggestionPage
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from shard.segment.external_ids import shown_id_of
@@ -62,36 +58,6 @@ class FakeSearch:
         self.ranks_read: list[int] = []
         """Of hits of merged searches whose items were read."""
         self.buckets = [Bucket(f"value {i}", 100 - i, i == 0) for i in range(10)]
-
-    async def select(
-        self, index: Any, parameters: SearchParameters, horizon: int
-    ) -> tuple[list[Any], str | None]:
-        """Return the items as hits, or those of some ids."""
-        self.asked.append(parameters)
-        if self.error is not None:
-            raise self.error
-        hits = []
-        for record, item in enumerate(self.items):
-            id = canonical_id(item)
-            if not parameters.only_ids or id in parameters.only_ids:
-                shard = 0 if id is None else shard_of_id(id, 2)
-                hits.append(SimpleNamespace(shard=shard, record=record, item=item))
-        return hits, None
-
-    async def read(
-        self,
-        index: Any,
-        hits: list[Any],
-        horizon: int,
-        timeout_ms: int,
-        *,
-        wants_ids: bool = False,
-    ) -> AsyncGenerator[list[tuple[Any, bytes | None]], None]:
-        """Yield all hits with their items."""
-        yield [(hit, shown_id_of(hit.item) if wants_ids else hit.item) for hit in hits]
-
-    def stop_words(self, index: Any) -> frozenset[str]:
-        return frozenset()
 
     async def search(
         self, index: Any, parameters: SearchParameters, horizon: int | None = None
@@ -129,15 +95,56 @@ class FakeSearch:
         self.ranks_read += ranks
         return [self.items[rank] for rank in ranks]
 
-    async def facet(self, index: Any, parameters: FacetParameters) -> FacetPage:
-        self.asked.append(parameters)
-        if self.error is not None:
-            raise self.error
+
+class FakeSelection:
+    """Selects the items of a search that answers everything, or those of some ids."""
+
+    def __init__(self, search: FakeSearch) -> None:
+        self.search = search
+
+    async def page(
+        self, index: Any, parameters: SearchParameters, horizon: int
+    ) -> tuple[list[Any], str | None]:
+        """Return the items as hits, or those of some ids."""
+        self.search.asked.append(parameters)
+        if self.search.error is not None:
+            raise self.search.error
+        hits = []
+        for record, item in enumerate(self.search.items):
+            id = canonical_id(item)
+            if not parameters.only_ids or id in parameters.only_ids:
+                shard = 0 if id is None else shard_of_id(id, 2)
+                hits.append(SimpleNamespace(shard=shard, record=record, item=item))
+        return hits, None
+
+    async def read(
+        self,
+        index: Any,
+        hits: list[Any],
+        horizon: int,
+        timeout_ms: int,
+        *,
+        wants_ids: bool = False,
+    ) -> AsyncGenerator[list[tuple[Any, bytes | None]], None]:
+        """Yield all hits with their items."""
+        yield [(hit, shown_id_of(hit.item) if wants_ids else hit.item) for hit in hits]
+
+
+class FakeFacetPages:
+    """Answers with the buckets of a search that answers everything."""
+
+    def __init__(self, search: FakeSearch) -> None:
+        self.search = search
+
+    async def page(self, index: Any, parameters: FacetParameters) -> FacetPage:
+        self.search.asked.append(parameters)
+        if self.search.error is not None:
+            raise self.search.error
         facet = parameters.facet
         return FacetPage(
             page=parameters.page,
             per_page=parameters.per_page,
-            facet=FacetResult(facet.field, facet.title, facet.position, self.buckets, None),
+            facet=FacetResult(facet.field, facet.title, facet.position, self.search.buckets, None),
             total=10,
             seq=17,
             shards=ShardSummary(2, 2),
@@ -185,9 +192,16 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
     catalog.state = state
     catalog.activate()
     settings = settings or Settings(data_dir=folder)
+    search = FakeSearch()
     fakes: Any = SimpleNamespace(
-        suggestions=FakeSuggestions(), search=FakeSearch(), cluster=FakeCluster(), no_writes=None
+        search=search,
+        facet_pages=FakeFacetPages(search),
+        selection=FakeSelection(search),
+        suggestions=FakeSuggestions(),
+        cluster=FakeCluster(),
+        no_writes=None,
     )
+    path = ReadPath.over(fakes.cluster, catalog, settings.limits, LoopScheduler())
     return Services(
         settings=settings,
         interface=InterfaceDocument(ROUTES, settings.limits),
@@ -198,8 +212,10 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
         administration=fakes.no_writes,
         snapshot_maker=fakes.no_writes,
         search=fakes.search,
+        facet_pages=fakes.facet_pages,
+        selection=fakes.selection,
         suggestions=fakes.suggestions,
-        explanations=ItemExplanations(fakes.cluster, fakes.search, settings.limits),
+        explanations=ItemExplanations(path, fakes.search),
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),

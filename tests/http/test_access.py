@@ -15,8 +15,8 @@ from coordinator.http.security import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.replication.log_state import LogState
 from coordinator.settings import Settings
-from tests.http.catalogue import request
 from tests.http.conftest import MakeWeb, Web
+from tests.http.raw_requests import request
 
 
 async def make_key(web: Web, token: str | None = None, **document: Any) -> str:

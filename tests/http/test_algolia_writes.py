@@ -10,13 +10,13 @@ from urllib.parse import quote
 import pytest
 
 from common.errors import ConfigurationSwitched
-from common.protocol.operations import Outcome
+from common.protocol.write_operations import Outcome
 from common.query import AnyOf
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.typed import SearchParameters
 from coordinator.write.write_result import WriteResult
-from tests.http.catalogue import request
 from tests.http.conftest import Web
+from tests.http.raw_requests import request
 
 ADDED = {"action": "addObject", "body": {"name": "two"}}
 
@@ -145,7 +145,8 @@ async def test_deletion_by_filters_applies_the_filter_of_a_key_of_any_form(web: 
 
 
 async def test_deletion_by_filters_goes_on_when_the_index_switches_configuration(web: Web) -> None:
-    select = web.search.select
+    selection = web.services.selection
+    select = selection.page
     errors = [ConfigurationSwitched("it was switched")]
 
     async def switched(*args: Any) -> Any:
@@ -153,7 +154,7 @@ async def test_deletion_by_filters_goes_on_when_the_index_switches_configuration
             raise errors.pop()
         return await select(*args)
 
-    web.search.select = switched  # type: ignore[assignment, method-assign]
+    selection.page = switched  # type: ignore[assignment, method-assign]
     reply = await web.post("/1/indexes/films/deleteByQuery", {"filters": "year = 1994"})
 
     assert (reply.status, list(reply.json)) == (200, ["taskID", "updatedAt"])

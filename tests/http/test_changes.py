@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coordinator.read import stored_items
-from coordinator.routes import changes
+from coordinator.routes import item_changes
 from tests.http.local_service import LocalService, local_service
 from tests.service import Client
 
@@ -42,8 +42,8 @@ class Meddler:
         monkeypatch: pytest.MonkeyPatch,
         meddle: Callable[[Client, int], None],
     ) -> None:
-        search = service.services.search
-        select = search.select
+        selection = service.services.selection
+        select = selection.page
         self.num_times = 0
 
         async def select_and_let_meddle(index: Any, parameters: Any, horizon: int) -> Any:
@@ -52,7 +52,7 @@ class Meddler:
             await asyncio.to_thread(self._meddle, service, meddle, self.num_times)
             return selected
 
-        monkeypatch.setattr(search, "select", select_and_let_meddle)
+        monkeypatch.setattr(selection, "page", select_and_let_meddle)
 
     @staticmethod
     def _meddle(
@@ -132,7 +132,7 @@ async def test_item_that_never_comes_to_rest_is_reported(
 
     assert reply.json["deleted"] == 9
     assert [(one["id"], one["code"]) for one in reply.json["errors"]] == [(5, "version_conflict")]
-    assert meddler.num_times == left["count"] == 1 + changes.CONFLICT_ROUNDS_MAX
+    assert meddler.num_times == left["count"] == 1 + item_changes.CONFLICT_ROUNDS_MAX
 
 
 async def test_update_reports_what_it_did_not_do(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_large_items_are_exported_and_changed_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stored_items, "READ_BYTES_MAX", 20_000)
-    monkeypatch.setattr(changes, "GROUP_BYTES_MAX", 5_000)
+    monkeypatch.setattr(item_changes, "GROUP_BYTES_MAX", 5_000)
     largest = 0
 
     def change(client: Client) -> list[Any]:
@@ -213,8 +213,8 @@ async def test_large_items_are_exported_and_changed_a_few_at_a_time(
         ]
 
     async with local_service(tmp_path / "data") as service:
-        search = service.services.search
-        read = search.read
+        selection = service.services.selection
+        read = selection.read
 
         async def watched(*args: Any, **kwargs: Any) -> Any:
             nonlocal largest
@@ -222,7 +222,7 @@ async def test_large_items_are_exported_and_changed_a_few_at_a_time(
                 largest = max(largest, sum(len(item or b"") for _, item in part))
                 yield part
 
-        monkeypatch.setattr(search, "read", watched)
+        monkeypatch.setattr(selection, "read", watched)
         first, num_updated, second, num_deleted, last = await run(change, service)
 
     assert [len(first), num_updated, len(second), num_deleted, last] == [81, 81, 81, 81, {}]

@@ -14,8 +14,8 @@ from common.errors import ConfigurationSwitched, Unavailable
 from common.process.request_ids import REQUEST_IDS
 from coordinator.http import middleware, server
 from coordinator.read.cursor import Cursor
-from tests.http.catalogue import get, post, request
 from tests.http.conftest import MakeWeb, Web
+from tests.http.raw_requests import get, post, request
 from tests.waiting import until
 
 SEARCH = request("GET", "/films/search")
@@ -377,7 +377,8 @@ async def test_switch_that_does_not_end_is_told(
 
 async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: Web) -> None:
     """Which hits would still come in the order of the former configuration is unknown."""
-    answer = web.search.select
+    selection = web.services.selection
+    answer = selection.page
 
     async def select(index: Any, parameters: Any, horizon: int) -> Any:
         if parameters.cursor != "*":
@@ -385,7 +386,7 @@ async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: 
         hits, _ = await answer(index, parameters, horizon)
         return hits, Cursor(index.revision, horizon, b"search", (0, 1), (1.0, 5), ()).encode()
 
-    web.search.select = select  # type: ignore[method-assign]
+    selection.page = select  # type: ignore[method-assign]
     reply = await web.post("/films/items/delete", {"query": "sea"})
 
     assert (reply.status, reply.code) == (503, "switched")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.http.catalogue import GROUPS, Case, get
 from tests.http.conftest import Web
+from tests.http.hostile import GROUPS
+from tests.http.hostile.case import Case
 from tests.http.raw_client import Reply
+from tests.http.raw_requests import get
 
 
 def check(case: Case, reply: Reply) -> str | None:

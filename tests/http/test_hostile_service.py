@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.catalogue import GROUPS, get, post, request
 from tests.http.fakes import CONFIGURATION
+from tests.http.hostile import GROUPS
 from tests.http.raw_client import exchange
+from tests.http.raw_requests import get, post, request
 from tests.http.test_hostile_requests import check
 from tests.service import Service
 

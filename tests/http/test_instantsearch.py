@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from coordinator.clients import INSTANTSEARCH
-from tests.http.catalogue import request
 from tests.http.conftest import Web
+from tests.http.raw_requests import request
 from tests.service import Service
 
 NODE = shutil.which("node")

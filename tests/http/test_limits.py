@@ -18,8 +18,8 @@ from urllib.parse import quote
 import pytest
 
 from common.limits import Limits
-from tests.http.catalogue import get, post, request
 from tests.http.conftest import MakeWeb
+from tests.http.raw_requests import get, post, request
 
 TESTS = Path(__file__).resolve().parent.parent
 

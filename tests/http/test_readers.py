@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.http.catalogue import GROUPS
+from tests.http.hostile import GROUPS
 from tests.http.raw_client import exchange
 from tests.http.test_hostile_requests import check
 from tests.http.test_hostile_service import prepare

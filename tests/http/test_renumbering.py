@@ -33,7 +33,7 @@ async def test_dead_values_go_on_all_shards_and_in_the_coordinator(
     monkeypatch.setattr(rebuild, "DEAD_VALUES_MIN", 1_000)
 
     def known() -> int:
-        (memory,) = service.services.search._memories._memories.values()
+        (memory,) = service.services.search._path.memories._memories.values()
         return len(memory.facets.values("session"))
 
     def run() -> tuple[int, int]:

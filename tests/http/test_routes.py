@@ -12,8 +12,8 @@ import pytest
 
 from common.protocol.messages import OpeningStatistics, SnapshotSource
 from coordinator.routes import ROUTES
-from tests.http.catalogue import request
 from tests.http.conftest import MakeWeb, Web
+from tests.http.raw_requests import request
 
 
 async def test_item_comes_back_byte_for_byte(web: Web) -> None:
@@ -236,7 +236,7 @@ async def test_ready_only_when_all_shards_serve(web: Web) -> None:
 
 async def test_a_start_says_how_far_it_is(web: Web) -> None:
     cluster = web.services.cluster
-    cluster._has_started = False
+    cluster.admission.has_started = cluster.admission.is_open = False
     cluster._ready.clear()
     cluster.starting.note(0, OpeningStatistics(4, 1, 1000, 900))
     cluster.starting.note(1, OpeningStatistics(4, 3, 1000, 100))

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.routes import changes
+from coordinator.routes import item_changes
 from tests.coordinator.model_shard import all_documents
-from tests.http.catalogue import get, request
 from tests.http.conftest import MakeWeb, Web
 from tests.http.local_service import LocalService, local_service
+from tests.http.raw_requests import get, request
 from tests.service import Client
 from tests.waiting import until
 
@@ -101,7 +101,7 @@ async def test_export_that_outlives_the_grace_is_cut_and_does_not_look_complete(
 
     async with local_service(tmp_path / "data") as service:
         await asyncio.to_thread(_load, service)
-        read = service.services.search.read
+        read = service.services.selection.read
 
         async def stuck(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             async for part in read(*args, **kwargs):
@@ -109,7 +109,7 @@ async def test_export_that_outlives_the_grace_is_cut_and_does_not_look_complete(
                 has_begun.set()
                 await asyncio.Event().wait()
 
-        monkeypatch.setattr(service.services.search, "read", stuck)
+        monkeypatch.setattr(service.services.selection, "read", stuck)
         exporting = asyncio.create_task(asyncio.to_thread(export, service.port))
         await has_begun.wait()
         # Leaving the block stops the service, with a grace of a second.
@@ -120,7 +120,7 @@ async def test_export_that_outlives_the_grace_is_cut_and_does_not_look_complete(
 async def test_change_by_filter_that_a_stop_ends_says_how_far_it_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "GROUP_BYTES_MAX", 200)
+    monkeypatch.setattr(item_changes, "GROUP_BYTES_MAX", 200)
 
     def change(client: Client) -> tuple[Any, int]:
         reply = client.post("/films/items/update", {"filter": "", "fields": {"seen": True}})

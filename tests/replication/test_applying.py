@@ -8,7 +8,7 @@ from typing import Any
 
 from common.errors import StorageFull
 from common.protocol.messages import ApplyResponse
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from coordinator.replication.applying import Applier, DividedGroup
 from coordinator.replication.entries import WriteGroup, operations_of
 from coordinator.settings import Settings

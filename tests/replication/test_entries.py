@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.placement import hash_id
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from coordinator.cluster.catalog_state import CatalogState
 from coordinator.replication.entries import (
     CatalogChange,

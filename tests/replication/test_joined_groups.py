@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import StorageFull
 from common.protocol.messages import ApplyResponse, IndexEntry, JoinedGroups
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from coordinator.replication.applying import Applier, DividedGroup
 from coordinator.replication.entries import WriteGroup, operations_of

@@ -17,8 +17,8 @@ from nats.aio.msg import Msg
 from common.limits import Limits
 from coordinator.replication import stream_follower
 from coordinator.replication.log_errors import LogAway, LogBroken
+from coordinator.replication.log_safety import metadata_of
 from coordinator.replication.position import Position
-from coordinator.replication.safety import metadata_of
 from coordinator.replication.stream import LogStream, StreamMessage
 from coordinator.replication.stream_follower import follow
 from coordinator.replication.stream_state import StreamInfo

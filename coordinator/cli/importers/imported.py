@@ -15,8 +15,8 @@ from common.configuration import GEO_FIELD
 from common.option_forms import parse_typo_lengths
 from coordinator.cli.importers.points import as_point, point_fields
 from coordinator.cli.sources.fetching import open_url
+from coordinator.cli.sources.json_lines import pieces_of
 from coordinator.cli.sources.opening import BROKEN, OpenedSource
-from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import SourceError
 
 FACET_SIZE_MAX: Final = 1_000

@@ -29,8 +29,8 @@ from coordinator.cli.sources.cells import (
 )
 from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
 from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
+from coordinator.cli.sources.json_lines import pieces_of
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, OpenedSource
-from coordinator.cli.sources.pieces import pieces_of
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 DELIMITERS: Final = (",", ";", "\t", "|")

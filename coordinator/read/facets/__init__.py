@@ -2,12 +2,13 @@
 
 plan                   the counts that a search needs
 memory                 what is known between searches; the numbers of facet values: values
-merged_counts          counts of all shards, added up
-facet_results          one facet after the other; buckets chooses and orders
+merged_counts          counts of all shards, added up; of groups: group_counts
+merged_facets          one facet after the other; buckets chooses and orders
 listing                all of them, without keeping other requests waiting
-keys                   search within the values; text_order sorts them
+key_search             search within the values; text_order sorts them
 summaries              statistics of a facet; of numbers by facet value: value_statistics
 field_facets           values of fields that are no facets
 ranges                 intervals and histograms; of category trees: trees
+results                all of these as a response shows them
 cube                   joint counts with the bins of a numeric field
 """

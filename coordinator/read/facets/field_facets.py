@@ -19,11 +19,11 @@ from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import FacetSpec
 from coordinator.read.facets.buckets import listed_buckets
-from coordinator.read.facets.keys import accept_keys
-from coordinator.read.facets.merged_counts import Answers, MergedCounts
+from coordinator.read.facets.key_search import accept_keys
+from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
+from coordinator.read.facets.results import FacetResult
 from coordinator.read.facets.summaries import is_summed_up, summaries
 from coordinator.read.facets.values import FacetValues
-from coordinator.read.results import FacetResult
 
 _STEP_KEYS: Final = 1_000
 """Keys that are numbered in a step, 0.4 µs each."""
@@ -59,7 +59,7 @@ def _leaves_out_own(parameters: SearchParameters, spec: FacetSpec) -> bool:
 
 
 def field_results(
-    parameters: SearchParameters, first: int, answers: Answers, analyzer: Analyzer
+    parameters: SearchParameters, first: int, answers: ShardResponses, analyzer: Analyzer
 ) -> Generator[None, None, list[FacetResult]]:
     """Merge the counts of fields that are not configured as facets; yield regularly.
 
@@ -94,7 +94,7 @@ def field_results(
 
 
 def _merged(
-    answers: Answers, position: int
+    answers: ShardResponses, position: int
 ) -> Generator[None, None, tuple[FacetValues, MergedCounts, int]]:
     """Add up one range by key over the shards.
 

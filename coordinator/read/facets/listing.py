@@ -26,15 +26,15 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.parameters.typed import KeyTypos
 from coordinator.read.facets.buckets import NONE_SELECTED, Bucket, num_buckets, page_of_buckets
-from coordinator.read.facets.facet_results import facet_results, known_results, num_values_to_list
 from coordinator.read.facets.field_facets import field_results
-from coordinator.read.facets.keys import accept_keys
+from coordinator.read.facets.group_counts import count_groups
+from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
+from coordinator.read.facets.merged_facets import facet_results, known_results, num_values_to_list
+from coordinator.read.facets.plan import CountedFacets
+from coordinator.read.facets.results import FacetResult
 from coordinator.read.facets.summaries import is_summed_up
 from coordinator.read.facets.values import FacetValues
-from coordinator.read.groups import count_groups
-from coordinator.read.results import FacetResult
-from coordinator.read.scatter import SearchOutcome
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,21 +66,21 @@ class FacetListing:
         self._lister = ThreadPoolExecutor(1, "lister")
 
     async def listed(
-        self, parameters: SearchParameters, outcome: SearchOutcome
+        self, parameters: SearchParameters, counted: CountedFacets
     ) -> list[FacetResult]:
         """Merge the counts of all facets and choose their buckets.
 
         Args:
             parameters: of the search.
-            outcome: the shards' counts.
+            counted: the shards' counts.
         """
-        state, facets = outcome.state, outcome.memory.facets
-        if (known := known_results(parameters, outcome.plan, facets)) is not None:
+        state, facets = counted.state, counted.memory
+        if (known := known_results(parameters, counted.plan, facets)) is not None:
             return known
         groups: list[GroupCounts] = []
         if parameters.distinct is not None and parameters.distinct.counts_groups:
             groups = await asyncio.to_thread(
-                count_groups, outcome.plan.requests, facets, outcome.answers
+                count_groups, counted.plan.requests, facets, counted.answers
             )
         accepted = {}
         for spec in parameters.facets:
@@ -88,7 +88,7 @@ class FacetListing:
                 continue
             name = spec.configuration.field
             mask = await self._accepted(
-                outcome, facets.values(name), None, spec.key_query, typos=spec.key_typos
+                counted, facets.values(name), None, spec.key_query, typos=spec.key_typos
             )
             if mask is not None:
                 accepted[name] = mask
@@ -96,9 +96,9 @@ class FacetListing:
         if parameters.field_facets:
             first = len(parameters.ranges) + sum([len(one.requests) for one in parameters.trees])
             steps = _until(
-                state.deadline, field_results(parameters, first, outcome.answers, self._analyzer)
+                state.deadline, field_results(parameters, first, counted.answers, self._analyzer)
             )
-            keys = [part.keys for _, one in outcome.answers for part in one.ranges[first:]]
+            keys = [part.keys for _, one in counted.answers for part in one.ranges[first:]]
             if sum(map(len, keys)) > LONG_RESPONSE_KEYS:
                 found = await self._on_a_thread(lambda _: run_to_completion(steps))
             else:
@@ -107,16 +107,16 @@ class FacetListing:
         def results(sums: Accumulator | None) -> Iterable[FacetResult]:
             listed = facet_results(
                 parameters,
-                outcome,
+                counted,
                 accepted,
-                is_complete=len(outcome.answers) == self._cluster.num_shards,
+                is_complete=len(counted.answers) == self._cluster.num_shards,
                 groups=groups,
                 sums=sums,
             )
             return heapq.merge(listed, found, key=lambda one: one.field) if found else listed
 
         sums_up = any(is_summed_up(spec) for spec in parameters.facets)
-        num_values = num_counted(outcome) + num_values_to_list(parameters, outcome.plan, facets)
+        num_values = counted.num_values + num_values_to_list(parameters, counted.plan, facets)
         if num_values > (LONG_RESPONSE_KEYS if sums_up else LONG_RESPONSE_VALUES):
             return await self._on_a_thread(lambda sums: list(results(sums)))
         if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
@@ -124,23 +124,23 @@ class FacetListing:
         return await self._scheduler.run(state.index.number, _listing(results(None)))
 
     async def page(
-        self, requested: FacetParameters, search: SearchParameters, outcome: SearchOutcome
+        self, requested: FacetParameters, search: SearchParameters, counted: CountedFacets
     ) -> tuple[int, list[Bucket]]:
         """Return one page of the buckets of a search's only facet, and how many it has.
 
         Args:
             requested: the facet, and which of its buckets.
             search: with the rules that match it applied.
-            outcome: the shards' counts, of every value.
+            counted: the shards' counts, of every value.
         """
         field = requested.facet.field
-        values = outcome.memory.facets.values(field)
+        values = counted.memory.values(field)
         selected = search.selected.get(field, NONE_SELECTED)
         (spec,) = search.facets
         order = spec.order
         if not order.hides_chosen_zero:  # the request decides, unless the key's filter has
             order = msgspec.structs.replace(order, hides_zero=requested.facet.hide_zero)
-        accepts = await self._accepted(outcome, values, requested.key_pattern, requested.key_query)
+        accepts = await self._accepted(counted, values, requested.key_pattern, requested.key_query)
 
         def listed(reader: CountsReader) -> tuple[int, list[Bucket]]:
             with reader.next(values) as counts:
@@ -152,14 +152,14 @@ class FacetListing:
                     ),
                 )
 
-        answers = outcome.answers
-        if num_counted(outcome) > LONG_RESPONSE_VALUES:
+        answers = counted.answers
+        if counted.num_values > LONG_RESPONSE_VALUES:
             return await self._on_a_thread(lambda sums: listed(CountsReader(answers, sums)))
         return listed(CountsReader(answers))
 
     async def _accepted(
         self,
-        outcome: SearchOutcome,
+        counted: CountedFacets,
         values: FacetValues,
         pattern: str | None,
         key_query: str | None,
@@ -170,18 +170,13 @@ class FacetListing:
         if not pattern and not key_query:
             return None
         steps = accept_keys(values, self._analyzer, pattern, key_query, typos=typos)
-        state = outcome.state
+        state = counted.state
         return await self._scheduler.run(state.index.number, _until(state.deadline, steps))
 
     async def _on_a_thread(self, list_facets: Callable[[Accumulator], T]) -> T:
         """List facets on the thread for long responses, with separate sums."""
         listing = carried(lambda: list_facets(Accumulator()))
         return await asyncio.get_running_loop().run_in_executor(self._lister, listing)
-
-
-def num_counted(outcome: SearchOutcome) -> int:
-    """Return how many counts the shards sent, at most."""
-    return sum([one.num_values for _, part in outcome.answers for one in part.facets])
 
 
 def _until(deadline: Deadline, steps: Generator[None, None, T]) -> Generator[None, None, T]:

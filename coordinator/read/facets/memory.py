@@ -15,13 +15,13 @@ from common.errors import ConfigurationSwitched
 from common.process.loop_scheduler import LoopScheduler
 from common.protocol.messages import FACET_VALUES_MAX, FacetCounts, FacetValuesRequest
 from common.protocol.methods import FACET_VALUES
+from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.typed import BucketOrder
-from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.facets.buckets import Bucket
-from coordinator.read.facets.merged_counts import Answers, MergedCounts
+from coordinator.read.facets.merged_counts import MergedCounts, ShardResponses
 from coordinator.read.facets.values import FacetValues
 
 BUCKETS_REMEMBERED_MAX: Final = 100
@@ -98,7 +98,7 @@ class FacetMemory:
         self._budget.drop(self)
 
     async def learn(
-        self, index: Index, answers: Answers, deadline: Deadline, scheduler: LoopScheduler
+        self, index: Index, answers: ShardResponses, deadline: Deadline, scheduler: LoopScheduler
     ) -> None:
         """Fetch the unknown parts of the dictionaries that the responses refer to.
 
@@ -125,7 +125,7 @@ class FacetMemory:
                     )
                 self.values(request.field).extend(shard, part.epoch, part.start, part.values)
 
-    def _missing(self, answers: Answers) -> list[tuple[int, FacetCounts, int]]:
+    def _missing(self, answers: ShardResponses) -> list[tuple[int, FacetCounts, int]]:
         """Return (shard, counts, first unknown number) of each dictionary that is not known."""
         missing: dict[tuple[int, str], tuple[int, FacetCounts, int]] = {}
         for shard, answer in answers:

@@ -25,7 +25,7 @@ from coordinator.read.facets.values import FacetValues
 
 _NO_NUMBERS = np.zeros(0, np.uint32)
 
-Answers = Sequence[tuple[int, SearchResponse]]
+ShardResponses = Sequence[tuple[int, SearchResponse]]
 """Pairs (shard ordinal, response)."""
 
 
@@ -177,7 +177,7 @@ class CountsReader:
 
     __slots__ = ("_answers", "_ends", "_packed", "_position", "_shards", "_sums")
 
-    def __init__(self, answers: Answers, sums: Accumulator = _ACCUMULATOR) -> None:
+    def __init__(self, answers: ShardResponses, sums: Accumulator = _ACCUMULATOR) -> None:
         self._answers = answers
         self._sums = sums
         parts = [answer.facet_counts for _, answer in answers]
@@ -220,7 +220,7 @@ class CountsReader:
             raise
 
 
-def _live_values(values: FacetValues, answers: Answers, position: int) -> LiveValues | None:
+def _live_values(values: FacetValues, answers: ShardResponses, position: int) -> LiveValues | None:
     """Return the values that occur in a live document, or None if no shard reported them.
 
     Cached until a shard reports something else: it depends on the state of the index, not on

@@ -11,8 +11,10 @@ from typing import Final
 from msgspec import Struct
 
 from common.protocol.messages import FacetRequest
+from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.read.facets.memory import FacetMemory, FacetTotals
+from coordinator.read.facets.merged_counts import ShardResponses
 from coordinator.read.facets.summaries import is_summed_up
 
 ALWAYS: Final = 1 << 31
@@ -31,6 +33,27 @@ class FacetPlan(Struct, frozen=True):
     requests: tuple[FacetRequest, ...]
     known: dict[str, FacetTotals]
     is_total: bool
+
+
+class CountedFacets(Struct, frozen=True):
+    """The shards' counts of a search's facets, and what it takes to list them.
+
+    Attributes:
+        plan: what was to be counted.
+        memory: of the index.
+        answers: pairs (shard ordinal, response).
+        state: the searched one.
+    """
+
+    plan: FacetPlan
+    memory: FacetMemory
+    answers: ShardResponses
+    state: SearchedState
+
+    @property
+    def num_values(self) -> int:
+        """How many counts the shards sent, at most."""
+        return sum([one.num_values for _, part in self.answers for one in part.facets])
 
 
 def plan_facets(

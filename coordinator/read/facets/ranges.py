@@ -9,7 +9,7 @@ from typing import Any
 
 from common.protocol.messages import RangeRequest, SearchResponse
 from common.values import INTEGER_MAX, INTEGER_MIN
-from coordinator.read.results import RangeResult
+from coordinator.read.facets.results import RangeResult
 
 
 def merge_ranges(

@@ -17,8 +17,8 @@ from common.values import INTEGER_MAX, INTEGER_MIN
 from coordinator.parameters.parse import FacetSpec
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.ranges import finite
+from coordinator.read.facets.results import FacetResult, FacetStats
 from coordinator.read.facets.values import FacetValues
-from coordinator.read.results import FacetResult, FacetStats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

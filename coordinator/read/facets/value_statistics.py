@@ -21,7 +21,7 @@ from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import NumberSummary, SummedBucket
 from coordinator.read.facets.plan import value_request
 from coordinator.read.facets.ranges import finite
-from coordinator.read.results import FacetResult
+from coordinator.read.facets.results import FacetResult
 
 _STEP_BUCKETS: Final = 32
 """Buckets whose statistics are added up in a step, 10 µs each."""

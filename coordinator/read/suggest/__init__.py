@@ -1,8 +1,9 @@
-"""Suggestions for a search box.
+"""What suggestions are derived from without asking a shard; `coordinator.read.suggestions` asks.
 
-suggestions            completions of the text as typed, with exact counts
-best_items             the items whose texts are suggested
+results                suggestions as a response shows them
+sources                all that may be suggested, and the best of each source in turn
+typed_text             the text as typed; whole_texts of items that have its words
 memory                 cached lists
 folded_texts           the words of texts and items, cached
-beginnings             suggestions derived from those for a shorter beginning of the word
+known_prefixes         suggestions derived from those for a shorter prefix of the word
 """

@@ -4,10 +4,11 @@
 
     "hax"  ──▶  no facet value has a word that begins so; nor with "haxe", nor "haxe b"
 
-    "tom" before "ha"  ──▶  completions and best items, for longer words (`beginnings`)
+    "tom" before "ha"  ──▶  completions and best items, for longer words (`known_prefixes`)
 
 An acknowledged write moves the horizon, and everything is dropped: a cached list is what the
-shards would answer. Its bytes count in the budget that all indexes share (`cache_budget`).
+shards would answer. Its bytes count in the budget that all indexes share
+(`coordinator.cluster.cache_budget`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from common.protocol.messages import FilterClause
 from common.query import Filter
+from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.typed import SuggestParameters
-from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.results import Suggestion
-from coordinator.read.suggest.beginnings import Beginning, CompletionContext
+from coordinator.read.suggest.known_prefixes import CompletionContext, KnownPrefix
+from coordinator.read.suggest.results import Suggestion
 
 _LIST_BYTES: Final = 1_500
 """Estimated size of a list and of its request, without filters and suggestions."""
@@ -29,7 +30,7 @@ _SUGGESTION_BYTES: Final = 200
 _WORDS_BYTES: Final = 500
 """Estimated size of words without values, without filters."""
 _BEGINNING_BYTES: Final = 2_000
-"""Estimated size of what is known of a beginning, without filters, completions and items."""
+"""Estimated size of what is known of a prefix, without filters, completions and items."""
 _COMPLETION_BYTES: Final = 200
 """Estimated size of a completion, and of the object that holds an item."""
 SUGGESTIONS_REMEMBERED_MAX: Final = 100
@@ -103,7 +104,7 @@ class SuggestionMemory:
         self._budget = budget
         self._lists: dict[SuggestionKey, Sequence[Suggestion]] = {}
         self._without_values: set[_Narrowed] = set()
-        self._beginnings: dict[CompletionContext, dict[str, Beginning]] = {}
+        self._prefixes: dict[CompletionContext, dict[str, KnownPrefix]] = {}
         self._horizon = -1
         self.doubts = Doubts()
 
@@ -143,16 +144,18 @@ class SuggestionMemory:
             self, _WORDS_BYTES + 4 * sum(map(len, words)) + _bytes_of_filters(filters)
         )
 
-    def shorter(self, horizon: int, context: CompletionContext, last: str) -> dict[str, Beginning]:
-        """Return what is known of the beginnings of a last word, the longest first."""
-        beginnings = self._beginnings.get(context) if horizon == self._horizon else None
-        if beginnings is None:
+    def shorter(
+        self, horizon: int, context: CompletionContext, last: str
+    ) -> dict[str, KnownPrefix]:
+        """Return what is known of the prefixes of a last word, the longest first."""
+        prefixes = self._prefixes.get(context) if horizon == self._horizon else None
+        if prefixes is None:
             return {}
         texts = [last[:end] for end in range(len(last), 0, -1)]
-        return {text: beginnings[text] for text in texts if text in beginnings}
+        return {text: prefixes[text] for text in texts if text in prefixes}
 
-    def remember_beginning(
-        self, horizon: int, context: CompletionContext, last: str, known: Beginning
+    def remember_prefix(
+        self, horizon: int, context: CompletionContext, last: str, known: KnownPrefix
     ) -> None:
         """Cache what the shards have answered about a last word."""
         completions = known.completions or ()
@@ -164,7 +167,7 @@ class SuggestionMemory:
         ):
             return
         if self._is_newest(horizon):
-            self._beginnings.setdefault(context, {})[last] = known
+            self._prefixes.setdefault(context, {})[last] = known
             self._budget.take(
                 self,
                 _BEGINNING_BYTES
@@ -184,7 +187,7 @@ class SuggestionMemory:
         """Drop everything."""
         self._lists.clear()
         self._without_values.clear()
-        self._beginnings.clear()
+        self._prefixes.clear()
         self._budget.drop(self)
 
 

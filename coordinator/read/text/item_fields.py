@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from common.configuration import BUILT_IN_FIELDS, OVERFLOW_PATH
-from common.nearest import nearest
+from common.nearest_name import nearest
 from common.protocol.messages import StatisticsResponse
 from common.values import ValueKind
 from coordinator.parameters.typed import with_ancestors

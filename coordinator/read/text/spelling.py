@@ -1,14 +1,12 @@
-"""Did you mean: another spelling of a query's words that finds something, or much more.
+"""Another spelling of a query's words that some item has, or many times more items.
 
     the godfathr (0 items have godfathr)       ──▶  the godfather       a word is nowhere
     lasr printer (2 items; laser printer 311)  ──▶  laser printer       another has many times more
 
 Candidates come from the index, counted among the items that pass the filters and have the other
-words, so a key's filter hides words here, too. The corrected query is sent as a search before it
-is shown.
+words, so a key's filter hides words here, too.
 
-Cost: two round trips, and a scan of the vocabulary for each word that is corrected. So it runs only
-if a search found nothing, a word is in no item, or the request says so.
+Cost: two round trips, and a scan of the vocabulary for each word that is corrected.
 """
 
 from __future__ import annotations
@@ -16,14 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
-from common.analysis.analyzer import Analyzer, Token, typo_budget
-from common.errors import DeadlineExceeded, Unavailable
-from coordinator.parameters.typed import SearchParameters
-from coordinator.read.results import RunSearch
+from common.analysis.analyzer import Token, typo_budget
 from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
-from coordinator.read.text.query_parser import typed_words
 
 MANY_TIMES: Final = 10
 """Another spelling of an indexed word is proposed if it has this many times more hits."""
@@ -139,76 +131,6 @@ class Spelling:
             scope, word, CANDIDATES, words=others, typos=typos, is_prefix=is_prefix
         )
         return (await self._near.find(scope, request, CANDIDATES)).terms[:CANDIDATES]
-
-
-class DidYouMean:
-    """Proposes another spelling of a query.
-
-    Args:
-        spelling: corrects words.
-        search: counts the hits of a corrected query.
-        analyzer: splits query texts into words.
-    """
-
-    def __init__(self, spelling: Spelling, search: RunSearch, analyzer: Analyzer) -> None:
-        self._spelling = spelling
-        self._search = search
-        self._analyzer = analyzer
-
-    async def propose(
-        self,
-        requested: SearchParameters,
-        scope: Scope,
-        num_hits: int | None,
-        stop_words: frozenset[str],
-    ) -> str | None:
-        """Return the query in another spelling that has hits, or None if there is none.
-
-        It is a hint: if a shard or time is lacking, the search is answered without it.
-
-        Args:
-            requested: the search as requested.
-            scope: the items that pass its filters.
-            num_hits: of the search as requested; None: only pinned ones.
-            stop_words: of the index.
-        """
-        typed = typed_words(requested.query, self._analyzer)
-        if typed is None or requested.only_ids or requested.page != 1:
-            return None
-        tokens, is_open = typed
-        try:
-            found = await self._spelling.corrected(
-                scope,
-                [token.text for token in tokens],
-                is_last_open=is_open and requested.prefix != "none",
-                stop_words=stop_words,
-                num_hits=num_hits,
-            )
-            if found is None:
-                return None
-            text = respelt(requested.query, tokens, found.words)
-            counted = msgspec.structs.replace(
-                requested,
-                query=text,
-                match="all" if requested.match == "auto" else requested.match,
-                per_page=0,
-                facets=(),
-                field_facets=(),
-                ranges=(),
-                trees=(),
-                cube=None,
-                sort=(),
-                distinct=None,
-                group_hits=None,
-                marks=None,
-                show=frozenset(),
-                did_you_mean=False,
-                timeout_ms=scope.deadline.remaining_ms,
-            )
-            result = await self._search(scope.index, counted, scope.horizon)
-        except (Unavailable, DeadlineExceeded):
-            return None
-        return text if result.total >= found.num_hits_min else None
 
 
 def respelt(text: str, tokens: Sequence[Token], words: Sequence[str]) -> str:

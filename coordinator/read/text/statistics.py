@@ -17,10 +17,10 @@ from common.protocol.messages import FieldWeight, StatisticsRequest, StatisticsR
 from common.protocol.methods import STATISTICS
 from common.query import Filter, MatchKind, Word
 from common.scoring import choose_corrections
+from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
-from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.text.item_fields import ItemFields
 from coordinator.read.text.query_parser import ParsedQuery, Words, words_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.analysis.languages import LANGUAGES, Languages, stem, stem_beginning, stop_words
+from common.analysis.languages import LANGUAGES, Languages, stem, stem_prefix, stop_words
 
 
 def test_every_language_with_a_stemmer_has_stop_words() -> None:
@@ -28,7 +28,7 @@ def test_english_stop_words_are_those_of_lucene() -> None:
 def test_forms_share_stem_and_beginning(language: str, one: str, other: str) -> None:
     wanted = stem(one, language)
     assert stem(other, language) == wanted
-    beginning = stem_beginning(wanted, language)
+    beginning = stem_prefix(wanted, language)
     assert beginning is not None
     assert one.startswith(beginning)
     assert other.startswith(beginning)

@@ -174,7 +174,7 @@ class TestLife:
         self, make_service: MakeService
     ) -> None:
         service = await make_service(1)
-        service.cluster._has_started = False
+        service.cluster.admission.has_started = service.cluster.admission.is_open = False
         with pytest.raises(Unavailable) as caught:
             service.cluster.next_seq()
         assert caught.value.code == "starting"

@@ -13,10 +13,10 @@ from common.deadline import Deadline
 from common.limits import Limits
 from common.protocol.messages import StatisticsResponse
 from common.query import NUM_MATCH_KINDS, Word
+from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import parse_search
-from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.facets.memory import FacetMemory, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.plan import plan_facets

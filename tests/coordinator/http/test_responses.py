@@ -8,15 +8,8 @@ from common.errors import InvalidRequest, Unavailable
 from coordinator.http.responses import error_body, error_response, header
 from coordinator.http.result_bodies import facet_body, search_body
 from coordinator.read.facets.buckets import Bucket
-from coordinator.read.results import (
-    FacetPage,
-    FacetResult,
-    FacetStats,
-    RangeResult,
-    SearchResult,
-    ShardSummary,
-    Timings,
-)
+from coordinator.read.facets.results import FacetResult, FacetStats, RangeResult
+from coordinator.read.results import FacetPage, SearchResult, ShardSummary, Timings
 
 TIMINGS = Timings(total_us=4_100, search_us=1_999, facets_us=1_000, sort_us=50)
 TAGS = FacetResult("tags", "Tags", 1, [Bucket("drama", 68, True), Bucket("é\n", 0, False)], None)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from common import data_directory
 from common.protocol.messages import ApplyRequest, IndexEntry
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from shard.maintenance.check import check_index, main, rebuild_index
 from shard.partition.merger import flush, work

@@ -9,10 +9,10 @@ import numpy as np
 import orjson
 
 from common.protocol.messages import ApplyRequest, IndexEntry
-from common.protocol.operations import Operation, Outcome
+from common.protocol.write_operations import Operation, Outcome
 from common.shard_settings import ShardSettings
 from shard.partition.merger import flush, work
-from shard.partition.opening import Opening
+from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
 from shard.partition.writer import Writer
@@ -123,9 +123,9 @@ class Shard:
         self.writer.close()
         self.partition.environment.close()
 
-    def open(self) -> Opening:
+    def open(self) -> OpeningProgress:
         """Open the folder; return what that took."""
-        opening = Opening()
+        opening = OpeningProgress()
         self.partition = Partition.open(self.folder, 1, SETTINGS, opening=opening)
         self.writer = Writer(self.partition, no_failure)
         return opening

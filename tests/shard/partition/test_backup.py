@@ -10,7 +10,7 @@ import xxhash
 
 from common.errors import InternalError, StorageFull
 from common.protocol.messages import IndexEntry, SnapshotSource
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition.backup import copy_truth, put_back
 from shard.partition.partition import Partition

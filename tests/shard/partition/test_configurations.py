@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from shard.partition import derived_files
 from shard.partition import rebuild as rebuild_module
 from shard.partition.merger import flush

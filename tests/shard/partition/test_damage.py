@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import InternalError
 from common.process import logs
-from common.protocol.operations import Operation, Outcome
+from common.protocol.write_operations import Operation, Outcome
 from shard.maintenance.check import check_index, drop_damaged, rebuild_index
 from shard.partition.merger import flush
 from shard.partition.partition import Partition

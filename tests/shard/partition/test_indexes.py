@@ -19,9 +19,9 @@ from common import data_directory
 from common.errors import Conflict, InternalError, NotFound, StorageFull, Unavailable
 from common.process.priority import WRITER_NICENESS, run_in_background
 from common.protocol.messages import ApplyRequest, CatalogUpdate, IndexEntry
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
-from shard.partition import catalog_follower, closing_indexes
+from shard.partition import catalog_follower, closing_indexes, opening_indexes
 from shard.partition import indexes as module
 from shard.partition.catalog_follower import CatalogFollower
 from shard.partition.closed_index import ClosedIndex
@@ -29,8 +29,9 @@ from shard.partition.created_indexes import CreatedIndexes
 from shard.partition.index_folders import IndexFolders
 from shard.partition.indexes import Indexes
 from shard.partition.open_index import OpenIndex
-from shard.partition.opening import Opening
+from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
+from shard.partition.write_groups import WriteGroups
 from shard.storage import environment
 from shard.storage.manifest import MANIFEST_FILE
 from shard.storage.refusals import DamagedEnvironment
@@ -51,6 +52,7 @@ class _Shard(Indexes):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, shard=0, num_shards=1, settings=_SETTINGS, on_failure=_fail)
         self.catalog = CatalogFollower(self, _fail)
+        self.groups = WriteGroups(self)
 
 
 @pytest.mark.parametrize("fails_behind_the_rename", [False, True])
@@ -111,18 +113,18 @@ async def test_an_index_that_could_not_be_made_is_made_by_the_next_use_or_droppe
         await indexes.catalog.prepare(entry)  # succeeds: it is made in the background
         await indexes.catalog.take(CatalogUpdate(3, (entry,), base=2))
         with pytest.raises(StorageFull, match="no room"):
-            await indexes.apply(_group(1, seq=4))
-    assert [number for number, _ in indexes.all_closed()] == [1]
+            await indexes.groups.apply(_group(1, seq=4))
+    assert [number for number, _ in indexes.closed.items()] == [1]
     if is_dropped:
         await indexes.catalog.take(CatalogUpdate(5, (), base=3, gone=(1,)))
         assert indexes.all_numbers() == []
     else:
-        await indexes.apply(_group(1, seq=4))
+        await indexes.groups.apply(_group(1, seq=4))
     await _stopped(indexes)
 
     again = _Shard(tmp_path)
     again.start()
-    assert [one.num_docs for _, one in again.all_closed()] == ([] if is_dropped else [1])
+    assert [one.num_docs for _, one in again.closed.items()] == ([] if is_dropped else [1])
     assert (tmp_path / "index-1").exists() != is_dropped
     await again.close()
 
@@ -135,7 +137,7 @@ async def test_an_index_that_could_not_be_dropped_gives_another_one_nothing(
     indexes = _Shard(tmp_path)
     indexes.start()
     await indexes.catalog.take(CATALOG)
-    await indexes.apply(_group(1, seq=1))
+    await indexes.groups.apply(_group(1, seq=1))
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "refused")
@@ -162,7 +164,7 @@ async def test_a_new_index_needs_nothing_on_disk_until_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kill before it was made: the catalog still names it, and so it is made empty."""
-    monkeypatch.setattr(module, "MAKING_MAX", 0)
+    monkeypatch.setattr(opening_indexes, "MAKING_MAX", 0)
     indexes = _Shard(tmp_path)
     indexes.start()
     await indexes.catalog.take(EMPTY)
@@ -171,7 +173,7 @@ async def test_a_new_index_needs_nothing_on_disk_until_it_is_used(
         await indexes.catalog.prepare(entry)
     await indexes.catalog.take(CatalogUpdate(3, entries, base=2))
     assert indexes.all_numbers() == [1, 2]
-    assert [one.num_docs for _, one in indexes.all_closed()] == [0, 0]
+    assert [one.num_docs for _, one in indexes.closed.items()] == [0, 0]
     assert not any(name.startswith("index-") for name in os.listdir(tmp_path))
     await indexes.opened(1)
     # Another configuration reaches it before it was made, and one that was only prepared.
@@ -227,7 +229,7 @@ async def test_a_thread_that_lists_the_indexes_may_meet_one_that_opens(
 async def test_a_copy_has_indexes_that_were_not_made_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAKING_MAX", 0)
+    monkeypatch.setattr(opening_indexes, "MAKING_MAX", 0)
     indexes = _Shard(tmp_path / "shard")
     (tmp_path / "shard").mkdir()
     indexes.start()
@@ -243,7 +245,7 @@ async def _started(folder: Path, num_indexes: int) -> _Shard:
     indexes = _Shard(folder)
     indexes.start()
     await indexes.catalog.take(CatalogUpdate(num_indexes, entries))
-    for number, closed in indexes.all_closed():
+    for number, closed in indexes.closed.items():
         if closed.num_bytes == 0:
             await indexes.opened(number)
     return indexes
@@ -280,7 +282,7 @@ async def test_after_a_start_with_work_left_writes_do_not_get_the_mergers_priori
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexes = await _started(tmp_path, 1)
-    await indexes.apply(_group(1, seq=1))
+    await indexes.groups.apply(_group(1, seq=1))
     await _stopped_without_files(indexes, monkeypatch)
     indexes = await _started(tmp_path, 1)
     index = await indexes.opened(1)
@@ -312,7 +314,7 @@ def _group(index: int, *, seq: int) -> ApplyRequest:
 async def test_differences_of_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FEW_INDEXES", 0)
     indexes = await _restarted(tmp_path, 4)
-    assert (len(indexes.open.all()), len(indexes.all_closed())) == (0, 4)
+    assert (len(indexes.open.all()), len(indexes.closed.items())) == (0, 4)
 
     with pytest.raises(Conflict, match="revision 4 here, not 3"):
         await indexes.catalog.take(CatalogUpdate(5, (), base=3, gone=(1,)))
@@ -376,9 +378,9 @@ async def test_those_used_longest_ago_close_and_open_again(
     for number in (1, 2, 1, 3, 1, 4, 5):
         assert (await indexes.opened(number)).partition.number == number
     async with asyncio.timeout(10):
-        await indexes.wait_closed()
+        await indexes.closing.wait_for_all()
     assert sorted(index.partition.number for index in indexes.open.all()) == [4, 5]
-    assert sorted(number for number, _ in indexes.all_closed()) == [1, 2, 3]
+    assert sorted(number for number, _ in indexes.closed.items()) == [1, 2, 3]
     # One in use stays.
     with indexes.open.using(await indexes.opened(4)):
         for number in (1, 2, 3):
@@ -406,11 +408,11 @@ async def test_an_index_that_is_being_closed_is_listed(
         await indexes.opened(number)
     for _ in range(2):  # while they close, and afterwards
         listed = [index.partition.number for index in indexes.open.all()]
-        closed = dict(indexes.all_closed())
+        closed = dict(indexes.closed.items())
         assert sorted([*listed, *closed]) == [1, 2, 3]
         assert all(one.num_bytes > 0 for one in closed.values())
         may_close.set()
-        await indexes.wait_closed()
+        await indexes.closing.wait_for_all()
     await indexes.close()
 
 
@@ -434,7 +436,7 @@ async def test_a_call_that_comes_while_an_index_is_dropped_leaves_nothing_of_it(
         strike(created, number)
         struck.set()
 
-    def open_later(folders: IndexFolders, number: int, opening: Opening) -> Partition:
+    def open_later(folders: IndexFolders, number: int, opening: OpeningProgress) -> Partition:
         partition = open_index(folders, number, opening)
         if number == 1:
             assert struck.wait(10)
@@ -453,16 +455,16 @@ async def test_a_call_that_comes_while_an_index_is_dropped_leaves_nothing_of_it(
     await asyncio.sleep(0)
     # Its number is still there: it opens, or it closes because another one opens.
     call = asyncio.ensure_future(indexes.opened(2 if is_open else 1))
-    await until(lambda: 1 in (indexes._closing if is_open else indexes._opening))
+    await until(lambda: 1 in (indexes.closing if is_open else indexes.opening).numbers())
     may_strike.set()
     await asyncio.gather(dropping, call, return_exceptions=True)
     async with asyncio.timeout(10):
-        await indexes.wait_closed()
+        await indexes.closing.wait_for_all()
 
     assert not dropping.exception()
     assert not caplog.records
     assert indexes.open.get(1) is None
-    assert indexes.closed(1) is None
+    assert indexes.closed.get(1) is None
     assert not indexes.has(1)
     await indexes.close()
 
@@ -531,14 +533,14 @@ async def test_what_a_kill_left_is_opened_once_the_shard_serves(
     monkeypatch.setattr(module, "FEW_INDEXES", 0)
     indexes = await _restarted(tmp_path, 6)
     for number in (2, 5):
-        await indexes.apply(_group(number, seq=10 + number))
+        await indexes.groups.apply(_group(number, seq=10 + number))
     await _stopped_without_files(indexes, monkeypatch)
     (tmp_path / "index-5" / "MANIFEST.json").unlink()
 
     again = _Shard(tmp_path)
     again.start()
     assert again.folders.seq_max == 15
-    closed = dict(again.all_closed())
+    closed = dict(again.closed.items())
     assert [one.num_docs for one in closed.values()] == [0, 1, 0, 0, 1, 0]
     assert [number for number, one in closed.items() if not one.is_settled] == [2, 5]
     assert all(one.num_bytes > 0 for one in closed.values())
@@ -561,7 +563,7 @@ async def test_an_older_data_file_ends_the_start(
     indexes = await _restarted(tmp_path, 2)
     path = tmp_path / "index-2" / "data.mdb"
     older = path.read_bytes()
-    await indexes.apply(_group(2, seq=7))
+    await indexes.groups.apply(_group(2, seq=7))
     opened = indexes.open.all()
     await indexes.close()
     for index in opened:
@@ -579,7 +581,7 @@ async def resting_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     """A shard of five indexes, which are many here, with an item in the second."""
     monkeypatch.setattr(module, "FEW_INDEXES", 0)
     indexes = await _started(tmp_path, 5)
-    await indexes.apply(_group(2, seq=7))
+    await indexes.groups.apply(_group(2, seq=7))
     await _stopped(indexes)
     return tmp_path
 
@@ -589,7 +591,7 @@ def _known(folder: Path) -> dict[int, ClosedIndex]:
     indexes = _Shard(folder)
     indexes.start()
     indexes.merger.stop()
-    known = dict(indexes.all_closed())
+    known = dict(indexes.closed.items())
     assert indexes.folders.seq_max == max(one.seq_max for one in known.values())
     assert all(one.num_bytes > 0 for one in known.values())
     return known
@@ -612,7 +614,7 @@ async def test_a_start_knows_what_only_the_log_has(
     resting_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexes = await _started(resting_folder, 5)
-    await indexes.apply(_group(3, seq=8))
+    await indexes.groups.apply(_group(3, seq=8))
     await _stopped_without_files(indexes, monkeypatch)
     known = _known(resting_folder)
     assert (known[3].num_docs, known[3].seq_max, known[3].is_settled) == (1, 8, False)

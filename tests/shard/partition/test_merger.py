@@ -15,10 +15,10 @@ import pytest
 
 from common.process import faults
 from common.protocol.messages import ApplyRequest, IndexEntry
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
 from shard.partition.merger import Job, Merger, flush, work
-from shard.partition.opening import Opening
+from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
 from shard.segment.snapshot import Snapshot
@@ -203,7 +203,7 @@ def test_a_load_that_merges_do_not_follow_goes_to_files(tmp_path: Path) -> None:
     running.thread.shutdown()
     running.writer.close()
     partition.close()
-    opening = Opening()
+    opening = OpeningProgress()
     again = Partition.open(tmp_path / "index-1", 1, settings, opening=opening)
     assert opening.num_built == sum(
         view.segment.num_docs for view in again.newest.views if view.segment.path is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.process import faults
-from common.protocol.operations import Operation
+from common.protocol.write_operations import Operation
 from shard.partition.merger import flush, work
 from shard.partition.rebuild import Rebuild
 from shard.storage.codecs import number_key

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from common.protocol.operations import Operation, Outcome
+from common.protocol.write_operations import Operation, Outcome
 from shard.partition.merger import flush, work
 from shard.partition.rebuild import Rebuild
 from tests.shard.partition.local_shard import Shard, facet_counts, index_entry, live_items

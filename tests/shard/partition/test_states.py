@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidRequest
-from common.protocol.operations import Operation, Outcome
+from common.protocol.write_operations import Operation, Outcome
 from shard.collect.facet_counts import facet_counter
 from shard.partition.merger import work
 from shard.partition.rebuild import Rebuild

@@ -13,7 +13,7 @@ import pytest
 from common.errors import InternalError, StorageFull, Unavailable
 from common.process import faults
 from common.protocol.messages import ApplyResponse
-from common.protocol.operations import Operation, Outcome
+from common.protocol.write_operations import Operation, Outcome
 from common.shard_settings import ShardSettings
 from shard.partition.merger import work
 from shard.partition.partition import Partition

@@ -14,7 +14,7 @@ from common.placement import hash_id
 from common.values import Shape
 from shard.segment import facet_columns
 from shard.segment.columns import build_columns, merge_columns
-from shard.segment.doc_sets import StoredSets, empty_bitset, list_docs, measure_stored
+from shard.segment.doc_sets import empty_bitset, list_docs
 from shard.segment.external_ids import find_live, is_item_of
 from shard.segment.facet_columns import SETS_DOCS_MIN, facet_column
 from shard.segment.facet_dictionary import FacetDictionary
@@ -22,6 +22,7 @@ from shard.segment.field_registry import FieldRegistry
 from shard.segment.number_columns import number_column, split_number
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.segment import Segment
+from shard.segment.stored_sets import StoredSets, measure_stored
 from tests.shard.columns_model import (
     FACETS,
     PATHS,

@@ -13,7 +13,7 @@ from common.errors import InternalError
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.maintenance.reshard import _Source
-from shard.partition.entry import write_entry
+from shard.partition.index_entry import write_entry
 from shard.storage.codecs import as_bytes_array, number_key
 from shard.storage.documents import DocumentStore
 from shard.storage.environment import Environment, SubDatabase

@@ -8,12 +8,12 @@ import numpy as np
 
 from common.configuration_parser import parse_configuration
 from common.limits import Limits
+from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import BucketOrder, FacetSpec, FacetSummary
-from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facets.facet_results import num_values_to_list
 from coordinator.read.facets.memory import FacetMemory, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
+from coordinator.read.facets.merged_facets import num_values_to_list
 from coordinator.read.facets.plan import FacetPlan
 
 NUM_VALUES = 1_000

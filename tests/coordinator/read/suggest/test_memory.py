@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
+from common.analysis.analyzer import Analyzer
 from common.configuration_parser import parse_configuration
 from common.protocol.messages import FilterClause
 from common.query import AnyOf
+from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.parameters.table import SUGGEST_PARAMETERS
 from coordinator.parameters.typed import SearchParameters, SuggestParameters
-from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.results import Suggestion
+from coordinator.read.fair_share import FairShare
 from coordinator.read.suggest.memory import Doubts, SuggestionKey, SuggestionMemory, key_of
-from coordinator.read.suggest.suggestions import _NO_TEXTS, _NO_WORDS, Suggestions
+from coordinator.read.suggest.results import Suggestion
+from coordinator.read.suggestions import _NO_TEXTS, _NO_WORDS, Suggestions
 
 FILTER = FilterClause(AnyOf("brand", ("a",)))
 LIST = [Suggestion("harbour", "word", 31), Suggestion("Harvey", "facet", 9, "name")]
@@ -127,16 +129,17 @@ class Reading:
         pass
 
 
-def unchanged(_: object, search: SearchParameters) -> SearchParameters:
-    """What an index without rules does to a search."""
-    return search
+def read_path(memory: SuggestionMemory, reading: Reading) -> Any:
+    """Return a read path without shards, over indexes without rules."""
+    memories = Mock(of=lambda _: Mock(suggestions=memory), narrowed=lambda _, search: search)
+    cluster = Mock(reading=lambda _: reading)
+    return Mock(cluster=cluster, analyzer=Analyzer(), memories=memories, share=FairShare())
 
 
-async def test_a_beginning_is_looked_up_once_for_each_state(monkeypatch: Any) -> None:
+async def test_a_prefix_is_looked_up_once_for_each_state(monkeypatch: Any) -> None:
     reading = Reading(3)
     memory = SuggestionMemory(CacheBudget())
-    search = Mock(suggestions=lambda _: memory, narrowed=unchanged)
-    suggestions = Suggestions(Mock(reading=lambda _: reading), search, Mock(is_on=False))
+    suggestions = Suggestions(read_path(memory, reading), Mock(is_on=False))
     asked = []
 
     async def made(_: Suggestions, scope: Any, search: SearchParameters, *__: Any) -> Any:
@@ -171,14 +174,11 @@ def test_a_list_is_of_everything_that_a_request_can_ask_for() -> None:
 
 async def test_facet_values_of_a_mistyped_text_are_counted_once(monkeypatch: Any) -> None:
     memory = SuggestionMemory(CacheBudget())
-    counts = object()
-    search = Mock(
-        suggestions=lambda _: memory,
-        narrowed=unchanged,
-        facet_counts=AsyncMock(return_value=counts),
-        facets=AsyncMock(return_value=[]),
-    )
-    suggestions = Suggestions(Mock(reading=lambda _: Reading(3)), search, Mock(is_on=False))
+    counts = Mock()
+    path = read_path(memory, Reading(3))
+    path.scatter.search = AsyncMock(return_value=counts)
+    path.facet_listing.listed = listed = AsyncMock(return_value=[])
+    suggestions = Suggestions(path, Mock(is_on=False))
     monkeypatch.setattr(
         Suggestions, "_texts_and_words", AsyncMock(return_value=(_NO_TEXTS, _NO_WORDS))
     )
@@ -186,14 +186,14 @@ async def test_facet_values_of_a_mistyped_text_are_counted_once(monkeypatch: Any
     index = Mock(number=1, configuration=configuration)
 
     async def typos_asked(query: str) -> list[str]:
-        search.facets.reset_mock()
+        listed.reset_mock()
         await suggestions.suggest(index, SuggestParameters(SearchParameters(query=query)))
-        assert all(call.args[1] is counts for call in search.facets.await_args_list)
-        return [call.args[0].facets[0].key_typos for call in search.facets.await_args_list]
+        assert all(call.args[1] is counts.counted for call in listed.await_args_list)
+        return [call.args[0].facets[0].key_typos for call in listed.await_args_list]
 
     assert await typos_asked("laesr") == ["never", "unless_typed"]
-    assert search.facet_counts.await_count == 1
+    assert path.scatter.search.await_count == 1
     # No value begins like this as typed: there is no need to look.
     assert await typos_asked("laesrs") == ["unless_typed"]
     assert await typos_asked("laes") == ["never", "unless_typed"]
-    assert search.facet_counts.await_count == 3
+    assert path.scatter.search.await_count == 3

@@ -32,7 +32,7 @@ SHARE_MIN: Final = 0.02
 _log = Log("cluster")
 
 
-class Starting:
+class StartProgress:
     """The start of one service.
 
     Args:

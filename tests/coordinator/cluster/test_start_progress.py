@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from common.protocol.messages import OpeningStatistics
-from coordinator.cluster import shard_client, starting
+from coordinator.cluster import shard_client, start_progress
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import locate_in
-from coordinator.cluster.starting import Starting
+from coordinator.cluster.start_progress import StartProgress
 from tests.coordinator.model_shard import SECRET, ModelShard
 from tests.waiting import until
 
 
-def _starting(num_shards: int) -> Starting:
+def _starting(num_shards: int) -> StartProgress:
     shards: Any = [None] * num_shards
-    return Starting(shards)
+    return StartProgress(shards)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def numbers_over(heard: dict[int, tuple[int, int, int, int]]) -> bool:
 async def test_shards_are_asked_while_they_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "ASK_SECONDS", 0.001)
+    monkeypatch.setattr(start_progress, "ASK_SECONDS", 0.001)
     monkeypatch.setattr(shard_client, "RETRY_MIN_SECONDS", 0.001)
     catalog = Catalog.open(tmp_path, 1)
     shard = ModelShard(0, 1)

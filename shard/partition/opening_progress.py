@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 
-class Opening:
+class OpeningProgress:
     """Counters of the progress of a start; thread-safe.
 
     Attributes:

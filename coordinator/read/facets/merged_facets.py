@@ -16,10 +16,9 @@ from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import Bucket, listed_buckets
 from coordinator.read.facets.memory import FacetMemory, FacetTotals, PageKey
 from coordinator.read.facets.merged_counts import Accumulator, CountsReader, GroupCounts
-from coordinator.read.facets.plan import FacetPlan
+from coordinator.read.facets.plan import CountedFacets, FacetPlan
+from coordinator.read.facets.results import FacetResult
 from coordinator.read.facets.summaries import is_summed_up, summaries
-from coordinator.read.results import FacetResult
-from coordinator.read.scatter import SearchOutcome
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 def facet_results(
     parameters: SearchParameters,
-    outcome: SearchOutcome,
+    counted: CountedFacets,
     accepted: Mapping[str, NDArray[np.bool_]],
     *,
     is_complete: bool,
@@ -38,14 +37,14 @@ def facet_results(
 
     Args:
         parameters: of the search.
-        outcome: the shards' counts.
+        counted: the shards' counts.
         accepted: by facet, which values may be listed, where a search within the keys decides.
         is_complete: whether all shards responded; partial counts never become totals.
         groups: if groups are counted, those with values, by position of the plan's requests.
         sums: where to add up, on another thread than the event loop's.
     """
-    plan, memory, answers = outcome.plan, outcome.memory.facets, outcome.answers
-    horizon = outcome.state.horizon
+    plan, memory, answers = counted.plan, counted.memory, counted.answers
+    horizon = counted.state.horizon
     reader = CountsReader(answers) if sums is None else CountsReader(answers, sums)
     requests = iter((*plan.requests, None))
     request = next(requests)

@@ -7,7 +7,7 @@
 The folded keys and their distinct words, sorted, are kept with the numbering, in blocks of
 `_BLOCK_KEYS`: as values are added, only the last block is rebuilt. The words with a prefix are a
 range of a block's words. If the query word is long enough to have a typo, a letter-mask filter in
-numpy passes some of the words' beginnings before a digit to an edit distance.
+numpy passes some of the words' prefixes before a digit to an edit distance.
 
 Cost for 35,000 keys: a fraction of a millisecond; with typos some milliseconds. The first search
 folds all keys, 4 µs each. All of it is done in steps, with other requests in between.
@@ -46,7 +46,7 @@ class _FoldedKeys:
     words: list[str]
     """Distinct words of all keys, sorted."""
     stems: list[str]
-    """What may have typos: the distinct beginnings of words, up to the first digit."""
+    """What may have typos: the distinct prefixes of words, up to the first digit."""
     stem_masks: NDArray[np.uint32]
     """Letter mask of each."""
     stem_keys: list[NDArray[np.int64]]
@@ -60,10 +60,10 @@ class _FoldedKeys:
         """Return the numbers of the keys that contain one of the words ``[first, last)``."""
         return self.key_numbers[self.starts[first] : self.starts[last]]
 
-    def words_from(self, beginning: str) -> tuple[int, int]:
-        """Return the range of the words with a beginning."""
-        first = bisect_left(self.words, beginning)
-        return first, bisect_left(self.words, beginning + _LAST_CHARACTER, first)
+    def words_from(self, prefix: str) -> tuple[int, int]:
+        """Return the range of the words with a prefix."""
+        first = bisect_left(self.words, prefix)
+        return first, bisect_left(self.words, prefix + _LAST_CHARACTER, first)
 
 
 def _before_digits(word: str) -> str:

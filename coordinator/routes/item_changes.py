@@ -23,7 +23,7 @@ from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, ServiceError
 from common.json.scan import ItemError, scan_item
 from common.placement import canonical_id, shown_id
-from common.protocol.operations import Operation, Outcome
+from common.protocol.write_operations import Operation, Outcome
 from coordinator.http.api_keys import Action
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable

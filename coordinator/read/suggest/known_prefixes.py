@@ -1,4 +1,4 @@
-"""Suggestions for a longer beginning, derived from those for a shorter one (pure).
+"""Suggestions for a longer prefix, derived from those for a shorter one (pure).
 
     tom ha       all completions      ──▶  tom han     those of them that begin so
                                            tom hanc    none does
@@ -12,8 +12,8 @@ be asked. That is always so for the completions of the last word. For items, the
 only what it begins (not a stem, a synonym or a part of a word), and popularity alone must order
 them, because scores depend on the text that was typed.
 
-For this, half as many again as are shown are fetched. Of 1,971 beginnings of short queries and
-titles (`benchmarks/suggest`), 48 % have their items among those of the beginning without the last
+For this, half as many again as are shown are fetched. Of 1,971 prefixes of short queries and
+titles (`benchmarks/suggest`), 48 % have their items among those of the prefix without the last
 letter with none to spare, 57 % with five to spare beyond the ten shown, 61 % with ten.
 """
 
@@ -25,7 +25,7 @@ from itertools import islice
 from msgspec import Struct
 
 from common.analysis.analyzer import is_run
-from common.analysis.languages import stem, stem_all, stem_beginning
+from common.analysis.languages import stem, stem_all, stem_prefix
 from common.configuration import IndexConfiguration
 from common.protocol.messages import FilterClause
 from common.query import Filter
@@ -65,7 +65,7 @@ class BestItems(Struct, frozen=True):
         return self.has_made_up_scores and not (self.items and self.is_decided(num_shown))
 
 
-class Beginning(Struct, frozen=True):
+class KnownPrefix(Struct, frozen=True):
     """What the shards have answered about a last word."""
 
     completions: list[NearTerm] | None
@@ -79,7 +79,7 @@ class LastWord(Struct, frozen=True):
 
     text: str
     """Folded."""
-    beginning: str
+    prefix: str
     """All words that it matches begin with this."""
     language: str | None
     """The language by whose rules it has other forms; None: it has none."""
@@ -116,19 +116,19 @@ def last_word(
     language = configuration.language
     if language is None:
         return LastWord(text, text, None, is_stemmed=False)
-    beginning = stem_beginning(stem(text, language), language)
-    if beginning is None:
+    prefix = stem_prefix(stem(text, language), language)
+    if prefix is None:
         return LastWord(text, text, None, is_stemmed=True)
-    if not text.startswith(beginning):
-        beginning = ""  # unknown
-    return LastWord(text, beginning, language, is_stemmed=True)
+    if not text.startswith(prefix):
+        prefix = ""  # unknown
+    return LastWord(text, prefix, language, is_stemmed=True)
 
 
-def completions_from(shorter: Iterable[Beginning], last: str) -> list[NearTerm] | None:
-    """Return the completions of a last word; None if shorter beginnings do not say.
+def completions_from(shorter: Iterable[KnownPrefix], last: str) -> list[NearTerm] | None:
+    """Return the completions of a last word; None if shorter prefixes do not say.
 
     Args:
-        shorter: what is known of beginnings of the word.
+        shorter: what is known of prefixes of the word.
         last: the word, folded.
     """
     for known in shorter:
@@ -138,17 +138,17 @@ def completions_from(shorter: Iterable[Beginning], last: str) -> list[NearTerm] 
 
 
 def best_from(
-    shorter: Mapping[str, Beginning],
+    shorter: Mapping[str, KnownPrefix],
     last: LastWord,
     completions: Sequence[NearTerm] | None,
     fields: tuple[str, ...],
     size: int,
     folded: FoldedTexts,
 ) -> BestItems | None:
-    """Return the best items that have a last word; None if shorter beginnings do not say.
+    """Return the best items that have a last word; None if shorter prefixes do not say.
 
     Args:
-        shorter: what is known of beginnings of the word, the longest first.
+        shorter: what is known of prefixes of the word, the longest first.
         last: the word.
         completions: of the word; None: not known.
         fields: that are searched.
@@ -157,7 +157,7 @@ def best_from(
     """
     for text, known in shorter.items():
         best = known.best
-        if best is None or not best.is_decided(size) or not last.beginning.startswith(text):
+        if best is None or not best.is_decided(size) or not last.prefix.startswith(text):
             continue
         decided = best.items[: best.num_by_value]
         are_all = best.are_all and len(decided) == len(best.items)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import SearchResponse, SortKey
+from coordinator.read.best_items import best_items
 from coordinator.read.merge import merge_hits
-from coordinator.read.suggest.beginnings import BestItems
-from coordinator.read.suggest.best_items import best_items
+from coordinator.read.suggest.known_prefixes import BestItems
 
 SORT = (SortKey("sold", True),)
 

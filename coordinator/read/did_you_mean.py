@@ -1,0 +1,87 @@
+"""Did you mean: a query in another spelling (`text.spelling`) that has hits, or many times more.
+
+The corrected query is sent as a search before it is shown. All of that runs only if a search found
+nothing, a word is in no item, or the request says so.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from common.analysis.analyzer import Analyzer
+from common.errors import DeadlineExceeded, Unavailable
+from coordinator.parameters.typed import SearchParameters
+from coordinator.read.results import RunSearch
+from coordinator.read.text.near_terms import Scope
+from coordinator.read.text.query_parser import typed_words
+from coordinator.read.text.spelling import Spelling, respelt
+
+
+class DidYouMean:
+    """Proposes another spelling of a query.
+
+    Args:
+        spelling: corrects words.
+        search: counts the hits of a corrected query.
+        analyzer: splits query texts into words.
+    """
+
+    def __init__(self, spelling: Spelling, search: RunSearch, analyzer: Analyzer) -> None:
+        self._spelling = spelling
+        self._search = search
+        self._analyzer = analyzer
+
+    async def propose(
+        self,
+        requested: SearchParameters,
+        scope: Scope,
+        num_hits: int | None,
+        stop_words: frozenset[str],
+    ) -> str | None:
+        """Return the query in another spelling that has hits, or None if there is none.
+
+        It is a hint: if a shard or time is lacking, the search is answered without it.
+
+        Args:
+            requested: the search as requested.
+            scope: the items that pass its filters.
+            num_hits: of the search as requested; None: only pinned ones.
+            stop_words: of the index.
+        """
+        typed = typed_words(requested.query, self._analyzer)
+        if typed is None or requested.only_ids or requested.page != 1:
+            return None
+        tokens, is_open = typed
+        try:
+            found = await self._spelling.corrected(
+                scope,
+                [token.text for token in tokens],
+                is_last_open=is_open and requested.prefix != "none",
+                stop_words=stop_words,
+                num_hits=num_hits,
+            )
+            if found is None:
+                return None
+            text = respelt(requested.query, tokens, found.words)
+            counted = msgspec.structs.replace(
+                requested,
+                query=text,
+                match="all" if requested.match == "auto" else requested.match,
+                per_page=0,
+                facets=(),
+                field_facets=(),
+                ranges=(),
+                trees=(),
+                cube=None,
+                sort=(),
+                distinct=None,
+                group_hits=None,
+                marks=None,
+                show=frozenset(),
+                did_you_mean=False,
+                timeout_ms=scope.deadline.remaining_ms,
+            )
+            result = await self._search(scope.index, counted, scope.horizon)
+        except (Unavailable, DeadlineExceeded):
+            return None
+        return text if result.total >= found.num_hits_min else None

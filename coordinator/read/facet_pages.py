@@ -1,0 +1,70 @@
+"""One page of a facet's buckets, of any length: the facet route.
+
+parameters ─▶ counts of every value, by the search's match mode ─▶ the buckets of the page
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable
+from functools import partial
+
+import msgspec
+
+from common.deadline import Deadline
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.searched_state import SearchedState, now
+from coordinator.parameters.typed import FacetParameters
+from coordinator.read.facets.results import FacetResult
+from coordinator.read.field_checks import search_warnings
+from coordinator.read.read_path import ReadPath
+from coordinator.read.results import FacetPage, ShardSummary
+from coordinator.read.scatter import Retrieval
+
+
+class FacetPages:
+    """Lists the buckets of one facet, page by page.
+
+    Args:
+        path: what all kinds of searches share.
+    """
+
+    def __init__(self, path: ReadPath) -> None:
+        self._path = path
+
+    def page(self, index: Index, parameters: FacetParameters) -> Awaitable[FacetPage]:
+        """Return one page of one facet's buckets.
+
+        Raises:
+            As `Search.search`.
+        """
+        deadline = Deadline.after_ms(parameters.search.timeout_ms)
+        page = partial(self._page, index, parameters, deadline)
+        return self._path.share.run(index.number, deadline, page)
+
+    async def _page(
+        self, index: Index, parameters: FacetParameters, deadline: Deadline
+    ) -> FacetPage:
+        started = time.perf_counter()
+        facet, timestamp = parameters.facet, now()
+        every_bucket = Retrieval(wants_all_buckets=True)
+        search, _ = self._path.memories.curated(index, parameters.search, timestamp)
+        with self._path.cluster.reading(index.number) as horizon:
+            state = SearchedState(index, horizon, timestamp, deadline)
+            for match in self._path.match_modes(search):
+                search = msgspec.structs.replace(search, match=match)
+                outcome = await self._path.scatter.search(search, state, every_bucket)
+                if outcome.has_others:
+                    break
+            warnings = await search_warnings(self._path.memories, search, state)
+        total, buckets = await self._path.facet_listing.page(parameters, search, outcome.counted)
+        return FacetPage(
+            page=parameters.page,
+            per_page=parameters.per_page,
+            facet=FacetResult(facet.field, facet.title, facet.position, buckets, None),
+            total=total,
+            seq=horizon,
+            shards=ShardSummary(self._path.cluster.num_shards, len(outcome.answers)),
+            timings=outcome.timings(started),
+            warnings=warnings,
+        )

@@ -1,0 +1,77 @@
+"""The parts of the read path that all kinds of searches share; made once per coordinator."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+from common.analysis.analyzer import Analyzer
+from common.limits import Limits
+from common.process.loop_scheduler import LoopScheduler
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.typed import SearchParameters
+from coordinator.read.facets.listing import FacetListing
+from coordinator.read.fair_share import FairShare
+from coordinator.read.index_memory import IndexMemories
+from coordinator.read.paging import Paging
+from coordinator.read.scatter import Scatter
+
+
+class ReadPath(NamedTuple):
+    """What a search passes through, and what it remembers for the next one.
+
+    Attributes:
+        cluster: the shards.
+        limits: in force.
+        analyzer: splits query texts into words.
+        scheduler: lets long steps yield the event loop.
+        memories: of the indexes.
+        scatter: sends searches to the shards.
+        paging: finds the hits of a page.
+        facet_listing: lists facets.
+        share: admits the searches of each index.
+    """
+
+    cluster: Cluster
+    limits: Limits
+    analyzer: Analyzer
+    scheduler: LoopScheduler
+    memories: IndexMemories
+    scatter: Scatter
+    paging: Paging
+    facet_listing: FacetListing
+    share: FairShare
+
+    @classmethod
+    def over(
+        cls, cluster: Cluster, catalog: Catalog, limits: Limits, scheduler: LoopScheduler
+    ) -> Self:
+        """Make the read path over some shards.
+
+        Args:
+            cluster: the shards.
+            catalog: of the indexes.
+            limits: in force.
+            scheduler: lets long steps yield the event loop.
+        """
+        analyzer = Analyzer()
+        memories = IndexMemories(cluster, catalog, analyzer, limits)
+        scatter = Scatter(cluster, memories, analyzer, limits, scheduler)
+        return cls(
+            cluster,
+            limits,
+            analyzer,
+            scheduler,
+            memories,
+            scatter,
+            Paging(cluster, scatter),
+            FacetListing(cluster, analyzer, scheduler),
+            FairShare(),
+        )
+
+    def match_modes(self, parameters: SearchParameters) -> tuple[str, ...]:
+        """Return the match modes to try, in order, until one has hits."""
+        if parameters.match != "auto":
+            return (parameters.match,)
+        has_several = len(self.analyzer.tokenize(parameters.query)) > 1
+        return ("all", "last", "any") if has_several else ("all",)

@@ -1,0 +1,75 @@
+"""The items that a change by filter or an export takes in: any number, all from one state."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+
+from common.deadline import Deadline
+from common.errors import InvalidRequest
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.searched_state import SearchedState
+from coordinator.parameters.typed import SearchParameters
+from coordinator.read.cursor import Cursor
+from coordinator.read.field_checks import check_exclusions
+from coordinator.read.merge import Hit
+from coordinator.read.paging import next_cursor
+from coordinator.read.read_path import ReadPath
+from coordinator.read.stored_items import read_items
+
+
+class Selection:
+    """Selects items page by page, and reads them.
+
+    Args:
+        path: what all kinds of searches share.
+    """
+
+    def __init__(self, path: ReadPath) -> None:
+        self._path = path
+
+    async def page(
+        self, index: Index, parameters: SearchParameters, horizon: int
+    ) -> tuple[list[Hit], str | None]:
+        """Return the next page of a cursor's hits, without their items.
+
+        Args:
+            index: the index to search.
+            parameters: must hold a cursor; its own horizon is ignored and needs no lease.
+            horizon: the state to search, which the caller keeps readable.
+
+        Returns:
+            The hits, and the cursor of the next page if there may be one.
+
+        Raises:
+            As `Search.search`.
+        """
+        assert parameters.cursor is not None
+        cursor = Cursor.decode(parameters.cursor, index.revision, len(parameters.sort))
+        cursor = replace(cursor, horizon=horizon)
+        deadline = Deadline.after_ms(parameters.timeout_ms)
+        state = SearchedState(index, horizon, cursor.timestamp, deadline)
+        if not cursor.num_seen:
+            await check_exclusions(self._path.memories.of(index), parameters, state)
+        cursor = await self._path.paging.continued(parameters, state, cursor)
+        outcome, hits = await self._path.paging.find(parameters, state, cursor, may_be_inline=False)
+        if outcome.scored.num_words_cut:
+            # Dropping words may match more items: fine for a search, not for a change.
+            raise InvalidRequest(
+                f"query has more words than {self._path.limits.shown('query_words_max')}",
+                code="query_too_long",
+                param="query",
+            )
+        return hits, next_cursor(index.number, cursor, parameters, hits)
+
+    def read(
+        self,
+        index: Index,
+        hits: Sequence[Hit],
+        horizon: int,
+        timeout_ms: int,
+        *,
+        wants_ids: bool = False,
+    ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
+        """Yield hits with their stored items, in order, some megabytes at a time (`read_items`)."""
+        return read_items(self._path.cluster, index, hits, horizon, timeout_ms, wants_ids=wants_ids)

@@ -1,0 +1,100 @@
+"""Suggestions of facet values: those with words that begin with the typed ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable
+from functools import partial
+
+from msgspec import structs
+
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.searched_state import SearchedState, now
+from coordinator.parameters.typed import BucketOrder, FacetSpec, KeyTypos, SearchParameters
+from coordinator.read.best_items import narrowing
+from coordinator.read.read_path import ReadPath
+from coordinator.read.scatter import Retrieval, SearchOutcome
+from coordinator.read.suggest.folded_texts import FoldedTexts
+from coordinator.read.suggest.results import Suggestion
+from coordinator.read.suggest.typed_text import TypedText
+from coordinator.read.text.near_terms import Scope
+
+
+class SuggestedValues:
+    """Finds facet values for a text.
+
+    Args:
+        path: what all kinds of searches share.
+        folded: has the words of texts.
+    """
+
+    def __init__(self, path: ReadPath, folded: FoldedTexts) -> None:
+        self._path = path
+        self._folded = folded
+
+    async def find(
+        self,
+        scope: Scope,
+        search: SearchParameters,
+        typed: TypedText | None,
+        size: int,
+        counts: SearchOutcome | None = None,
+        typos: KeyTypos = "never",
+    ) -> tuple[list[Suggestion], SearchOutcome | None]:
+        """Return values of facets, and the counts that they are from.
+
+        Args:
+            scope: the items that count.
+            search: as requested.
+            typed: the text.
+            size: how many values of each facet, at most.
+            counts: of the facets, if already fetched.
+            typos: when the words may have typos.
+        """
+        configuration = scope.index.configuration
+        names = facets_of(scope.index)
+        if (typed is None and search.query) or not names:
+            return [], counts
+        order = BucketOrder(hides_zero=True, hides_chosen_zero=True)
+        specs = tuple(
+            FacetSpec(
+                dataclasses.replace(configuration.facets[name], size=size, hide_zero=True),
+                order,
+                search.query or None,
+                key_typos=typos,
+            )
+            for name in names
+        )
+        counted = structs.replace(narrowing(search), facets=specs)
+        if counts is None:
+            counts = await self._counts(scope, counted)
+        found = [
+            Suggestion(bucket.key, "facet", bucket.doc_count, facet.field)
+            for facet in await self._path.facet_listing.listed(counted, counts.counted)
+            for bucket in facet.buckets
+        ]
+        words = self._folded.words(search.query)
+        if not found and words and typos == "never":
+            memory = self._path.memories.of(scope.index).suggestions
+            memory.remember_no_values(scope.horizon, search.filters, words)
+        return sorted(found, key=lambda one: (-one.count, one.text, one.field or "")), counts
+
+    def has_none(self, scope: Scope, search: SearchParameters, typed: TypedText | None) -> bool:
+        """Return whether it is known that no facet has a value with the words as typed."""
+        if (typed is None and search.query) or not facets_of(scope.index):
+            return True
+        memory = self._path.memories.of(scope.index).suggestions
+        return memory.has_no_values(scope.horizon, search.filters, self._folded.words(search.query))
+
+    def _counts(self, scope: Scope, counted: SearchParameters) -> Awaitable[SearchOutcome]:
+        """Return the counts of a search's facets; known ones take no round trip."""
+        state = SearchedState(scope.index, scope.horizon, now(), scope.deadline)
+        retrieval = Retrieval(wants_total=False)
+        counts = partial(self._path.scatter.search, counted, state, retrieval)
+        return self._path.share.run(scope.index.number, scope.deadline, counts)
+
+
+def facets_of(index: Index) -> tuple[str, ...]:
+    """Return the facets whose values are suggested."""
+    chosen = index.configuration.suggestions.facets
+    return tuple(index.configuration.facets) if chosen is None else chosen
