@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from msgspec import Struct
@@ -36,7 +37,8 @@ _UNITS: Final = {
     "w": 7 * 86_400.0,
     "y": 365.25 * 86_400.0,
 }
-_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(s|min|h|d|w|y)", re.ASCII)
+_DURATION: Final = re.compile(r"([0-9]{1,16}(?:\.[0-9]{1,40})?)(s|min|h|d|w|y)", re.ASCII)
+"""With as many digits as `written` needs for any double up to `SCALE_MAX`."""
 MILLISECONDS_MIN: Final = 1e11
 """Numbers from here on are moments in milliseconds, smaller ones in seconds (up to the year 5138).
 """
@@ -222,7 +224,7 @@ def written(boosts: Iterable[Boost]) -> dict[str, Any]:
             document[boost.field] = {boost.function: boost.weight}
             continue
         options: dict[str, Any] = {
-            boost.function: f"{boost.scale:.9f}".rstrip("0").rstrip(".") + "s"
+            boost.function: f"{Decimal(repr(boost.scale)).normalize():f}s"
             if boost.is_time
             else boost.scale,
             "weight": boost.weight,

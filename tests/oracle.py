@@ -90,9 +90,9 @@ def passes(item: Item, name: str, wanted: Any, *, any_will_do: bool) -> bool:
 
 
 def in_range(value: Any, bounds: Json) -> bool:
-    """Return whether a value lies within bounds of its own type."""
+    """Return whether a value lies within bounds of its own type; an empty text lies in none."""
     like = next(iter(bounds.values()))
-    if not (is_number(value) if is_number(like) else isinstance(value, str)):
+    if not (is_number(value) if is_number(like) else isinstance(value, str) and value):
         return False
     tests = {
         "gt": lambda bound: value > bound,

@@ -37,5 +37,8 @@ def test_filter_objects(films: Index, filters: dict[str, Any], expected: list[in
 def test_range_of_dates(index: Index) -> None:
     index.configure({})
     index.put([{"id": i, "d": f"2024-0{i}-15"} for i in range(1, 7)])
+    index.put([{"id": 7, "d": ""}, {"id": 8, "d": ["", "2024-01-01"]}, {"id": 9, "d": [""]}])
 
     assert index.ids(filters={"d": {"gte": "2024-02", "lt": "2024-04"}}) == [2, 3]
+    assert index.ids(filters={"d": {"lt": "2024-03"}}) == [1, 2, 8]
+    assert index.ids(filter='d <= "2024-01-31"') == [1, 8]

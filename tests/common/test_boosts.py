@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from common.boosts import Boost, parse_boosts, timestamp_of, written
 
@@ -43,6 +45,17 @@ def test_every_function_is_read_and_written_back() -> None:
     )
     assert [boost.depends_on_time for boost in boosts] == [False] * 3 + [True] + [False] * 4
     assert parsed(written(boosts)) == (boosts, [])
+
+
+@given(
+    st.from_regex(r"[0-9]{1,9}(\.[0-9]{1,9})?", fullmatch=True, alphabet="0123456789."),
+    st.sampled_from(["s", "min", "h", "d", "w", "y"]),
+)
+@example("100", "y")
+@example("0.123456789", "w")
+def test_every_duration_is_read_and_written_back(number: str, unit: str) -> None:
+    boosts, mistakes = parsed({"a": {"decay": number + unit}})
+    assert mistakes or parsed(written(boosts)) == (boosts, [])
 
 
 @pytest.mark.parametrize(
