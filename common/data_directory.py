@@ -27,6 +27,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -52,6 +53,7 @@ LOCK_WAIT_SECONDS: Final = 5.0
 
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_WRITER: Final = re.compile(r"\.([0-9]{1,9})\.tmp\Z", re.ASCII)
 _PID_BYTES: Final = 15
 _ENDPOINT_BYTES: Final = 512
 """These files have a fixed size, so that they can be overwritten on a disk without a free block."""
@@ -148,6 +150,28 @@ def write_atomically(path: Path, content: bytes | bytearray, *, mode: int = 0o64
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what processes that were killed in `write_atomically` have left in a folder."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob(".*.tmp"):
+            writer = _WRITER.search(path.name)
+            if writer is not None and not _may_write(int(writer[1])):
+                path.unlink(missing_ok=True)
+
+
+def _may_write(process: int) -> bool:
+    """Whether another process that runs has this number."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 @contextlib.contextmanager
@@ -336,6 +360,7 @@ def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> in
             time.sleep(0.05)
     with contextlib.suppress(OSError):  # the pid is for people; the lock is ours without it
         os.pwrite(descriptor, f"{os.getpid():<{_PID_BYTES}}\n".encode(), 0)
+    remove_unfinished(folder)
     return descriptor
 
 

@@ -395,7 +395,7 @@ class Analytics:
             temporary.write_bytes(day.encode())
             os.replace(temporary, path)
         oldest = self._path(self._sure_today() - self._days + 1).name
-        for path in self._folder.glob(_FILES):
+        for path in (*self._folder.glob(_FILES), *self._folder.glob("*.tmp")):
             if path.name < oldest:
                 path.unlink(missing_ok=True)
 

@@ -120,6 +120,7 @@ async def _run(settings: Settings, inherited: Inheritance) -> int:
         data_directory.acquire_lock(settings.data_dir)
     else:
         os.set_inheritable(inherited.lock, False)
+        data_directory.remove_unfinished(settings.data_dir)
     raise_descriptor_limit()
     coordinator = _Coordinator(settings, inherited)
     stop = asyncio.Event()

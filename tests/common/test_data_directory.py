@@ -61,6 +61,31 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
+def test_the_owner_removes_what_killed_processes_have_left(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("old")
+    process = subprocess.Popen(
+        [sys.executable, "-c", _KILLED_WRITER.format(path=str(tmp_path / "state"))]
+    )
+    assert process.wait() == -9
+    (left,) = tmp_path.glob(".state.*.tmp")
+    others = (f".state.{os.getppid()}.tmp", "state.7.tmp", ".state.tmp")
+    for name in others:
+        (tmp_path / name).touch()
+    os.close(acquire_lock(tmp_path))
+    assert not left.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", "state", *others}
+    assert (tmp_path / "state").read_text() == "old"
+
+
+_KILLED_WRITER = """
+import os, signal
+from pathlib import Path
+from common import data_directory
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+data_directory.write_atomically(Path({path!r}), b"new")
+"""
+
+
 def test_a_lock_is_that_of_the_folder_which_has_the_name_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

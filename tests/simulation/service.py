@@ -265,7 +265,10 @@ class Machine:
         process.environments.clear()
 
     def _kill_pid(self, pid: int, number: int) -> None:
-        self.world.kill(self._everybody[pid], f"signal {number}")
+        if number:
+            self.world.kill(self._everybody[pid], f"signal {number}")
+        elif pid not in self._everybody or self._everybody[pid].is_dead:
+            raise ProcessLookupError(pid)
 
 
 def _has_gone(process: Process) -> bool:
