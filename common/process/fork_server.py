@@ -1,7 +1,7 @@
 """The fork server: imports each program once, then makes processes of it in a few milliseconds.
 
     supervisor ──[ordinal, program, …]──▶ fork server ── fork ──▶ shard 0, shard 1, coordinator
-               ◀──{"ordinal", "pid"}─────
+               ◀──{"ordinal", "pid"}─────  or "status", if it could not be forked
                ◀──{"pid", "status"}──────  when one has ended
 
 Importing everything takes half a second of CPU; a killed process should serve again within two
@@ -122,13 +122,17 @@ def serve(connection: socket.socket) -> int:
             main = request.program.load()
             # Shared pages stay shared: no collector writes into what exists now.
             gc.freeze()
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError as error:  # no memory or too many processes, for now: the others go on
+                print(f"facetd: no process can be forked: {error.strerror}", file=sys.stderr)
+                _close(received)
+                _send(connection, {"ordinal": request.ordinal, "status": 1})
+                continue
             if pid == 0:
-                for unneeded in (connection.detach(), wake, wake_end):
-                    os.close(unneeded)
+                _close((connection.detach(), wake, wake_end))
                 _become(main, request, received)
-            for one in received:
-                os.close(one)
+            _close(received)
             _send(connection, {"ordinal": request.ordinal, "pid": pid})
 
 
@@ -183,11 +187,15 @@ def renumber(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
     """Give open descriptors other numbers; whatever has these now is closed."""
     above = max((*descriptors, *numbers), default=0) + 1
     copies = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, above) for one in descriptors]
-    for one in descriptors:
-        os.close(one)
+    _close(descriptors)
     for copy, number in zip(copies, numbers, strict=True):
         os.dup2(copy, number, inheritable=False)
         os.close(copy)
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for one in descriptors:
+        os.close(one)
 
 
 def _write_arguments(arguments: list[str]) -> None:

@@ -151,7 +151,11 @@ class ForkServer:
                 break
             message = json.loads(packet)
             if "ordinal" in message:
-                self._made[message["ordinal"]].is_created(message["pid"])
+                made = self._made[message["ordinal"]]
+                if "pid" in message:
+                    made.is_created(message["pid"])
+                else:
+                    made.status = message["status"]
                 continue
             for process in self._made:
                 if process.pid == message["pid"] and process.status is None:

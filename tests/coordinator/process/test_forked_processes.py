@@ -1,17 +1,55 @@
-"""Processes that the fork server creates, as the supervisor sees them."""
+"""The supervisor's end of the fork server."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
+import asyncio
+import sys
 
-from coordinator.process.forked_processes import ForkedProcess
+import pytest
+
+from common.process.fork_server import Program
+from coordinator.process import forked_processes
+from coordinator.process.forked_processes import ForkServer
+from tests.service import ROOT
+from tests.waiting import until
+
+SERVER_WITHOUT_MEMORY = """
+import errno, os, socket, sys
+from common.process.fork_server import serve
+
+fork = os.fork
+refusals = [OSError(errno.ENOMEM, "Cannot allocate memory")]
+
+def fork_later():
+    if refusals:
+        raise refusals.pop()
+    return fork()
+
+os.fork = fork_later
+sys.exit(serve(socket.socket(fileno=int(sys.argv[1]))))
+"""
 
 
-def test_a_signal_sent_before_the_process_exists_arrives() -> None:
-    """A service that is stopped while it starts must not wait for a coordinator that never ends."""
-    process = ForkedProcess()
-    process.send_signal(signal.SIGTERM)
-    with subprocess.Popen(["sleep", "60"]) as real:
-        process.is_created(real.pid)
-        assert real.wait(10) == -signal.SIGTERM
+async def test_a_process_that_cannot_be_forked_has_failed_alone(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def command(module: str, *arguments: str) -> list[str]:
+        return [sys.executable, "-c", SERVER_WITHOUT_MEMORY, *arguments]
+
+    monkeypatch.setattr(forked_processes, "python_command", command)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    has_changed = asyncio.Event()
+    server = ForkServer(has_changed.set)
+    program = Program("none", "builtins:print")
+    try:
+        refused = server.make(program, ["1"], ())
+        await until(lambda: refused.poll() is not None)
+        forked = server.make(program, ["2"], ())
+        await until(lambda: forked.poll() is not None)
+    finally:
+        server.kill()
+        server.close()
+    assert (refused.pid, refused.poll()) == (0, 1)
+    assert forked.pid > 0
+    assert capfd.readouterr().out == "['2']\n"
+    assert has_changed.is_set()
