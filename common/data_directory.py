@@ -49,7 +49,7 @@ HASH: Final = "xxh64"
 """Function that maps ids to slots."""
 
 LOCK_WAIT_SECONDS: Final = 5.0
-"""How long a start waits for a former owner that is about to end."""
+"""How long a start waits for a previous owner that is about to end."""
 
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -330,7 +330,7 @@ def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> in
 
     Args:
         folder: the data directory or a shard's folder.
-        wait_seconds: how long to wait for a former owner that is just ending.
+        wait_seconds: how long to wait for a previous owner that is about to end.
 
     Returns:
         The descriptor that holds the lock.
@@ -447,7 +447,7 @@ def _write_over(path: Path, content: bytes) -> None:
 
 
 def forget_endpoints(data: Path, num_shards: int) -> None:
-    """Clear the endpoints of former processes; only the owner of the directory may.
+    """Clear the endpoints of previous processes; only the owner of the directory may.
 
     The files stay, without content: a new one might find no room.
     """

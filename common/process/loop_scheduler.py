@@ -1,7 +1,7 @@
 """A cooperative, fair scheduler of one event loop: long steps queue, short ones pass them.
 
 An event loop reads all sockets, runs everything that has become ready, and reads again. If twenty
-requests of one index become ready together, each good for 3 ms, then whatever arrives meanwhile
+requests of one index become ready together, each of which takes 3 ms, whatever arrives meanwhile
 waits 60 ms; and a search needs several ticks of two loops.
 
 A long computation on the loop is a generator that yields regularly: `run` cuts it into steps. A

@@ -82,7 +82,7 @@ class RpcServer:
     """Accepts connections and serves their calls.
 
     A newly accepted connection ends all older ones: there is one coordinator that owns the shard,
-    and it has closed its former connections. It is welcomed once their calls are finished, so the
+    and it has closed its previous connections. It is welcomed once their calls are finished, so the
     `seq_max` of the welcome is final. Connections of coordinators that only read
     (`Hello.is_reader`) come and go next to it.
 
@@ -314,7 +314,7 @@ class ServerConnection(asyncio.Protocol):
             self._welcome(request.msgid, hello)
 
     async def _welcome_when_idle(self, msgid: int, hello: Hello) -> None:
-        """Complete the handshake when the calls of former connections are finished."""
+        """Complete the handshake when the calls of previous connections are finished."""
         await self._server.wait_idle()
         self._welcome(msgid, hello)
 

@@ -5,7 +5,7 @@ one from LMDB takes 3 µs to find, check and decompress it, and as much again to
 then takes memory from pages that searches read (`residency`).
 
 There are two generations. An item that is read goes into the younger one. When that is full, it
-becomes the older one, and the former older one is dropped with the items that were not read
+becomes the older one, and the previous older one is dropped with the items that were not read
 meanwhile. This approximates LRU with two lookups and no list.
 
 A record number is never reused, so nothing here can be stale.

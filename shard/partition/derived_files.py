@@ -226,7 +226,7 @@ class DerivedFiles:
                 None while one is being written.
 
         Raises:
-            OSError: no space left, or the device failed; the former manifest stands.
+            OSError: no room, or the device failed; the previous manifest stays in force.
         """
         entry, dictionaries = generation.entry, generation.dictionaries
         fields = tuple(generation.registry.to_list())

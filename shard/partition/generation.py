@@ -1,7 +1,7 @@
 """Generations: what a shard derives from one configuration of an index.
 
 A configuration that differs only in settings that act at query time shares its segments with the
-former one; another needs a rebuild (`shard.partition.rebuild`).
+previous one; another needs a rebuild (`shard.partition.rebuild`).
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class SnapshotHistory:
         self._drop()
 
     def forget_revisions(self) -> None:
-        """Drop the states of former configurations."""
+        """Drop the states of previous configurations."""
         revision = self.newest.revision
         self._snapshots = tuple(one for one in self._snapshots if one.revision == revision)
 

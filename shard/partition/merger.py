@@ -8,7 +8,7 @@ when the index has been idle for a while. Each visit does one step, the most use
     2. write segments in memory to files, once there are enough of them
     3. name the new files in the manifest (then remove the old ones)
     4. remove dead records from LMDB, a batch at a time, on the writer's thread
-    5. once the index is idle: release states of former configurations, and memory
+    5. once the index is idle: release states of previous configurations, and memory
 
 Any step may be killed at any moment, and is retried later if the disk is full: the truth depends
 on none of them, and a search sees the same before and after.

@@ -226,7 +226,7 @@ class Partition:
 
     @property
     def kept_from(self) -> int:
-        """The oldest state that can be had, also after a start.
+        """The oldest state that is available, also after a start.
 
         Whatever a later group removed must still be there: merges drop it once no search can name
         an older state, mostly before the group leaves the log.
@@ -257,7 +257,7 @@ class Partition:
         """Return the state that a horizon names.
 
         Raises:
-            InvalidRequest: cursor_expired, it is older than everything that can be had.
+            InvalidRequest: cursor_expired, it is older than all available states.
         """
         snapshot = self._history.at(horizon, revision)
         if snapshot is not None:
@@ -322,7 +322,7 @@ class Partition:
             self._history.advance(horizon)
 
     def forget_revisions(self) -> None:
-        """Release the states of former configurations."""
+        """Release the states of previous configurations."""
         with self._lock:
             self._history.forget_revisions()
 
@@ -440,8 +440,8 @@ class Partition:
             generation: the configuration in force from now on.
             views: its segments.
             compacted: the records that were dead when these were rebuilt; None if they are the
-                former ones.
-            damaged: live records that these leave out; None if they are the former ones.
+                same as before.
+            damaged: live records that these leave out; None if they are the same as before.
         """
         with self._lock:
             self._generation = generation

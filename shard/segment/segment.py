@@ -95,7 +95,7 @@ _FACTS_BYTES_MAX = 256
 """The part of the directory that describes no array."""
 
 _SEARCHED: Final = re.compile(r"text\.lengths|facet\.\d+\.(codes|starts)")
-"""Long arrays that a search of text with facets reads all over, whatever it searches for."""
+"""Long arrays: any search of text with facets reads in all parts of them."""
 
 _uids = itertools.count(1)
 
@@ -182,7 +182,7 @@ class Segment:
 
     @property
     def is_verified(self) -> bool:
-        """Whether no block waits to be verified, as far as is known without asking each."""
+        """Whether all blocks are known to be verified; does not ask each."""
         return self._first_touch is None or self._first_touch.is_done
 
     def verify_searched(self, is_stopping: threading.Event | None = None) -> None:
@@ -486,7 +486,7 @@ def _block_checksums(file: int, end: int) -> Iterator[int]:
 
 
 def _checksum_without_blocks(file: int) -> bytes:
-    """Return what a file of the former version must have as its checksum."""
+    """Return what a file of the previous version must have as its checksum."""
     checksum = xxhash.xxh3_64()
     for _, piece in _read_pieces(file, 32, os.fstat(file).st_size):
         checksum.update(piece)

@@ -107,7 +107,7 @@ def _find_least(parts: _Parts, heads: I64Array, equal: I64Array) -> int:
 
 @arguments
 class _Merged(NamedTuple):
-    """The text of a merged segment, as far as it is written, with room for more.
+    """The text of a merged segment so far, with room for more.
 
     Attributes:
         term_bytes: as of a vocabulary.

@@ -131,7 +131,7 @@ def write_manifest(path: Path, manifest: Struct) -> None:
     """Replace a manifest.
 
     Raises:
-        OSError: no room, or the device failed; the former manifest stands.
+        OSError: no room, or the device failed; the previous manifest stays in force.
     """
     content = msgspec.json.encode(manifest)
     checksum = xxhash.xxh3_64_hexdigest(content).encode()
