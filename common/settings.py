@@ -284,6 +284,8 @@ def _convert(name: str, field: dataclasses.Field[Any], kind: Any, value: Any, or
         converted = _CONVERTERS[kind](value)
     except (ValueError, TypeError) as error:
         raise SettingError(f"{origin}: {name} must be {_wanted(field, kind)}") from error
+    except RuntimeError as error:  # of `expanduser`
+        raise SettingError(f"{origin}: there is no home directory for {value}") from error
     low, high = field.metadata["at_least"], field.metadata["at_most"]
     choices = field.metadata["choices"]
     if (

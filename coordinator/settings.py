@@ -364,6 +364,7 @@ def load(
     sources.refuse_unknown(all_names())
     values, origins = read(Settings, sources)
     _check_networks(values.get("trusted_proxies", ()))
+    _check_snapshot_dir(Settings(**values))
     _check_addresses(Settings(**values))
     _check_placement(Settings(**values))
     _, shard_origins = read(ShardSettings, sources, SECTION)
@@ -391,6 +392,16 @@ def parse_ordinals(text: str, num_shards: int) -> tuple[int, ...]:
             f"shards_here names shards from 0 to {num_shards - 1} (--of {num_shards}), not {text!r}"
         )
     return tuple(sorted(found))
+
+
+def _check_snapshot_dir(settings: Settings) -> None:
+    """Refuse a folder in the home directory of a user that there is not."""
+    try:
+        settings.snapshot_folder  # noqa: B018 - expands it
+    except RuntimeError as error:
+        raise SettingError(
+            f"snapshot_dir: there is no home directory for {settings.snapshot_dir}"
+        ) from error
 
 
 def _check_placement(settings: Settings) -> None:

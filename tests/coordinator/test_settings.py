@@ -55,6 +55,14 @@ def test_the_environment_may_name_the_file_and_set_limits(tmp_path: Path) -> Non
         ({"FACETD_LIMIT_PER_PAGE_MAX": "0"}, "positive integer"),
         ({"FACETD_LIMIT_PER_PAGE_MAX": "x"}, "positive integer"),
         ({"FACETD_LIMIT_NONSENSE": "1"}, "unknown limit 'nonsense'"),
+        (
+            {"FACETD_DATA_DIR": "~nosuchuser/a"},
+            "FACETD_DATA_DIR: there is no home directory for ~no",
+        ),
+        (
+            {"FACETD_SNAPSHOT_DIR": "~nosuchuser"},
+            "snapshot_dir: there is no home directory for ~no",
+        ),
         ({"FACETD_SHARD_IDLE_MS": "0"}, "shard.idle_ms must be an integer of at least 1 (ms)"),
         ({"FACETD_SHARD_MAP_WATERMARK_PERCENT": "101"}, "an integer from 1 to 100 (%)"),
         ({"FACETD_SHARD_MAP_BYTES_MAX": "4k"}, "an integer of at least 1048576 (bytes)"),
