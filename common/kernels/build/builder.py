@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -100,6 +101,10 @@ def build(
             link(plan, folder, objects, levels, extension, is_checked=is_checked)
         except (CannotPlan, CannotEnter, CannotCompile, CannotLink) as error:
             raise CannotBuild(str(error)) from error
+        except BrokenProcessPool as error:
+            raise CannotBuild(
+                "a process that compiles was killed: is there enough memory?"
+            ) from error
         _remove_old(folder)
 
 

@@ -203,6 +203,30 @@ except builder.CannotBuild as error:
     assert ended.stdout.startswith(message), ended.stderr
 
 
+def test_a_compiler_that_is_killed_is_one_line(tmp_path: Path) -> None:
+    program = f"""
+import os, signal
+from pathlib import Path
+from common.kernels.build import builder
+
+def die(name, level):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+builder._run_task = die
+try:
+    builder.build(Path({str(tmp_path / "_none.abi3.so")!r}), is_checked=False, modules=[{MODULE!r}])
+except builder.CannotBuild as error:
+    print(error)
+"""
+    environment = {**os.environ, "FACETD_KERNEL_BUILD": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env=environment
+    )
+    assert ended.stdout == "a process that compiles was killed: is there enough memory?\n", (
+        ended.stderr
+    )
+
+
 def test_a_kernel_has_room_for_its_arguments_and_results() -> None:
     arrays = "rB1" * 100 + "wq2(dd?)"
     check_slots("full", Entry("entry", arrays + "i" * (SLOTS_MAX - 206), "n"))
