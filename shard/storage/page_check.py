@@ -144,7 +144,7 @@ class Pages:
         return starts, bool(flags & _BRANCH)
 
     def _check_leaf(self, page: int, starts: NDArray[np.int64]) -> None:
-        """Check that keys and data lie within their page, or on pages that there are."""
+        """Check that keys and data lie within their page, or on existing pages."""
         whole = np.frombuffer(self._data, np.uint8, self._page_size, page * self._page_size)
         fields = [
             whole[starts + i].astype(np.int64) | whole[starts + i + 1].astype(np.int64) << 8
