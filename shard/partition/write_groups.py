@@ -58,14 +58,14 @@ class WriteGroups:
         return found
 
     def kept_from(self) -> int:
-        """Return the oldest state that can be had of all indexes, closed ones as they are."""
+        """Return the oldest state that is available of all indexes, closed ones as they are."""
         closed = [one.seq_max for _, one in self._indexes.closed.items()]
         open_ones = [one.partition.kept_from for one in self._indexes.open.all()]
         return max((*closed, *open_ones), default=0)
 
 
 def _newest_group(partition: Partition) -> GroupExtent:
-    """Return the newest group of an index, with its extent as far as that is known."""
+    """Return the newest group of an index, with its extent if that is known."""
     with partition.environment.read() as txn:
         seq, extent = read_state(txn).seq_max, read_extent(txn)
     if extent is None or extent.seq != seq:
