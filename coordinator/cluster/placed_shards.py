@@ -160,7 +160,7 @@ class PlacedShard:
         self.host = current
 
     def _shall_leave(self, current: ShardHost, serving: Sequence[ShardHost]) -> bool:
-        """Return whether another copy shall be read.
+        """Return whether another copy is to be read.
 
         Args:
             current: the copy that was chosen; it serves.

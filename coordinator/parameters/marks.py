@@ -34,7 +34,7 @@ def read_highlight(value: Any, limits: Limits) -> dict[str, Any]:
     """Read `highlight`: options, or just the fields, or whether all fields are.
 
     Returns:
-        Members of `HighlightRequest`; none if nothing shall be marked.
+        Members of `HighlightRequest`; none if nothing is to be marked.
     """
     options = _options(value, ("fields", "pre", "post"), limits)
     if options is None:

@@ -467,7 +467,7 @@ def port_taken(settings: Settings, error: OSError, holder: PortHolder | None = N
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the limit of open files as far as allowed: connections, segments, environments."""
+    """Raise the limit of open files to the maximum: for connections, segments, environments."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -21,7 +21,7 @@ Other requests:
     best_items             whole items for these; values of facets: suggested_values
     item_explanation       why an item is a hit, or is not
     configuration_proposal facets for a sample
-    field_checks           whether fields fit what is asked, as far as text/item_fields tells
+    field_checks           whether fields fit what is asked, by text/item_fields
 
 Between requests:
 

@@ -273,7 +273,7 @@ def answered(responses: Sequence[SearchResponse | None]) -> list[tuple[int, Sear
 
 
 class _Ranking(NamedTuple):
-    """What the scores of a search are made of, as far as anything depends on scores."""
+    """What the scores of a search are made of, where anything depends on scores."""
 
     scored: ScoredQuery
     boosts: tuple[Boost, ...]

@@ -68,7 +68,7 @@ NO_REACH: Final = Reach(0, 0, ())
 
 
 class ShardRequest(NamedTuple):
-    """What a shard shall apply; a large payload is sent as an attachment."""
+    """What a shard is to apply; a large payload is sent as an attachment."""
 
     request: ApplyRequest | JoinedGroups
     attachment: Sequence[bytes | memoryview]
@@ -188,7 +188,7 @@ class Applier:
 
         Raises:
             ReplicaStopped: it never will.
-            StorageFull: there is no room, and we shall not wait for it.
+            StorageFull: there is no room, and we are not to wait for it.
         """
         client = self._cluster.here[shard]
         last_reason = ""

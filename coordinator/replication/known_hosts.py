@@ -24,7 +24,7 @@ _log = Log("placement")
 
 
 class KnownHosts:
-    """Who holds which shard, and shall hold it.
+    """Who holds which shard, and who is to hold it.
 
     Args:
         host: this one.
@@ -151,7 +151,7 @@ class KnownHosts:
 
     @property
     def wanted_here(self) -> frozenset[int] | None:
-        """The shards that this host shall hold; None: the table does not say yet."""
+        """The shards that this host is to hold; None: the table does not say yet."""
         row = None if self.table is None else self.table.hosts.get(self.address)
         if row is None or not self._is_of_this_start(row):
             return None
@@ -163,7 +163,7 @@ class KnownHosts:
         return is_own and row.configured == self._host.settings.own_shards
 
     def hosts_without(self, shard: int) -> list[str]:
-        """Return names of other hosts that shall have a shard, and do not serve it yet."""
+        """Return names of other hosts that are to have a shard, and do not serve it yet."""
         floor = self._placed.floor
         missing = []
         num_serving = 0
@@ -182,7 +182,7 @@ class KnownHosts:
         return missing if missing or num_serving else ["any other host"]
 
     def table_without(self, table: PlacementTable, shard: int) -> PlacementTable:
-        """Return the table without a shard of this host, if others have it and it shall go."""
+        """Return the table without a shard of this host, if others have it and it is to go."""
         row = table.hosts.get(self.address)
         if row is None or not self._is_of_this_start(row):
             return table
@@ -195,6 +195,6 @@ class KnownHosts:
         return table.with_host(self.address, msgspec.structs.replace(row, shards=kept))
 
     def has_left(self, table: PlacementTable, shard: int) -> bool:
-        """Return whether a table says that this host neither has a shard nor shall have it."""
+        """Return whether a table says that this host neither has a shard nor is to have it."""
         row = table.hosts.get(self.address)
         return row is not None and shard not in row.shards and shard not in row.target

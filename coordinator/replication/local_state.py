@@ -1,4 +1,4 @@
-"""What a host that starts without the log may show, as far as its own shards can tell.
+"""What a host that starts without the log may show, according to its own shards.
 
 replica.json may lag behind the shards by a second, or by all entries of a host that was killed soon
 after its first write. The log would say what they lack. Without it, the shards do:

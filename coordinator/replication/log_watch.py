@@ -40,7 +40,7 @@ class LogWatch:
 
     Attributes:
         info: what the leader said last.
-        is_up: whether a majority of the servers has the log, as far as is known.
+        is_up: whether a majority of the servers is known to have the log.
         is_answering: whether the leader has answered the last poll.
         heard_at: when the leader was last known to answer; monotonic seconds.
         caught_up_at: a time at which this host had everything; monotonic seconds, 0: never.

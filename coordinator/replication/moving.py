@@ -1,7 +1,7 @@
 """Shards that move while hosts serve: take one and follow, give one up once others have it.
 
     the table wants a shard here             the table wants a shard elsewhere, no longer here
-    taken     a snapshot of a host that      awaited   every host that shall have it serves it
+    taken     a snapshot of a host that      awaited   every host that is to have it serves it
               has it is put in place         released  it leaves our row; no new request reads it
     followed  the log's entries are applied  drained   reads that have begun come to an end
               to it, up to where we are      left      between two entries it leaves our shards;
@@ -72,7 +72,7 @@ class Mover:
     Args:
         host: this one.
         follower: applies the log on this host.
-        known: who holds which shard, and shall hold it.
+        known: who holds which shard, and who is to hold it.
         processes: of the shards.
 
     Attributes:
@@ -139,7 +139,7 @@ class Mover:
         for shard in sorted(self._cluster.here.keys() - wanted):
             try:
                 await self._give_up(shard)
-            except LogAway as error:  # who shall have it may be waiting for us to take another
+            except LogAway as error:  # whoever is to have it may be waiting for us to take another
                 not_yet = not_yet or error
         for shard in sorted(wanted - self._cluster.here.keys()):
             await self._take(shard)
@@ -276,7 +276,7 @@ class Mover:
     # --- give up
 
     async def _give_up(self, shard: int) -> None:
-        """Give up a shard once all hosts that shall have it serve it."""
+        """Give up a shard once all hosts that are to have it serve it."""
         own = self._cluster.own_host
         if shard not in own.leaving:
             missing = self._known.hosts_without(shard)

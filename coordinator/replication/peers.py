@@ -63,7 +63,7 @@ _decode = msgspec.json.Decoder(HostState).decode
 
 
 class Peers:
-    """All hosts that share the log, as far as this one has heard.
+    """All hosts that share the log and that this one has heard from.
 
     Args:
         host: this one.

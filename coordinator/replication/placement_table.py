@@ -47,13 +47,13 @@ class PlacedHost(Struct, frozen=True):
     shards: tuple[int, ...]
     """Ordinals of those that it holds."""
     wanted: tuple[int, ...] | None = None
-    """Of those that it shall hold; None: just these."""
+    """Of those that it is to hold; None: just these."""
     configured: tuple[int, ...] = ()
     """Among those of its setting: once the setting changes, `wanted` no longer applies."""
 
     @property
     def target(self) -> frozenset[int]:
-        """The shards that it shall hold."""
+        """The shards that it is to hold."""
         return frozenset(self.shards if self.wanted is None else self.wanted)
 
 
@@ -90,10 +90,10 @@ class PlacementTable(Struct, frozen=True):
         return found[0] if found else None
 
     def with_order(self, name: str, shard: int, *, is_held: bool) -> PlacementTable:
-        """Return the table with the order that a host shall hold a shard, or shall not.
+        """Return the table with the order that a host hold a shard, or give it up.
 
         Raises:
-            InvalidRequest: there is no such host, or it shall anyway.
+            InvalidRequest: there is no such host, or it has that order already.
         """
         address = self.address_of(name)
         if address is None:
@@ -118,8 +118,8 @@ class PlacementTable(Struct, frozen=True):
 
         Args:
             shard: ordinal.
-            source: name of the host that shall hold it no more; empty: all keep theirs.
-            target: name of the host that shall hold it; empty: none more shall.
+            source: name of the host that is to give it up; empty: all keep theirs.
+            target: name of the host that is to hold it; empty: no other.
 
         Raises:
             InvalidRequest: it cannot be carried out, would change nothing, or no host would hold
@@ -128,7 +128,7 @@ class PlacementTable(Struct, frozen=True):
         if not 0 <= shard < self.shards:
             raise _refused(f"there are shards 0 to {self.shards - 1}, no shard {shard}")
         if not source and not target:
-            raise _refused("name the host that shall hold the shard (to), or shall not (from)")
+            raise _refused("name the host that is to hold the shard (to), or to give it up (from)")
         known = self.address_of(source) if source else None
         if known is not None and known == self.address_of(target):
             raise _refused(f"from and to are the same host, {source}: shard {shard} would not move")

@@ -101,7 +101,7 @@ def held_shards(settings: Settings, replica: ReplicaFile | None) -> tuple[int, .
 
 
 def shards_to_run(settings: Settings) -> tuple[int, ...]:
-    """Return the shards whose processes shall run on a host.
+    """Return the shards whose processes are to run on a host.
 
     Raises:
         DataDirectoryError: replica.json cannot be read.

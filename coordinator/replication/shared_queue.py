@@ -53,7 +53,7 @@ class SharedQueue(BatchQueue):
         return await super().write(batch, deadline)
 
     def _pump(self) -> None:
-        """Publish the next group unless it shall gather more batches."""
+        """Publish the next group unless it should gather more batches."""
         if self._publishing is not None or not self._waiting or not self._may_begin():
             return
         try:

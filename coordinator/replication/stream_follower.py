@@ -147,7 +147,7 @@ class _Consumer:
         client: the connection.
 
     Attributes:
-        inbox: the subject to which the log shall send.
+        inbox: the subject to which the log is to send.
     """
 
     def __init__(self, client: Client) -> None:

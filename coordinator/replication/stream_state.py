@@ -47,8 +47,8 @@ class StreamInfo:
         last_seq: the newest entry.
         num_replicas: servers that store it.
         num_current: of these the ones that have all of it, as they have recently told this leader.
-        has_majority: whether, as far as the leader knows, enough servers are there to store an
-            entry. A new leader has not heard of the others yet, and is not doubted for it.
+        has_majority: whether the leader knows of enough servers to store an entry. A new leader has
+            not heard of the others yet, and is not doubted for it.
         leader: name of the server that leads; empty for a server without a cluster.
         servers: that store it; empty for a server without a cluster.
         num_bytes: on each of them.

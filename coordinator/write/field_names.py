@@ -211,7 +211,7 @@ def _hash_name(name: str) -> int:
 
 
 class FieldNames:
-    """The fields of one index, as far as writes need to know them; safe to use from any thread.
+    """What writes need to know of the fields of one index; safe to use from any thread.
 
     Args:
         names: paths that the index has.

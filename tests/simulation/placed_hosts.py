@@ -135,7 +135,7 @@ class HostFaultInjector:
         machine.restart("the host gets other shards", change)
 
     def _kept(self, machine: Machine) -> frozenset[int]:
-        """Return the shards that a host holds and shall hold, as the table says."""
+        """Return the shards that a host holds and is to hold, as the table says."""
         content = self._log.rows["facetd-placement"]["table"][0]
         rows = msgspec.json.decode(content, type=PlacementTable).hosts.values()
         found = [row for row in rows if row.name == host_name(machine.settings)]

@@ -129,7 +129,7 @@ def _hits_of_file(name: str) -> Iterator[dict[str, Any]]:
 
 
 def _total(hits: dict[str, Any]) -> int:
-    """Return how many hits a search has, as far as they were counted."""
+    """Return how many hits of a search were counted."""
     total = hits.get("total")
     number = total.get("value") if isinstance(total, dict) else total
     return number if isinstance(number, int) else 0
