@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from coordinator.parameters.search_draft import SearchDraft
 
 MIN_SCORE_MAX: Final = 1e12
-NUMBER: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
+NUMBER: Final = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 
 _SHOWN: Final = frozenset(("score", "score_details", "timings", "elements"))
 

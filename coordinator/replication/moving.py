@@ -139,7 +139,7 @@ class Mover:
         for shard in sorted(self._cluster.here.keys() - wanted):
             try:
                 await self._give_up(shard)
-            except LogAway as error:  # whoever is to have it may be waiting for us to take another
+            except LogAway as error:  # the host that takes it may be waiting for us to take another
                 not_yet = not_yet or error
         for shard in sorted(wanted - self._cluster.here.keys()):
             await self._take(shard)

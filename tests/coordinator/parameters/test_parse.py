@@ -178,6 +178,7 @@ SHOP = parse_configuration(
         ("facets", {"category": {"size": 3}}),
         ("filters", {"category": ["a"]}),
         ("highlight", {"fields": ["name"]}),
+        *(("min_score", score) for score in (0, 7, 0.2236610916443169, 1e-7, 1e11, 10**12)),
         ("rules", [{"when": {"query": "a"}, "hide": [1]}]),
         ("snippet", {"fields": ["name:5"]}),
         ("sort", [{"field": "price", "order": "desc", "missing": "first"}, "name"]),
