@@ -17,7 +17,9 @@ so an adjacent pair counts like another word of that fraction of its weight.
 This score is bounded, so most documents need no look at their positions. The k-th best score
 without proximity is a lower bound for the k-th best with it; a document that cannot reach that even
 with the maximum stays out of the top k. Only the others' positions are read, and the order of the
-top k is exact. Adding proximity to the documents in front first makes the threshold tight.
+top k is exact. Adding proximity to the documents in front first makes the threshold tight. Where a
+word says little, as one letter that half of all documents have does, the maximum is so small that
+few of these are left.
 
 A half-typed word stands for thousands of terms, of which a document has few. These are found by
 prefix lists, from prefix to longer prefix (`_narrow`), and only then read.
@@ -471,6 +473,19 @@ def join(
 
 
 @kernel
+def _in_reach(
+    docs: U32Array, totals: I64Array, most: int, k: int
+) -> tuple[U32Array, I64Array, int]:
+    """Return the documents that proximity can bring among the k best, their scores, the least.
+
+    A pair of which one word says little (a letter or two) leaves few.
+    """
+    least = kth_greatest(totals, k) - most
+    near, near_totals = pick(docs, totals, least, GREATEST, totals)
+    return near, near_totals, least
+
+
+@kernel
 def rank_front(
     scored: ScoredLists, proximity: Proximity, docs: U32Array, totals: I64Array, k: int
 ) -> tuple[U32Array, I64Array, int, int]:
@@ -489,6 +504,8 @@ def rank_front(
     """
     front = kth_greatest(totals, num_first(k))
     near, near_totals = pick(docs, totals, front, GREATEST, totals)
+    near, near_totals, least = _in_reach(near, near_totals, proximity.most, k)
+    front = max(front, least)
     near_totals += proximity_scores(scored, proximity, near)
     return near, near_totals, front, kth_greatest(near_totals, k) - proximity.most
 
@@ -529,6 +546,8 @@ def rank_by_proximity(
     if len(proximity.pair_weights) == 0:
         return best_of(docs, totals, k)
     if len(docs) <= max(k, 2 * num_first(k)):
+        if len(docs) > k:
+            docs, totals, _ = _in_reach(docs, totals, proximity.most, k)
         return best_of(docs, totals + proximity_scores(scored, proximity, docs), k)
     near, near_totals, front, reach = rank_front(scored, proximity, docs, totals, k)
     others, other_totals = pick(docs, totals, reach, front - 1, totals)
