@@ -104,7 +104,7 @@ SECTIONS: Final = {
     sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="facetd", prog_name="facetd")
+@click.version_option(None, "-V", "--version", package_name="facetd", prog_name="facetd")
 def main() -> None:
     """Exact faceted full-text search.
 

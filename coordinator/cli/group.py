@@ -48,6 +48,22 @@ _OTHER_NAMES: Final = (("delete", "remove", "rm"), ("create", "add", "make", "ne
 """Names of the same command: a group understands all of them for the one that it has."""
 
 
+_MEANT: Final = {
+    "serve": ("daemon", "launch", "run", "server", "start", "up"),
+    "load": ("add", "bulk", "index", "ingest", "insert", "put", "upload"),
+    "search": ("find", "get", "query"),
+    "status": ("health", "indexes", "indices", "info", "list", "ls", "ps", "stats"),
+    "configure": ("create", "mapping", "schema", "set", "settings"),
+    "delete": ("drop", "remove", "rm"),
+    "export": ("dump",),
+    "open": ("dashboard", "ui", "web"),
+}
+"""What other programs call our commands."""
+_INSTEAD: Final = {"help": "--help", "version": "--version"}
+"""Options that other programs have as commands."""
+_STOP: Final = ("down", "kill", "quit", "shutdown", "stop")
+
+
 class Subgroup(click.Group):
     """A group whose help shows the whole summary of each command."""
 
@@ -125,6 +141,12 @@ class CommandGroup(click.Group):
         self._sections = sections
         self._entries = {entry.name: entry for entries in sections.values() for entry in entries}
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read `help load` as `load --help`, and `version` as `--version`."""
+        if args and args[0] in _INSTEAD and not ctx.resilient_parsing:
+            args = [*args[1:], _INSTEAD[args[0]]]
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         return sorted(self._entries)
@@ -166,10 +188,16 @@ class CommandGroup(click.Group):
         name = args[0]
         is_unknown = name not in self._entries and not name.startswith("-")
         if is_unknown and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; facetd --help lists them"
-            ctx.fail(f"No such command {name!r}{hint}")
+            ctx.fail(f"No such command {name!r}{self._hint(name)}")
         return super().resolve_command(ctx, args)
+
+    def _hint(self, name: str) -> str:
+        """Return what to say about a name that is no command."""
+        if name in _STOP:
+            return "; Ctrl+C ends a service in the foreground, SIGTERM one in the background"
+        meant = [command for command, names in _MEANT.items() if name in names]
+        near = meant or difflib.get_close_matches(name, self._entries, n=1)
+        return f"; did you mean {near[0]}?" if near else "; facetd --help lists them"
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under their headings."""

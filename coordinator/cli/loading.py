@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import click
@@ -119,8 +119,51 @@ with_reading: Final = with_options(
 """Options about reading a source, passed as the command's argument `reading`."""
 
 
+class _Load(NamedTuple):
+    """What one command does with each of its files."""
+
+    client: Client
+    reading: ReadOptions
+    proposing: str
+    skips_bad: bool
+    is_dry: bool
+
+    def run(self, file: str, name: str, document: dict[str, Any] | None) -> None:
+        """Load a file.
+
+        Args:
+            file: as the user named it.
+            name: of the index.
+            document: configures the index first; None: the proposed configuration may.
+
+        Raises:
+            ClientError: nothing was stored.
+        """
+        try:
+            source = formats.read(file, self.reading)
+            tell_about(source, file, self.reading)
+            _refuse_bad_rows(source, self.skips_bad)
+            is_new = not self.is_dry and not exists(self.client, name)
+            proposing = self.proposing if is_new and document is None else "none"
+            if self.reading.place_fields is None:
+                source = offer_places(source, proposing)
+            if self.is_dry:
+                show_first(source)
+                return
+            result = _send(
+                self.client, name, source, document, is_new=is_new, skips_bad=self.skips_bad
+            )
+        except SourceError as error:
+            raise ClientError(str(error)) from error
+        _show_result(name, source, result)
+        _mention_inner_array(source, result)
+        if document is not None:
+            show_warnings(self.client, name)
+        offer_configuration(self.client, name, proposing)
+
+
 @click.command()
-@click.argument("file", shell_complete=complete_file)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_file)
 @click.option(
     "--index",
     metavar="NAME",
@@ -134,7 +177,7 @@ with_reading: Final = with_options(
 @with_service
 def load(
     service: ServiceOptions,
-    file: str,
+    files: tuple[str, ...],
     index: str | None,
     reading: ReadOptions,
     configuring: ConfiguringOptions,
@@ -148,35 +191,25 @@ def load(
     with --query or --table.
 
     Nothing is stored unless all of it is good (or --skip-bad is given). Items whose id exists
-    replace it.
+    replace it. Several FILEs are loaded one after the other, into an index each or into --index.
 
     \b
     facetd load books.csv
     facetd load https://example.org/books.json.gz --index books --id-field isbn
     facetd load shop.db --query "SELECT * FROM product" --index products
+    facetd load part-*.ndjson --index parts
     """  # noqa: D301 - \b keeps click from filling the lines
-    name = index or index_name(file, reading.table, has_query=reading.query is not None)
+    has_query = reading.query is not None
+    names = [index or index_name(file, reading.table, has_query=has_query) for file in files]
     document = configuring.document()
-    client = service.client()
-    try:
-        source = formats.read(file, reading)
-        tell_about(source, file, reading)
-        _refuse_bad_rows(source, skip_bad)
-        is_new = not dry_run and not exists(client, name)
-        proposing = configuring.proposing if is_new and document is None else "none"
-        if reading.place_fields is None:
-            source = offer_places(source, proposing)
-        if dry_run:
-            show_first(source)
-            return
-        result = _send(client, name, source, document, is_new=is_new, skips_bad=skip_bad)
-    except SourceError as error:
-        raise ClientError(str(error)) from error
-    _show_result(name, source, result)
-    _mention_inner_array(source, result)
-    if document is not None:
-        show_warnings(client, name)
-    offer_configuration(client, name, proposing)
+    one = _Load(service.client(), reading, configuring.proposing, skip_bad, dry_run)
+    for number, (file, name) in enumerate(zip(files, names, strict=True)):
+        try:
+            one.run(file, name, None if name in names[:number] else document)
+        except ClientError:
+            if number and not dry_run:
+                click.echo(f"facetd: loaded before this: {', '.join(files[:number])}", err=True)
+            raise
 
 
 def index_name(file: str, table: str | None, *, has_query: bool = False) -> str:
@@ -195,7 +228,7 @@ def index_name(file: str, table: str | None, *, has_query: bool = False) -> str:
         stem = PurePosixPath(urlsplit(file).path if "://" in file else file).name.partition(".")[0]
     cleaned = re.sub(r"[^\w.-]+", "-", stem).strip("-._").lower()
     if not cleaned:
-        raise click.UsageError("name the --index to load into")
+        raise click.UsageError(f"{file!r} gives no name of an index: name it with --index")
     return cleaned
 
 

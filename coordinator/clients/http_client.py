@@ -115,7 +115,7 @@ class Client:
             if fault := connection_fault(cause):
                 raise ClientError(f"no answer from {self.url}: {fault}") from error
             raise ClientError(
-                f"no answer from {self.url} ({cause or type(cause).__name__}); is facetd running? "
+                f"no answer from {self.url} ({reason_of(cause)}); is facetd running? "
                 "Start it with facetd serve, or name another with --url"
             ) from error
         except facetd.ApiError as error:
@@ -135,9 +135,8 @@ class Client:
         try:
             yield from self._client.stream(Call("GET", path, object))
         except facetd.ConnectionFailed as error:
-            cause = error.__cause__
             raise ClientError(
-                f"{self.url} broke off ({cause or type(cause).__name__}); the output is incomplete"
+                f"{self.url} broke off ({reason_of(error.__cause__)}); the output is incomplete"
             ) from error
         except facetd.ApiError as error:
             raise error_of(error.status, {"error": error.details or None}) from None
@@ -239,6 +238,13 @@ def error_of(status: int, answer: Any) -> ClientError:
         param = item.get("param", "")
         lines.append(f"  {message if not param or param in message else f'{param}: {message}'}")
     return ClientError("\n".join(lines), status=status, code=code, details=error)
+
+
+def reason_of(error: object) -> str:
+    """Return an error in words, without the number that the system has for it."""
+    if isinstance(error, OSError) and error.strerror and error.filename is None:
+        return error.strerror[0].lower() + error.strerror[1:]
+    return str(error) or type(error).__name__
 
 
 def connection_fault(error: object) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from coordinator.cli.sources.source import SourceError, shown
-from coordinator.clients.http_client import connection_fault
+from coordinator.clients.http_client import connection_fault, reason_of
 
 URL_SECONDS: Final = 120.0
 """Without receiving a byte, after which a request fails."""
@@ -67,7 +67,7 @@ def _fault(error: Exception) -> str:
     reason = getattr(error, "reason", None) or error
     if isinstance(reason, Exception) and (fault := connection_fault(reason)):
         return fault
-    return str(reason) or type(reason).__name__
+    return reason_of(reason)
 
 
 class _WholeBody(io.RawIOBase):

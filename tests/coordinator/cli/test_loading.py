@@ -49,6 +49,26 @@ def _indexes(client: Client) -> list[str]:
     return [index["name"] for index in client.request("GET", "/_indexes")["indexes"]]
 
 
+def test_several_files_are_loaded_in_turn(service: Service, client: Client, tmp_path: Path) -> None:
+    parts = [tmp_path / f"part-{i}.ndjson" for i in range(3)]
+    for i, part in enumerate(parts):
+        part.write_text(f'{{"id": {i}, "shelf": "a"}}')
+    configuration = tmp_path / "configuration.json"
+    configuration.write_text('{"aggregations": {"shelf": {}}}')
+    into = ("--index", "parts", "--config", str(configuration))
+    result = _run(service, "load", *map(str, parts), *into)
+    assert result.exit_code == 0, result.output
+    assert [json.loads(line)["created"] for line in result.stdout.splitlines()] == [1, 1, 1]
+    assert client.request("GET", "/parts")["items"] == 3
+    assert "shelf" in client.request("GET", "/parts/configuration")["aggregations"]
+
+    parts[1].write_text("{")
+    result = _run(service, "load", *map(str, parts))
+    assert result.exit_code == 1
+    assert f"facetd: loaded before this: {parts[0]}\n" in result.stderr
+    assert [name for name in _indexes(client) if name.startswith("part-")] == ["part-0"]
+
+
 def test_a_table_becomes_an_index_of_its_name(
     service: Service, client: Client, tmp_path: Path
 ) -> None:

@@ -126,10 +126,33 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
-    result = CliRunner().invoke(main, ["serch"])
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("serch", "did you mean search?"),
+        ("start", "did you mean serve?"),
+        ("ls", "did you mean status?"),
+        ("drop", "did you mean delete?"),
+        ("stop", "Ctrl+C ends a service in the foreground"),
+        ("xyzzy", "facetd --help lists them"),
+    ],
+)
+def test_a_command_of_another_name_is_answered_with_ours(typed: str, hint: str) -> None:
+    result = CliRunner().invoke(main, [typed])
     assert result.exit_code == 2
-    assert "did you mean search?" in result.output
+    assert hint in result.output
+
+
+def test_words_that_other_programs_have_for_options() -> None:
+    def shown(*arguments: str) -> str:
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert shown("help") == shown("--help")
+    assert shown("help", "load") == shown("load", "--help")
+    assert shown("help", "keys", "create") == shown("keys", "create", "--help")
+    assert shown("version") == shown("-V") == shown("--version")
 
 
 def test_the_man_page_names_every_command(tmp_path: Path) -> None:

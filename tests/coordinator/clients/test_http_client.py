@@ -183,7 +183,11 @@ def test_a_port_that_changes_hands_is_no_failure(monkeypatch: pytest.MonkeyPatch
             "SSL_CERT_FILE names a file",
         ),
         (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong"), "does not speak this protocol"),
-        (ConnectionRefusedError(111, "Connection refused"), "is facetd running"),
+        (
+            ConnectionRefusedError(111, "Connection refused"),
+            r"127\.0\.0\.1:1 \(connection refused\); is facetd running",
+        ),
+        (TimeoutError(), r"\(TimeoutError\)"),
     ],
 )
 def test_a_connection_that_fails_says_what_helps(
