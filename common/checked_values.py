@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from common.errors import InvalidRequest
 from common.nearest_name import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from common.limits import Limits
 
 WARNINGS_MAX: Final = 100
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Problems:
@@ -26,18 +28,25 @@ class Problems:
         """Note a mistake; the message says what would be valid."""
         self.errors.append((path, message))
 
-    def warn_of_unknown(self, keys: Iterable[str], known: Collection[str], path: str = "") -> None:
+    def warn_of_unknown(
+        self,
+        keys: Iterable[str],
+        known: Collection[str],
+        path: str = "",
+        instead: Mapping[str, str] = _NOTHING,
+    ) -> None:
         """Note keys that have no effect, each with the known key that may have been meant.
 
         Args:
             keys: of an object of the document.
             known: those that mean something.
             path: of the object.
+            instead: what to say about keys that mean something elsewhere.
         """
         for key in keys:
             if key not in known and len(self.warnings) < WARNINGS_MAX:
                 named = f"{path}.{key}" if path else key
-                near = nearest(key[:100], known)
+                near = f"; here, {instead[key]}" if key in instead else nearest(key[:100], known)
                 self.warnings.append(f"{named[:300]} is unknown and has no effect{near}")
 
     def raise_if_any(self, errors_max: int) -> None:

@@ -29,6 +29,7 @@ from common.configuration import (
     IndexConfiguration,
     SuggestionSettings,
 )
+from common.foreign_settings import FOREIGN_SETTINGS
 from common.limits import Limits
 from common.option_forms import (
     LANGUAGES,
@@ -564,7 +565,7 @@ def parse_configuration(
         value = document.get(key)
         if value is not None:
             read(draft, value)
-    draft.problems.warn_of_unknown(document, _READERS)
+    draft.problems.warn_of_unknown(document, _READERS, instead=FOREIGN_SETTINGS)
     draft.problems.raise_if_any(limits.errors_reported_max if limits else 100)
     return IndexConfiguration(**draft.values), draft.problems.warnings
 

@@ -36,6 +36,7 @@ from coordinator.http.api_keys import ANYBODY
 from coordinator.http.index_names import check_index_name
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page
+from coordinator.http.other_engines import page_instead
 from coordinator.http.rate_limit import TrustedProxies, client_of, rate_limit
 from coordinator.http.request import ByteBudget, parse_content_type
 from coordinator.http.responses import Response, error_response, header, internal_error
@@ -306,9 +307,14 @@ class Middleware:
         if route.needs_index:
             try:
                 request.index = self._guard.index(caller, name)
-            except (Forbidden, NotFound):
+            except (Forbidden, NotFound) as error:
                 check_index_name(name, self._limits)
-                raise
+                is_whole_path = route.path == "/{index}"
+                instead = page_instead(request.method, [name]) if is_whole_path else None
+                if instead is None or isinstance(error, Forbidden):
+                    raise
+                fault = error.details.get("fault", error.message)
+                raise NotFound(fault, advice=instead, code=error.code) from None
             return
         check_index_name(name, self._limits)
         if caller is not ANYBODY:

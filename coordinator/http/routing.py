@@ -15,12 +15,14 @@ match object and calls one middleware after another: 10 µs more.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, TypeAlias
 
 from common.errors import MethodNotAllowed, NotFound
 from coordinator.http.index_names import ALL_INDEXES, is_reserved
+from coordinator.http.other_engines import page_instead
 from coordinator.http.route import Route
 
 if TYPE_CHECKING:
@@ -114,32 +116,50 @@ class Router:
             route = node.routes.get(method)
             if route is not None:
                 return route, [segments[position] for position in node.arguments]
+        instead = page_instead(method, segments)
         if not nodes:
-            is_name = len(segments) > 1 and segments[0][:1] == "_"
+            is_name = len(segments) > 1 and segments[0][:1] == "_" and instead is None
             raise NotFound(
                 "there is no such page"
                 + (", and no index has a name that begins with _" if is_name else ""),
-                advice="GET /_docs describes those that are",
+                advice=instead or self._near(segments) or "GET /_docs describes those that are",
             )
         allow = sorted({name for node in nodes for name in node.routes} | {"OPTIONS"})
         raise MethodNotAllowed(
             f"method {method[:20]} is not for this page; {', '.join(allow)} are",
+            advice=instead,
             details={"allow": allow},
         )
 
+    def _near(self, segments: list[str]) -> str | None:
+        """Return a hint at the page whose last segment is most like a path's; None: none is."""
+        nodes: list[_Node] = []
+        *parents, last = segments
+        _collect(self._root, parents, 0, nodes, needs_routes=False)
+        known = [name for node in nodes for name in node.literals]
+        near = difflib.get_close_matches(last[:100], known, n=1)
+        return f"did you mean /{'/'.join([*parents, near[0]])[:200]}?" if near else None
 
-def _collect(node: _Node, segments: list[str], position: int, found: list[_Node]) -> None:
-    """Append the nodes with routes that the rest of a path leads to, literal ones first."""
+
+def _collect(
+    node: _Node,
+    segments: list[str],
+    position: int,
+    found: list[_Node],
+    *,
+    needs_routes: bool = True,
+) -> None:
+    """Append the nodes (with routes) that the rest of a path leads to, literal ones first."""
     if position == len(segments):
-        if node.routes:
+        if node.routes or not needs_routes:
             found.append(node)
         return
     segment = segments[position]
     literal = node.literals.get(segment)
     if literal is not None:
-        _collect(literal, segments, position + 1, found)
+        _collect(literal, segments, position + 1, found, needs_routes=needs_routes)
         if segment == ALL_INDEXES:
             return
     # No system path starts with an argument: `_x` is never an index.
     if node.argument is not None and segment and (position or not is_reserved(segment)):
-        _collect(node.argument, segments, position + 1, found)
+        _collect(node.argument, segments, position + 1, found, needs_routes=needs_routes)

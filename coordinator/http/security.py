@@ -28,6 +28,7 @@ from aiohttp import hdrs
 from multidict import istr
 
 from common.errors import Forbidden, InvalidRequest, NotFound, Unauthorized
+from common.nearest_name import nearest
 from coordinator.http.api_keys import (
     ANYBODY,
     NOBODY,
@@ -52,6 +53,8 @@ API_KEY_HEADER: Final = istr("X-API-Key")
 
 TENANTS_REMEMBERED_MAX: Final = 4_096
 """Tenant tokens cached as verified."""
+_CANDIDATES_MAX: Final = 1_000
+"""Among more indexes, none is looked for that may have been meant."""
 _TOKEN: Final = re.compile(r"fk_([0-9a-f]{12})_([A-Za-z0-9_-]{20,100})")
 _NO_SALT: Final = b"\0" * SALT_BYTES
 
@@ -197,8 +200,11 @@ class Guard:
         """
         try:
             index = self._catalog.index(name)
-        except NotFound:
+        except NotFound as error:
             self.check_index(caller, name)
+            known = [one for one in self._catalog.indexes if caller.may_use(one)]
+            if len(known) <= _CANDIDATES_MAX and (meant := nearest(name[:100], known)):
+                raise NotFound(error.details["fault"] + meant, code=error.code) from None
             raise
         if not caller.may_use(index.name):
             self.check_index(caller, name)

@@ -154,6 +154,8 @@ class Conditions:
         """
         if isinstance(value, dict):
             raise Mistake("must be an expression such as year >= 1990; filters takes an object")
+        if isinstance(value, list):
+            raise Mistake("must be one text; join conditions by AND or OR")
         condition = parse_filter(
             text(value, "filter_expression_chars_max", self._limits),
             self._limits,

@@ -34,7 +34,8 @@ DECODED_CHARS_MAX: Final = 512
 """Longer parts of a request target are not cached in decoded form."""
 _LONG_INTEGER: Final = re.compile(rb"(?<=[:\[,\s])(?:-[0-9]{19}|[0-9]{20})[0-9]*(?=[\s,\]}])")
 """What looks like an integer beyond 64 bits."""
-_PERCENT_OR_PLUS: Final = re.compile(r"[%+\x80-\U0010ffff]")
+_PERCENT_OR_PLUS: Final = re.compile(r"[^\x00-$&-*,-\x7f]")
+"""Or beyond ASCII. As a set of all others, it is compiled in a hundredth of the time."""
 
 
 def query_parameters(query_string: str) -> RawParameters:

@@ -55,7 +55,8 @@ _SHOWN: Final = frozenset(("score", "score_details", "timings", "elements"))
 def read_query(draft: SearchDraft, value: Any) -> None:
     """Read `query`."""
     if not isinstance(value, str):
-        raise Mistake("must be a text")
+        conditions = "; conditions go to filter or filters" if isinstance(value, dict) else ""
+        raise Mistake(f"must be a text{conditions}")
     if len(value) > draft.limits.query_chars_max:
         raise Mistake(
             f"has {len(value)} characters, more than {draft.limits.shown('query_chars_max')}",

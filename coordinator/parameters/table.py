@@ -183,7 +183,8 @@ _RULES: Final = Parameter(
     '{"contains": "tv"}, "filters": {"category": "tv"}, "from": "2026-11-20", "until": '
     '"2026-11-30"}, "pin": [42, {"id": 7, "position": 5}], "hide": [13], "boost": [{"filter": '
     '"brand = acme", "factor": 3}], "bury": ["used = true"], "filter": "in_stock = true"}]. '
-    "Pinned items are hits if they pass the filters.",
+    "Pinned items are hits if they pass the filters. `meta.warnings` lists fields of "
+    "`when.filters` that no item has: such a rule never applies.",
     is_json=True,
 )
 _MIN_SCORE: Final = Parameter(

@@ -3,7 +3,8 @@
     filters, sort, boost, distinct, ranges, facets …   an unknown field is an error: the hits, their
     search_fields, if all are unknown                  order or the counts would mean nothing
     search_fields, if others are known; fields,        an unknown field is a warning: the rest of
-    exclude_fields, highlight, snippet, not_filters    the response is as requested
+    exclude_fields, highlight, snippet, not_filters,   the response is as requested
+    the conditions of rules
     not_filters of a deletion, update or export        an error: it would concern all items
 
 An empty index knows no fields, so it rejects nothing. Nor does a search under an API key filter:
@@ -15,12 +16,14 @@ was parsed, from the statistics of the index: a round trip only for a field not 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS, Boost
 from common.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from common.protocol.messages import RangeRequest
+from common.rules import Rule
 from common.values import ValueKind
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.typed import NamedField, SearchParameters
@@ -43,6 +46,10 @@ _NOUNS: Final = {
     _bits(MOMENT_KINDS): ("date or number", "dates or numbers"),
 }
 _LISTED_CHARS_MAX: Final = 500
+_OTHER_ORDER: Final = re.compile(
+    r"-(?P<descending>.+)|(?P<name>.+?)[ _](?P<order>asc|desc)", re.IGNORECASE
+)
+"""How other programs write the order of a sort field."""
 
 
 class _FieldNeed(NamedTuple):
@@ -112,10 +119,15 @@ async def search_warnings(
         state: the state that is read.
     """
     if not (
-        parameters.shown_fields or parameters.excluded_fields or parameters.names_search_fields
+        parameters.shown_fields
+        or parameters.excluded_fields
+        or parameters.names_search_fields
+        or parameters.rules
     ):
         return parameters.warnings
     named = (*parameters.excluded_fields, *parameters.shown_fields)
+    if parameters.rules:
+        named = (*named, *_conditions_of(parameters.rules))
     if parameters.names_search_fields:
         searched = parameters.search_fields or ()
         named = (*[NamedField("search_fields", one.path) for one in searched], *named)
@@ -125,6 +137,13 @@ async def search_warnings(
     except (Unavailable, DeadlineExceeded):
         return parameters.warnings
     return (*parameters.warnings, *[message for _, message in unknown])
+
+
+def _conditions_of(rules: Sequence[Rule]) -> Iterator[NamedField]:
+    """Yield the fields by which a search must filter for a rule to apply."""
+    for i, rule in enumerate(rules):
+        for name, _ in rule.filters:
+            yield NamedField(f"rules[{i}].when.filters.{name[:100]}", name)
 
 
 async def check_exclusions(
@@ -256,6 +275,9 @@ def _error(memory: IndexMemory, need: _FieldNeed) -> InvalidRequest:
             f"no item has a {noun} to {purpose} in {field!r}; fields with {nouns} are "
             f"{_listed(fitting)}"
         )
+    if purpose == "sort by" and (other := _OTHER_ORDER.fullmatch(field)):
+        name, order = other["descending"] or other["name"], (other["order"] or "desc").lower()
+        meant = f'; write "{name[:100]}:{order}"'
     return InvalidRequest(message + meant, code=code, param=param)
 
 

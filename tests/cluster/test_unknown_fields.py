@@ -133,6 +133,21 @@ def test_what_decides_the_hits_is_an_error_that_says_what_was_meant(
     assert (error["code"], error["param"]) == (code, f"searches[0].{param}")
 
 
+@pytest.mark.parametrize("key", ["-rating", "rating desc", "rating_DESC"])
+def test_orders_as_other_programs_write_them(films: Index, key: str) -> None:
+    error = error_of(films.post("search", {"sort": [key]}))
+    assert error["message"].endswith('; write "rating:desc"')
+
+
+def test_a_mistyped_index_is_answered_with_the_nearest(films: Index) -> None:
+    near = f"{films.path}x"
+    error = error_of(films.client.post(f"{near}/search", {}))
+    assert error["message"] == f"there is no index {near[1:]!r}; did you mean {films.name}?"
+    error = error_of(films.client.request("GET", "/collections"))
+    assert error["message"] == "there is no index 'collections'; GET /_indexes lists the indexes"
+    assert "POST a configuration" in error_of(films.client.get("/zzzzzz/search"))["message"]
+
+
 def test_some_field_to_search_must_be_known(films: Index) -> None:
     message = "no item has a value in 'nmae'; fields with texts are name, tags; did you mean name?"
     for text in ({"query": "green"}, {"query": ""}, {"similar_to": 1}):
@@ -154,6 +169,10 @@ NAMED: list[tuple[Any, str]] = [
     ({"exclude_fields": ["nmae"]}, "exclude_fields names 'nmae'"),
     ({"query": "green", "highlight": {"fields": ["nmae", "tags"]}}, "highlight names 'nmae'"),
     ({"query": "green", "snippet": ["nmae:5", "name:5"]}, "snippet names 'nmae'"),
+    (
+        {"rules": [{"pin": [1]}, {"when": {"filters": {"nmae": "a", "id": 1}}, "hide": [2]}]},
+        "rules[1].when.filters.nmae names 'nmae'",
+    ),
 ]
 
 

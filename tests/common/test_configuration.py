@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from common.configuration import effective
 from common.configuration_parser import CONFIGURATION_KEYS, parse_configuration
 from common.errors import InvalidRequest
+from common.foreign_settings import FOREIGN_SETTINGS
 from common.limits import DEFAULT_LIMITS, Limits
 from common.option_forms import SearchableField, parse_match, parse_typo
 
@@ -267,3 +268,13 @@ def test_any_document_is_parsed_or_refused_and_effective_is_a_fixed_point(
 
     assert warnings == []
     assert again == configuration
+
+
+def test_settings_of_other_engines_are_answered_with_ours() -> None:
+    _, warnings = parse_configuration({"filterableAttributes": ["a"], "colour": 1})
+    assert warnings == [
+        "filterableAttributes is unknown and has no effect; here, aggregations names the facets: "
+        '{"brand": {"conjunction": false}}',
+        "colour is unknown and has no effect",
+    ]
+    assert FOREIGN_SETTINGS.keys().isdisjoint(CONFIGURATION_KEYS)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import MethodNotAllowed, NotFound
+from coordinator.http import other_engines
 from coordinator.http.api_keys import Action
 from coordinator.http.routing import Router
 from coordinator.routes import ROUTES
@@ -58,6 +61,69 @@ def test_wrong_method_names_the_right_ones() -> None:
         resolve("PATCH", "/films/search")
 
     assert caught.value.details["allow"] == ["GET", "HEAD", "OPTIONS", "POST"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "instead"),
+    [
+        ("POST", "/books/_search", "GET or POST /books/search finds items"),
+        ("GET", "/books/_doc/7", "GET /books/items/{id} returns an item"),
+        ("PUT", "/books/_doc/7", "PUT /books/items/{id} adds or replaces an item"),
+        ("GET", "/_cat/indices", "GET /_indexes lists the indexes"),
+        (
+            "POST",
+            "/_bulk",
+            "POST /{index}/index loads newline-delimited JSON: items alone, one a line",
+        ),
+        ("PUT", "/books", "POST /books/configuration creates an index; {} is a configuration"),
+        ("POST", "/indexes", "POST /{index}/configuration creates an index; {} is a"),
+        ("POST", "/indexes/books/documents", "POST /books/items adds items, one or an array"),
+        ("PATCH", "/indexes/books/settings", "PATCH /books/configuration changes its settings"),
+        ("PUT", "/indexes/books/settings/stop-words", "PATCH /books/configuration changes its"),
+        ("POST", "/multi-search", "POST /_search takes several searches"),
+        ("POST", "/collections/books/documents/import", "POST /books/index loads newline"),
+        ("GET", "/collections/books/documents/search", "GET or POST /books/search finds items"),
+        ("DELETE", "/books/items", "POST /books/items/delete removes what filters match"),
+        ("GET", "/solr/books/select", "GET or POST /books/search finds items"),
+    ],
+)
+def test_pages_of_other_engines_are_answered_with_ours(
+    method: str, path: str, instead: str
+) -> None:
+    with pytest.raises((NotFound, MethodNotAllowed)) as caught:
+        resolve(method, path)
+    assert f"; {instead}" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/books/serach", "did you mean /books/search?"),
+        ("/books/items/7/partail", "did you mean /books/items/7/partial?"),
+        ("/_healht", "did you mean /_health?"),
+        ("/books/xyzzy", "GET /_docs describes those that are"),
+        ("/books/xyzzy/a/b/c", "GET /_docs describes those that are"),
+    ],
+)
+def test_a_mistyped_page_is_answered_with_the_nearest(path: str, meant: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        resolve("GET", path)
+    assert caught.value.message.endswith(f"; {meant}")
+
+
+def test_what_is_named_instead_exists() -> None:
+    known = {f"{route.method} {route.path}" for route in ROUTES}
+    for page in other_engines._PAGES:
+        named = re.findall(r"(?:GET|POST|PUT|PATCH|DELETE) /[^\s?:;,]+", page.instead)
+        assert named or "nothing to wait for" in page.instead
+        assert known.issuperset(named), page
+
+
+def test_our_own_pages_are_no_indexes_of_other_engines() -> None:
+    for path in ("/_keys", "/status", "/dashboard", "/*"):
+        with pytest.raises((NotFound, MethodNotAllowed)) as caught:
+            resolve("PUT", path)
+        assert "creates an index" not in caught.value.message
 
 
 @given(

@@ -372,9 +372,18 @@ class TestMistakes:
     def test_no_foreign_name_is_ours(self) -> None:
         assert not set(FOREIGN) & set(SEARCH_BY_NAME)
 
-    def test_nearest_known_name_is_suggested(self) -> None:
-        with pytest.raises(InvalidRequest, match="did you mean per_page"):
-            search(perpage=3)
+    @pytest.mark.parametrize(
+        ("asked", "hint"),
+        [
+            ({"perpage": 3}, "did you mean per_page"),
+            ({"genres": "Drama"}, r"; filters restricts a field: \{\"brand\": .*; known are boost"),
+            ({"query": {"match": {"a": "b"}}}, "conditions go to filter or filters"),
+            ({"filter": ["a = b"]}, "must be one text; join conditions by AND or OR"),
+        ],
+    )
+    def test_a_mistake_names_what_was_meant(self, asked: dict[str, Any], hint: str) -> None:
+        with pytest.raises(InvalidRequest, match=hint):
+            search(**asked)
 
     def test_path_leads_to_the_mistake(self) -> None:
         for parameters, path in (
