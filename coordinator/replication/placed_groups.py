@@ -80,6 +80,9 @@ class PlacedGroups:
     ) -> None:
         """Answer the requests of a group once it is applied by a copy of every shard concerned."""
         own.conclude()  # it is in the log
+        # A part without operations stores positions of sources alone; it has no outcomes.
+        empty = [shard for shard, part in parts.items() if len(part.lengths) == 0]
+        answers = dict.fromkeys(empty, ApplyResponse(b"")) | answers
         elsewhere = [shard for shard in parts if shard not in answers]
         asking = asyncio.gather(*(self.ask_others(group.index, seq, shard) for shard in elsewhere))
         waiting = asyncio.ensure_future(asyncio.wait([batch.future for batch in own.batches]))

@@ -34,8 +34,8 @@ from coordinator.write.field_references import (
     unknown_fields,
 )
 from coordinator.write.index_restorer import IndexRestorer
-from coordinator.write.log import DocumentOf, WriteLog, no_index, without
-from coordinator.write.new_indexes import check_free, check_no_alias, check_number
+from coordinator.write.log import DocumentOf, WriteLog, check_still_there, no_index, without
+from coordinator.write.new_indexes import check_free, check_free_in, check_no_alias, check_number
 
 T = TypeVar("T")
 
@@ -136,6 +136,8 @@ class IndexAdministration:
                     raise no_index(name)
 
                 def document_of(before: dict[str, Any]) -> dict[str, Any]:
+                    if not any(one.name == name for one in self._catalog.state.indexes):
+                        raise no_index(name)  # another host has deleted it
                     return self._checked_document(before, change(before), is_patch=False).document
 
                 await self._log.put_index(name, document_of)
@@ -261,7 +263,8 @@ class IndexAdministration:
         """Rename an index while nothing else changes indexes."""
 
         def change(state: CatalogState) -> CatalogState:
-            check_free(self._catalog, new_name)
+            check_still_there(state, index)
+            check_free_in(state, new_name)
             return state.renamed(index.name, new_name, keeps_alias=keeps_alias)
 
         await self._catalog.change(change, is_active=False)

@@ -251,14 +251,24 @@ def without(state: CatalogState, index: Index, replacing: Index | None = None) -
         replacing: the index that takes its name.
 
     Raises:
-        NotFound: one of the indexes is not there any more.
+        NotFound: one of the indexes is not there any more, or has another name by now.
     """
     for one in (index, replacing):
-        if one is not None and not state.has(one.number):
-            raise no_index(one.name)
+        if one is not None:
+            check_still_there(state, one)
     if replacing is None:
         return state.without_index(index.name)
     return state.replaced(replacing.name, index.name)
+
+
+def check_still_there(state: CatalogState, index: Index) -> None:
+    """Check that an index is in a state under its name: another host may have renamed it.
+
+    Raises:
+        NotFound: it is not.
+    """
+    if not any((one.number, one.name) == (index.number, index.name) for one in state.indexes):
+        raise no_index(index.name)
 
 
 def present_queue(log: WriteLog, catalog: Catalog, index: Index) -> BatchQueue:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from common.errors import Conflict, InvalidRequest
 from common.limits import Limits
 from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_state import CatalogState
 
 
 def check_free(catalog: Catalog, name: str) -> None:
@@ -16,10 +17,24 @@ def check_free(catalog: Catalog, name: str) -> None:
         Conflict: `index_exists`.
     """
     if name in catalog.indexes or name in catalog.state.aliases:
-        raise Conflict(
-            f"there is an index or alias {name!r} already; choose another name, or remove it first",
-            code="index_exists",
-        )
+        raise _taken(name)
+
+
+def check_free_in(state: CatalogState, name: str) -> None:
+    """Check the same in a state that requests may not see yet: another host has made it.
+
+    Raises:
+        Conflict: `index_exists`.
+    """
+    if name in state.aliases or any(one.name == name for one in state.indexes):
+        raise _taken(name)
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(
+        f"there is an index or alias {name!r} already; choose another name, or remove it first",
+        code="index_exists",
+    )
 
 
 def check_no_alias(aliases: Mapping[str, str], name: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
@@ -11,6 +13,7 @@ import pytest
 
 from common.deadline import Deadline
 from common.errors import (
+    Conflict,
     DeadlineExceeded,
     InternalError,
     InvalidRequest,
@@ -21,8 +24,9 @@ from common.errors import (
 from common.protocol.messages import IndexEntry, SnapshotSource
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogFile
-from coordinator.cluster.catalog_state import RestoredIndex
+from coordinator.cluster.catalog_state import CatalogState, RestoredIndex
 from coordinator.cluster.shard_client import ShardState
+from coordinator.replication.shared_log import SharedLog
 from coordinator.write import index_administration
 from tests.coordinator.conftest import MakeService, soon
 from tests.coordinator.model_shard import only
@@ -214,3 +218,94 @@ class TestConfiguration:
         assert service.catalog.index("movies").name == "films"
         with pytest.raises(InvalidRequest, match="alias of 'films'"):
             await service.configure("movies")
+
+
+class TestOtherHosts:
+    """A change is made again when another host that shares the catalog was faster."""
+
+    async def test_a_deletion_spares_an_index_that_has_taken_the_name(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        await service.configure()
+
+        def other(state: CatalogState) -> CatalogState:
+            state = state.renamed("films", "former", keeps_alias=False)
+            return state.with_index(state.new_entry("films", {}))
+
+        _let_another_host_be_faster(service.catalog, other)
+        with pytest.raises(NotFound, match="no index 'films' any more"):
+            await service.administration.delete_index("films")
+        assert sorted(service.catalog.indexes) == ["films", "former"]
+
+    async def test_an_index_is_not_moved_over_another_one_than_it_was_asked_for(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        await service.configure("new")
+        await service.configure()
+
+        def other(state: CatalogState) -> CatalogState:
+            state = state.renamed("films", "former", keeps_alias=False)
+            return state.with_index(state.new_entry("films", {}))
+
+        _let_another_host_be_faster(service.catalog, other)
+        with pytest.raises(NotFound):
+            await service.administration.move("new", "films", soon())
+        assert sorted(service.catalog.indexes) == ["films", "former", "new"]
+
+    async def test_an_index_that_is_gone_is_not_renamed(self, make_service: MakeService) -> None:
+        service = await make_service(1)
+        await service.configure()
+        _let_another_host_be_faster(service.catalog, lambda state: state.without_index("films"))
+        with pytest.raises(NotFound):
+            await service.administration.rename(
+                "films", "movies", keeps_alias=True, deadline=soon()
+            )
+        assert service.catalog.state.aliases == {}
+
+    async def test_no_index_gets_a_name_that_requests_do_not_see_yet(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        await service.configure()
+
+        def other(state: CatalogState) -> CatalogState:
+            return state.with_index(state.new_entry("movies", {}))
+
+        _let_another_host_be_faster(service.catalog, other, is_seen=False)
+        with pytest.raises(Conflict):
+            await service.administration.rename(
+                "films", "movies", keeps_alias=False, deadline=soon()
+            )
+        assert [one.name for one in service.catalog.state.indexes] == ["films", "movies"]
+
+    async def test_settings_of_an_index_that_is_gone_do_not_create_it(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service = await make_service(1)
+        await service.configure()
+        _let_another_host_be_faster(service.catalog, lambda state: state.without_index("films"))
+        shared = Mock(_changes=Mock(change=service.catalog.change))
+        put_index = partial(SharedLog.put_index, shared)
+        monkeypatch.setattr(service.administration._log, "put_index", put_index)
+        with pytest.raises(NotFound):
+            await service.administration.reconfigure("films", lambda before: {**before, "typo": 0})
+        assert service.catalog.indexes == {}
+
+
+def _let_another_host_be_faster(
+    catalog: Catalog, other: Callable[[CatalogState], CatalogState], *, is_seen: bool = True
+) -> None:
+    """Have another host change the catalog while the next change is proposed."""
+
+    async def propose(function: Callable[[CatalogState], CatalogState]) -> CatalogState:
+        function(catalog.state)  # has no effect
+        await catalog.change_here(other, is_active=False)
+        if is_seen:
+            catalog.activate()
+        state = await catalog.change_here(function, is_active=False)
+        catalog.activate()
+        return state
+
+    catalog.propose = propose
