@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -42,6 +43,8 @@ START_SECONDS_MAX = 1.0
 LOOK_SECONDS = 0.3
 UNWINDINGS_MAX = 20
 _MEMORY = Path("/dev/shm")
+_FOLDER = re.compile(r"facetd-simulation-\w+")
+"""A directory; its name differs from run to run, while a seed is one trace."""
 
 HARMLESS = ("shard hangs and is killed",)
 """Errors that the service logs when the world is as bad as that; any other is a failure."""
@@ -287,7 +290,8 @@ class _LogHandler(logging.Handler):
         if world.current.process.is_dead:
             return
         fields = getattr(record, "fields", {})
-        world.note(f"log: {record.levelname} {record.getMessage()} {fields}")
+        line = f"log: {record.levelname} {record.getMessage()} {fields}"
+        world.note(_FOLDER.sub("facetd-simulation", line))
         harmless = {*HARMLESS, *world.expected_errors}
         if record.levelno >= logging.ERROR and record.getMessage() not in harmless:
             cause = record.exc_info
