@@ -14,6 +14,7 @@ import numpy as np
 from shard.collect.nested_elements import element_order
 from shard.collect.random_order import random_numbers
 from shard.segment.distance_columns import DistanceColumn
+from shard.segment.doc_numbers import numbers_of
 from shard.segment.sort_columns import SortColumn, sort_column
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def ranked_hits(
         views = np.zeros(len(chosen), np.int64)  # `np.full` takes six times as long
         if ordinals[0]:
             views += ordinals[0]
-        places, records = segment["docs.place"][chosen], segment["docs.record"][chosen]
+        places, records = numbers_of(segment, chosen)
         return Hits(views, chosen, places, records, None if scores is None else scores[ranking])
     views = np.repeat(ordinals, [len(part) for part in docs])[ranking]
     ranked_scores = None if scores is None else scores[ranking]
@@ -126,8 +127,7 @@ def hits_of(
     for ordinal in np.unique(views).tolist():
         at = np.flatnonzero(views == ordinal)
         segment = snapshot.views[ordinal].segment
-        places[at] = segment["docs.place"][docs[at]]
-        records[at] = segment["docs.record"][docs[at]]
+        places[at], records[at] = numbers_of(segment, docs[at])
     return Hits(views, docs, places, records, scores)
 
 

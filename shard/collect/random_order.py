@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.doc_numbers import places_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +37,7 @@ def _hashes(segment: Segment) -> NDArray[np.uint64]:
     key = ("id hashes", segment.uid)
     hashes: NDArray[np.uint64] | None = COLUMN_CACHE.get(key)
     if hashes is None:
-        hashes = segment["docs.place"].astype(np.uint64)
+        hashes = places_of(segment)
         hashes[segment["ids.doc"]] = segment["ids.hash"]
         COLUMN_CACHE.put(key, hashes, hashes.nbytes, segment)
     return hashes

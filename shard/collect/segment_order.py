@@ -220,7 +220,6 @@ class SegmentOrder:
         """Return the levels of the order over the matches of a segment; the last has no ties."""
         request = self._request
         docs = matches.docs
-        places = matches.view.segment["docs.place"]
         levels: list[Level] = []
         for k, key in enumerate(request.sort):
             if key.seed is not None:
@@ -238,7 +237,7 @@ class SegmentOrder:
         if self._has_scores:
             levels.append(ScoreLevel(matches, is_descending=True))
         is_descending = self._is_place_descending
-        levels.append(PlaceLevel(places, docs, is_descending=is_descending))
+        levels.append(PlaceLevel(matches.view.segment, docs, is_descending=is_descending))
         return levels
 
     @property

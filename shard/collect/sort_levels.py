@@ -19,6 +19,7 @@ import numpy as np
 
 from shard.collect.random_order import NUMBER_BITS, random_numbers
 from shard.query.matches import Matches
+from shard.segment.doc_numbers import places_of
 from shard.segment.sort_columns import MISSING_KEY, SortColumn, ordered_keys
 
 if TYPE_CHECKING:
@@ -145,17 +146,15 @@ class RandomLevel:
 class PlaceLevel:
     """The insertion number."""
 
-    def __init__(
-        self, places: NDArray[np.uint64], docs: NDArray[np.uint32], *, is_descending: bool
-    ) -> None:
-        self._places = places
+    def __init__(self, segment: Segment, docs: NDArray[np.uint32], *, is_descending: bool) -> None:
+        self._segment = segment
         self._docs = docs
         self._flip = np.uint64(MISSING_KEY if is_descending else 0)
 
     def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
         """Return the insertion numbers."""
         docs = self._docs if positions is None else self._docs[positions]
-        return self._places[docs] ^ self._flip
+        return places_of(self._segment, docs) ^ self._flip
 
     def bounds(self, value: Any) -> tuple[int, int]:
         """Return the bounds of an insertion number."""

@@ -21,13 +21,21 @@ import numpy as np
 
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
-from common.kernels.types import F64Array, I64Array, U32Array, U64Array
+from common.kernels.types import F64Array, I64Array, U32Array, U64Array, int64
 from shard.caches.derived import derived
 from shard.collect.hits import Hits, no_hits, ranked_hits
 from shard.collect.segment_order import Best, SegmentOrder, are_places_ascending
 from shard.collect.sort_levels import FieldLevel, Level
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches
+from shard.segment.doc_numbers import (
+    DocNumbers,
+    doc_numbers,
+    place_bounds,
+    place_of,
+    places_of,
+    record_of,
+)
 from shard.segment.sort_columns import MISSING_KEY, rank_texts
 
 if TYPE_CHECKING:
@@ -50,8 +58,7 @@ def _first_of_few(
     view: int,
     docs: U32Array,
     scores: F64Array,
-    all_places: U64Array,
-    all_records: U64Array,
+    numbers: DocNumbers,
     is_ascending: bool,
     num_hits: int,
 ) -> tuple[I64Array, U32Array, U64Array, U64Array, F64Array]:
@@ -69,7 +76,8 @@ def _first_of_few(
             if scores[before] > scores[i]:
                 break
             if scores[before] == scores[i] and (
-                is_ascending or all_places[docs[before]] < all_places[docs[i]]
+                is_ascending
+                or place_of(numbers, int64(docs[before])) < place_of(numbers, int64(docs[i]))
             ):
                 break
             order[at] = before
@@ -83,8 +91,8 @@ def _first_of_few(
     best_scores = np.empty(count, np.float64)
     for i in range(count):
         best_docs[i] = docs[order[i]]
-        places[i] = all_places[best_docs[i]]
-        records[i] = all_records[best_docs[i]]
+        places[i] = place_of(numbers, int64(best_docs[i]))
+        records[i] = record_of(numbers, int64(best_docs[i]))
         best_scores[i] = scores[order[i]]
     return views, best_docs, places, records, best_scores
 
@@ -168,16 +176,16 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
     scores = _joined([part.scores for part in parts])
     if len(ordinals) == 1 and len(scores) <= _INSERTION_MAX:
         view = snapshot.views[ordinals[0]]
-        columns = view.segment["docs.place"], view.segment["docs.record"]
+        numbers = doc_numbers(view.segment)
         is_ascending = are_places_ascending(view)
-        best = _first_of_few(ordinals[0], docs[0], scores, *columns, is_ascending, num_hits)
+        best = _first_of_few(ordinals[0], docs[0], scores, numbers, is_ascending, num_hits)
         return Hits(*best)
     ranking = None
     if _are_places_consecutive(snapshot):  # then those of other documents need not be read
         ranking = _order_of_scores(scores)
     if ranking is None:
         views = [snapshot.views[i].segment for i in ordinals]
-        places = [view["docs.place"][part] for view, part in zip(views, docs, strict=True)]
+        places = [places_of(view, part) for view, part in zip(views, docs, strict=True)]
         ranking = np.lexsort((_joined(places), -scores))
     return ranked_hits(snapshot, ordinals, docs, scores, ranking[:num_hits])
 
@@ -234,7 +242,7 @@ def _are_places_consecutive(snapshot: Snapshot) -> bool:
     """Return whether the insertion numbers ascend over all segments."""
     views = [view for view in snapshot.views if view.segment.num_docs]
     return all(map(are_places_ascending, views)) and all(
-        int(one.segment["docs.place"][-1]) < int(other.segment["docs.place"][0])
+        place_bounds(one.segment)[1] < place_bounds(other.segment)[0]
         for one, other in itertools.pairwise(views)
     )
 

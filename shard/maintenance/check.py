@@ -37,6 +37,7 @@ from shard.partition.index_entry import manifest_entry
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
 from shard.partition.stored_batches import StoredBatch
+from shard.segment.doc_numbers import places_of, records_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
 from shard.storage.codecs import number_key
@@ -166,7 +167,7 @@ def _check_derived(folder: Path, environment: Environment, truth: _Truth, report
     covered = BitMap64()
     last_record = -1
     for segment in loaded.segments:
-        records = segment["docs.record"]
+        records = records_of(segment)
         name = segment.path.name if segment.path is not None else ""
         if int(records[0]) <= last_record or (np.diff(records.astype(np.int64)) <= 0).any():
             report.problems.append(f"{name}: records do not ascend")
@@ -199,7 +200,7 @@ def _compare(
     report: Report,
 ) -> None:
     """Build a segment again from its items and compare every array."""
-    records = segment["docs.record"].tolist()
+    records = records_of(segment).tolist()
     gone = [record for record in records if record not in truth.places]
     if gone:
         report.problems.append(f"{name}: {len(gone)} of its items are not stored")
@@ -207,12 +208,12 @@ def _compare(
     if any(record in truth.damaged for record in records):
         report.notes.append(f"{name}: not compared, for it has damaged items")
         return
-    if segment["docs.place"].tolist() != [truth.places[record] for record in records]:
+    if places_of(segment).tolist() != [truth.places[record] for record in records]:
         report.problems.append(f"{name}: places differ from those of the items")
     lengths = {path: len(one) for path, one in generation.dictionaries.items()}
     items = [
         (item.record, item.place, item.document)
-        for item in _read_items(environment, segment["docs.record"])
+        for item in _read_items(environment, records_of(segment))
         if item.document is not None
     ]
     expected = StoredBatch.of(items).build(generation)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
+from shard.segment.doc_numbers import docs_of_records, record_bounds, records_of
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.group_log import Group
@@ -29,24 +30,24 @@ def with_merged(
     newest. Then the merged one has documents that the state hides, with facet values that came
     later; so from now on the state knows the values that the newest one knows.
     """
-    low = parts[0].segment["docs.record"][0]
-    high = parts[-1].segment["docs.record"][-1]
+    low, _ = record_bounds(parts[0].segment)
+    _, high = record_bounds(parts[-1].segment)
     maps = {part.segment.uid: one for part, one in zip(parts, doc_maps, strict=True)}
     is_hidden = np.ones(0 if merged is None else merged.num_docs, np.bool_)
     views: list[SegmentView] = []
     position = None
     for view in state.views:
-        records = view.segment["docs.record"]
-        if records[0] < low or records[-1] > high:
+        first, last = record_bounds(view.segment)
+        if first < low or last > high:
             views.append(view)
             continue
         position = len(views) if position is None else position
         if merged is not None:
-            ordinals = maps.get(view.segment.uid)
-            if ordinals is None:  # another one with documents of the parts
-                ordinals = np.searchsorted(merged["docs.record"], records)
-            if view.deleted is not None:
-                ordinals = np.delete(ordinals, view.deleted.to_array())
+            gone = [] if view.deleted is None else view.deleted.to_array()
+            if view.segment.uid in maps:
+                ordinals = np.delete(maps[view.segment.uid], gone)
+            else:  # another one with documents of the parts
+                ordinals = docs_of_records(merged, np.delete(records_of(view.segment), gone))
             is_hidden[ordinals[ordinals >= 0]] = False
     # Even if all of it is hidden: earlier states, in which it was live, are restored from this.
     if merged is not None and position is not None:
@@ -100,20 +101,3 @@ def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) ->
         found = docs_of_records(view.segment, remaining)
         result.append(view.without(found.tolist()) if len(found) else view)
     return result
-
-
-def docs_of_records(segment: Segment, records: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the ordinals of those of some records that a segment has, ascending.
-
-    Args:
-        segment: to look in; its records ascend.
-        records: ascending.
-    """
-    own = segment["docs.record"]
-    if len(own) == 0 or len(records) == 0:
-        return np.zeros(0, np.int64)
-    low, high = np.searchsorted(records, [own[0], own[-1] + np.uint64(1)])
-    inside = records[low:high]
-    ordinals = np.searchsorted(own, inside)
-    found: NDArray[np.int64] = ordinals[own[ordinals] == inside]
-    return found

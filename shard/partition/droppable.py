@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from shard.partition.changed_views import docs_of_records
+from shard.segment.doc_numbers import docs_of_records, records_of
 from shard.segment.snapshot import SegmentView
 from shard.storage.group_log import Group
 
@@ -44,7 +44,7 @@ def droppable_docs(view: SegmentView, recent: Sequence[Group]) -> NDArray[np.uin
         return None
     ordinals = np.array(view.deleted.to_array(), np.uint32)
     if recent:
-        records = view.segment["docs.record"][ordinals]
+        records = records_of(view.segment, ordinals)
         is_recent = np.isin(records, np.concatenate([group.deleted for group in recent]))
         ordinals = ordinals[~is_recent]
     return ordinals

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from common.protocol.messages import FingerprintResponse
+from shard.segment.doc_numbers import records_of
 from shard.segment.snapshot import Snapshot
 from shard.storage.documents import DocumentStore
 
@@ -26,11 +27,9 @@ def fingerprint_of(snapshot: Snapshot, documents: DocumentStore) -> FingerprintR
     """
     total = num_items = num_damaged = 0
     for view in snapshot.views:
-        records = view.segment["docs.record"]
+        records = records_of(view.segment)
         if view.deleted is not None:
-            is_live = np.ones(len(records), np.bool_)
-            is_live[np.array(view.deleted, np.int64)] = False
-            records = records[is_live]
+            records = np.delete(records, view.deleted.to_array())
         for first in range(0, len(records), _RECORDS_AT_ONCE):
             part = records[first : first + _RECORDS_AT_ONCE].tolist()
             some, damaged = documents.fingerprint(part)

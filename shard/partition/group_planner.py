@@ -15,6 +15,7 @@ from common.errors import InternalError
 from common.placement import hash_id
 from common.protocol.write_operations import Operation, Outcome
 from shard.partition.write_plan import Change, Stored, plan_writes
+from shard.segment.doc_numbers import places_of, records_of
 from shard.segment.external_ids import find_live, hash_ids, is_item_of
 from shard.storage.codecs import as_bytes_array
 
@@ -119,11 +120,11 @@ class GroupPlanner:
             if not len(docs):
                 continue
             items = has_id[queries]
-            records = view.segment["docs.record"][docs]
+            records = records_of(view.segment, docs)
             is_same = self._have_ids(records, items, extraction)
             items, docs = items[is_same], docs[is_same]
             outcomes[items] = Outcome.UPDATED
-            places[items] = view.segment["docs.place"][docs]
+            places[items] = places_of(view.segment, docs)
             deleted.append(records[is_same])
         return Planned(
             outcomes.tobytes(),
@@ -203,8 +204,8 @@ class GroupPlanner:
         found = {}
         for view in base.views:
             queries, docs = find_live(view.segment, view.live_mask, hashes)
-            records = view.segment["docs.record"][docs].tolist()
-            places = view.segment["docs.place"][docs].tolist()
+            records = records_of(view.segment, docs).tolist()
+            places = places_of(view.segment, docs).tolist()
             for query, record, place in zip(queries.tolist(), records, places, strict=True):
                 if self._has_id(record, ordered[query]):
                     found[ordered[query]] = Stored(record, place)

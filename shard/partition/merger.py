@@ -42,6 +42,7 @@ from shard.partition.droppable import count_droppable, droppable_docs
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room
+from shard.segment.doc_numbers import records_of
 from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import make_doc_maps, merge_segments
@@ -365,7 +366,7 @@ def _merge(
     if merged is None or merged.path is not None:
         partition.commit_derived()
     gone_records = [
-        segment["docs.record"][gone]
+        records_of(segment, gone)
         for segment, gone in zip(segments, dropped, strict=True)
         if gone is not None and len(gone)
     ]

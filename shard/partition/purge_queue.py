@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from shard.partition.changed_views import docs_of_records
+from shard.segment.doc_numbers import docs_of_records, records_of
 from shard.segment.snapshot import SegmentView
 
 
@@ -42,7 +42,7 @@ class PurgeQueue:
             gone = np.unique(np.concatenate([dead, *self._batches]))
             for view in views:
                 kept = docs_of_records(view.segment, gone)
-                gone = np.setdiff1d(gone, view.segment["docs.record"][kept], assume_unique=True)
+                gone = np.setdiff1d(gone, records_of(view.segment, kept), assume_unique=True)
             self._batches = [gone] if len(gone) else []
 
     def add(self, records: NDArray[np.uint64]) -> None:

@@ -27,6 +27,7 @@ from shard.partition.derived_files import DerivedFiles
 from shard.partition.generation import Generation
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.stored_batches import read_batches
+from shard.segment.doc_numbers import record_bounds
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
@@ -132,14 +133,15 @@ class Recovery:
         """Adopt intact segments, and build new ones for the records that none of them covers."""
         filled: list[Segment] = []
         start = 0
-        covered = [segment["docs.record"] for segment in segments]
-        num_covered = sum(int(one[-1]) - int(one[0]) + 1 for one in covered if len(one))
+        covered = [record_bounds(segment) for segment in segments if segment.num_docs]
+        num_covered = sum(last + 1 - first for first, last in covered)
         self._opening.expect_records(recovered.state.next_record - num_covered)
-        for segment, records in zip(segments, covered, strict=True):
-            if len(records):
-                filled += self._index_again(recovered, range(start, int(records[0])))
+        for segment in segments:
+            if segment.num_docs:
+                first, last = record_bounds(segment)
+                filled += self._index_again(recovered, range(start, first))
                 filled.append(segment)
-                start = int(records[-1]) + 1
+                start = last + 1
         filled += self._index_again(recovered, range(start, recovered.state.next_record))
         recovered.damaged.difference_update(recovered.dead.tolist())
         views = [SegmentView(segment) for segment in filled]

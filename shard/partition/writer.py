@@ -44,6 +44,7 @@ from common.protocol.messages import (
 from common.protocol.write_operations import Operation
 from shard.partition.group_planner import Additions, GroupPlanner, Planned
 from shard.partition.partition import Partition
+from shard.segment.doc_numbers import record_bounds
 from shard.segment.segment import Segment
 from shard.storage.documents import TRAINING_ITEMS_MAX
 from shard.storage.environment import SubDatabase, Transaction
@@ -368,7 +369,7 @@ class Writer:
         partition = self._partition
         replaced_uid = 0
         if segment is not None and self._open_segment is not None:
-            is_joined = int(segment["docs.record"][0]) == int(self._open_segment.records[0])
+            is_joined = record_bounds(segment)[0] == int(self._open_segment.records[0])
             replaced_uid = self._open_segment.uid if is_joined else 0
         partition.groups.note_commit(state, group)
         self._open_segment = open_segment

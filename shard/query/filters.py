@@ -59,6 +59,7 @@ from common.query import (
 from shard.caches.derived import derived
 from shard.caches.lru_cache import FILTER_CACHE
 from shard.query.field_filters import FieldColumns
+from shard.segment.doc_numbers import records_of
 from shard.segment.doc_sets import (
     add_docs,
     bitset_of,
@@ -141,7 +142,7 @@ def docs_with_ids(
     hashes = np.array([hash_id(one.encode()) for one in ids], np.uint64)
     positions, docs = find_live(view.segment, view.live_mask, hashes)
     # Hashes can collide: compare the stored ids.
-    documents = snapshot.read_documents(view.segment["docs.record"][docs])
+    documents = snapshot.read_documents(records_of(view.segment, docs))
     is_found = np.array(
         [
             is_item_of(document, ids[position].encode())

@@ -20,6 +20,7 @@ from common.protocol.messages import (
 )
 from shard.collect.hits import Hits, sort_values
 from shard.read.highlight import mark_documents
+from shard.segment.doc_numbers import places_of, records_of
 from shard.segment.external_ids import find_live, is_item_of, shown_id_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _sort_values_of(snapshot: Snapshot, request: FetchRequest) -> tuple[tuple[An
         position, doc = found
         views.append(position)
         docs.append(doc)
-        places.append(snapshot.views[position].segment["docs.place"][doc])
+        places.append(places_of(snapshot.views[position].segment, np.array([doc]))[0])
     hits = Hits(
         np.array(views, np.int64),
         np.array(docs, np.uint32),
@@ -94,7 +95,7 @@ def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
         _, docs = find_live(view.segment, view.live_mask, hashes)
         if not len(docs):
             continue
-        for document in snapshot.read_documents(view.segment["docs.record"][docs]):
+        for document in snapshot.read_documents(records_of(view.segment, docs)):
             if is_item_of(document, request.id):
                 return GetResponse(document)
     return GetResponse(None)

@@ -8,6 +8,7 @@
     value_parsing      these → numbers, facet keys
     field_registry     path → field number
     column_values      values → columns: the first step of every builder of one
+    doc_numbers        document → its record, its place in the order of insertion
     merge_arrays       the arrays of a merge, in bounded memory
     first_touch        verifies the blocks of a large file when they are touched
 

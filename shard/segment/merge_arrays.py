@@ -203,32 +203,6 @@ IN_MEMORY: Final = MergeAllocator()
 """All arrays in memory: for batches, and for merges of segments that are there too."""
 
 
-def move_kept(
-    source: NDArray[S],
-    doc_map: NDArray[np.int64],
-    target: NDArray[S],
-    at: int,
-    allocator: MergeAllocator,
-) -> int:
-    """Copy the values of kept documents, one each, to a target from a position on.
-
-    Args:
-        source: by document.
-        doc_map: of these documents, see `segment_builder`.
-        target: where they go.
-        at: the first one.
-        allocator: bounds how many are copied at a time.
-
-    Returns:
-        The position after the last one.
-    """
-    for piece in allocator.pieces(len(source)):
-        kept = source[piece][doc_map[piece] >= 0]
-        target[at : at + len(kept)] = kept
-        at += len(kept)
-    return at
-
-
 def count_kept(doc_map: NDArray[np.int64], allocator: MergeAllocator) -> int:
     """Return how many documents a map keeps."""
     return sum(

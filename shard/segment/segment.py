@@ -5,8 +5,7 @@ trusted? What the arrays mean is known to the structures that build and read the
 names, types and bytes.
 
     name                        by
-    docs.record   uint64[n]     the writer: record number of each document, ascending
-    docs.place    uint64[n]     the writer: insertion number of each document
+    docs.*                      doc_numbers
     ids.*                       external_ids
     text.*                      text_index
     facet.<field number>.*      facet_columns
@@ -31,8 +30,8 @@ A segment lives in memory only (a batch that was just written) or in a file. The
     ...           checksums of blocks: xxh64 of each 256 KiB before, without the 64 bytes of the
                   header
 
-(In version 7, which is still read, offset 24 has xxh3_64 of bytes [32, file size) and [0, 24), and
-no checksums follow.)
+(Versions 7 and 8 are still read. In 7, offset 24 has xxh3_64 of bytes [32, file size) and [0, 24),
+and no checksums follow.)
 
 Why JSON for the directory: it is read once per open, is at most some kilobytes, and a human can
 read it with `head`. Why 64: a cache line, and the widest vector register.
@@ -48,7 +47,7 @@ need; no code writes to them.
 Costs: open = one sequential read of the file at 3-8 GB/s, or of the checksums of blocks (32 bytes a
 MiB), plus one `numpy.frombuffer` an array (1 µs); access = none; memory = pages that were touched.
 
-Worked example: 2 documents, arrays docs.record = [7, 9] and ids.hash = [1, 2]: directory of about
+Worked example: 2 documents, arrays docs.record = [0, 2] and ids.hash = [1, 2]: directory of about
 150 bytes at 64, docs.record at 256, ids.hash at 320, one checksum at 336, file size 344.
 """
 
@@ -76,8 +75,9 @@ Array: TypeAlias = NDArray[Any]
 G = TypeVar("G", bound=NamedTuple)
 
 MAGIC = b"FACETSEG"
-SEGMENT_VERSION = 8
+SEGMENT_VERSION = 9
 _VERSION_WITHOUT_BLOCKS = 7
+"""The oldest that is read."""
 ALIGNMENT = 64
 HEADER_BYTES = 64
 BLOCK_BYTES = 256 << 10
@@ -437,7 +437,7 @@ def _read_head(file: int, path: Path) -> _Blocks | None:
     if len(header) < HEADER_BYTES or header[:8] != MAGIC:
         raise DamagedSegment(f"{path.name}: not a segment file")
     version = int.from_bytes(header[8:12], "little")
-    if version not in (SEGMENT_VERSION, _VERSION_WITHOUT_BLOCKS):
+    if not _VERSION_WITHOUT_BLOCKS <= version <= SEGMENT_VERSION:
         raise DamagedSegment(f"{path.name}: format version {version}, not {SEGMENT_VERSION}")
     size = int.from_bytes(header[16:24], "little")
     if os.fstat(file).st_size != size:

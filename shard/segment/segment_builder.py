@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shard.segment.columns import build_columns, merge_columns
+from shard.segment.doc_numbers import TABLE_NAMES, build_doc_numbers, merge_doc_numbers
 from shard.segment.extraction import Extraction, extract
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator, count_kept, move_kept
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator, count_kept
 from shard.segment.object_fields import ObjectFields, merge_object_fields
 from shard.segment.segment import Segment, SegmentWriter
 from shard.segment.stored_sets import StoredSets
@@ -85,11 +86,11 @@ class SegmentBuilder:
             records: record number of each, ascending.
             places: insertion number of each.
         """
-        arrays: dict[str, NDArray[Any]] = {"docs.record": records, "docs.place": places}
+        arrays, facts = build_doc_numbers(places, records)
         arrays |= build_text(extraction, self._searchable())
         arrays |= build_columns(extraction, self._facets)
         arrays |= self._object_fields.build(extraction, self._facets)
-        return _with_docs(arrays)
+        return Segment(arrays, num_docs=len(records), meta=facts)
 
     def _searchable(self) -> NDArray[np.bool_]:
         """Return, by field number, whether the field's texts are searched."""
@@ -114,10 +115,11 @@ def merge_segments(parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64
         parts: in the order of their records.
         doc_maps: by part: new ordinal of each document, or -1.
     """
-    arrays: dict[str, NDArray[Any]] = {}
-    for more in _merge_arrays(parts, doc_maps, IN_MEMORY):
+    num_docs = sum(count_kept(doc_map, IN_MEMORY) for doc_map in doc_maps)
+    arrays, facts = merge_doc_numbers(parts, doc_maps, num_docs, IN_MEMORY)
+    for more in _merge_arrays(parts, doc_maps, num_docs, IN_MEMORY):
         arrays |= more
-    return _with_docs(arrays)
+    return Segment(arrays, num_docs=num_docs, meta=facts)
 
 
 def merge_to_file(
@@ -139,30 +141,23 @@ def merge_to_file(
     Raises:
         OSError: no space, or the device failed; nothing is left under `path`.
     """
+    num_docs = sum(count_kept(doc_map, allocator) for doc_map in doc_maps)
     with SegmentWriter(path, _possible_names(parts)) as writer:
-        merged = _merge_arrays(parts, doc_maps, allocator)
-        docs = next(merged)
+        docs, facts = merge_doc_numbers(parts, doc_maps, num_docs, allocator)
         writer.write(docs)
-        facts = _with_docs(docs)
         del docs
-        for arrays in merged:
+        for arrays in _merge_arrays(parts, doc_maps, num_docs, allocator):
             writer.write(arrays)
-        writer.finish(facts.num_docs, facts.meta)
+        writer.finish(num_docs, facts)
 
 
 def _merge_arrays(
-    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], allocator: MergeAllocator
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    allocator: MergeAllocator,
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the arrays of a merged segment, structure by structure; first docs.*."""
-    num_docs = sum(count_kept(doc_map, allocator) for doc_map in doc_maps)
-    docs: dict[str, NDArray[Any]] = {}
-    for name in ("docs.record", "docs.place"):
-        docs[name] = allocator.empty(num_docs, np.uint64)
-        at = 0
-        for part, doc_map in zip(parts, doc_maps, strict=True):
-            at = move_kept(part[name], doc_map, docs[name], at, allocator)
-    yield docs
-    del docs
+    """Yield the arrays of a merged segment but docs.*, structure by structure."""
     yield from merge_text(parts, doc_maps, num_docs, allocator)
     yield from merge_columns(parts, doc_maps, num_docs, allocator)
     yield from merge_object_fields(parts, doc_maps, num_docs, allocator)
@@ -174,7 +169,7 @@ def _possible_names(parts: Sequence[Segment]) -> set[str]:
     A merger may be large enough for stored sets, and a column of numbers or points may change its
     form.
     """
-    names = {name for part in parts for name in part}
+    names = {name for part in parts for name in part} | TABLE_NAMES
     for name in list(names):
         stem, _, last = name.rpartition(".")
         more: tuple[str, ...] = ()
@@ -213,17 +208,3 @@ def make_doc_maps(
             first += int(np.count_nonzero(keep))
         doc_maps.append(doc_map)
     return doc_maps
-
-
-def _with_docs(arrays: dict[str, NDArray[Any]]) -> Segment:
-    places = arrays["docs.place"]
-    are_ascending = all(
-        bool(
-            (
-                places[rows.start + 1 : rows.stop + 1]
-                > places[rows][: len(places) - 1 - rows.start]
-            ).all()
-        )
-        for rows in IN_MEMORY.pieces(len(places))
-    )
-    return Segment(arrays, num_docs=len(places), meta={"places_ascending": are_ascending})

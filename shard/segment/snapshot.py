@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap, FrozenBitMap
 
+from shard.segment.doc_numbers import docs_of_records
 from shard.segment.doc_sets import full_bitset, remove_docs
 from shard.segment.segment import Segment
 
@@ -186,10 +187,9 @@ class Snapshot:
     def locate(self, record: int) -> tuple[int, int] | None:
         """Return the position in `views` and the ordinal of a record's document, deleted or not."""
         for position, view in enumerate(self.views):
-            records = view.segment["docs.record"]
-            doc = int(np.searchsorted(records, np.uint64(record)))
-            if doc < len(records) and int(records[doc]) == record:
-                return position, doc
+            found = docs_of_records(view.segment, np.array([record], np.uint64)).tolist()
+            if found:
+                return position, found[0]
         return None
 
     def has_record(self, record: int) -> bool:

@@ -27,6 +27,7 @@ from common.kernels.types import I64Array, U8Array, U32Array, uint32
 from common.key_order import sort_keys
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.column_values import KEY_KINDS, TEXT_KINDS, group_values
+from shard.segment.doc_numbers import records_of
 from shard.segment.extraction import extract
 from shard.segment.facet_columns import FacetColumn, build_column, facet_column
 from shard.segment.facet_dictionary import FacetDictionary, join_keys
@@ -292,7 +293,7 @@ def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextCol
     # Extract chunk by chunk, numbering the texts as they appear.
     for begin in range(0, len(live), _CHUNK_DOCS):
         chunk = live[begin : begin + _CHUNK_DOCS]
-        documents = snapshot.read_documents(segment["docs.record"][chunk])
+        documents = snapshot.read_documents(records_of(segment, chunk))
         ends = np.cumsum([len(document) + 1 for document in documents], dtype=np.int64) - 1
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
         payload = np.frombuffer(bytearray(b"\n".join([*documents, b""])), np.uint8)

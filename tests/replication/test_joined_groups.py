@@ -21,6 +21,7 @@ from coordinator.write.write_batch import WriteBatch
 from shard.partition.partition import Partition
 from shard.partition.write_plan import version_of
 from shard.partition.writer import Writer
+from shard.segment.doc_numbers import places_of, records_of
 from shard.storage.group_extent import Extent, read_extent
 from shard.storage.source_positions import read_positions
 
@@ -88,8 +89,8 @@ class _Shard:
         for view in newest.views:
             deleted = view.deleted or ()
             docs = [doc for doc in range(view.segment.num_docs) if doc not in deleted]
-            records = view.segment["docs.record"][docs]
-            places = view.segment["docs.place"][docs].tolist()
+            records = records_of(view.segment)[docs]
+            places = places_of(view.segment)[docs].tolist()
             items += zip(places, newest.read_documents(records), strict=True)
         with self.partition.environment.read() as txn:
             positions = {name: found[1] for name, found in read_positions(txn).items()}

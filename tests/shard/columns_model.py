@@ -15,6 +15,7 @@ from pyroaring import FrozenBitMap
 from common.configuration import IndexConfiguration
 from common.values import Shape, facet_key
 from shard.segment.columns import build_columns
+from shard.segment.doc_numbers import build_doc_numbers, records_of
 from shard.segment.extraction import Extraction, extract
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
@@ -53,14 +54,11 @@ def build_segment(
     arrays: dict[str, NDArray[Any]] = dict(build_columns(extraction, facets))
     if has_texts:
         arrays.update(build_text(extraction, np.ones(len(registry.paths) + 1, np.bool_)))
-    arrays["docs.record"] = np.array(range(len(items)) if records is None else records, np.uint64)
-    arrays["docs.place"] = np.array(range(len(items)) if places is None else places, np.uint64)
-    ascending = arrays["docs.place"]
-    return Segment(
-        arrays,
-        num_docs=len(items),
-        meta={"places_ascending": bool((ascending[1:] > ascending[:-1]).all())},
+    numbers = build_doc_numbers(
+        np.array(range(len(items)) if places is None else places, np.uint64),
+        np.array(range(len(items)) if records is None else records, np.uint64),
     )
+    return Segment(arrays | numbers.arrays, num_docs=len(items), meta=numbers.facts)
 
 
 class Documents:
@@ -132,7 +130,7 @@ class World:
             assert not bits[view.segment.num_docs :].any(), "bits beyond the last document"
             for doc in np.flatnonzero(bits).tolist():
                 if view.deleted is None or doc not in view.deleted:
-                    found.add(int(view.segment["docs.record"][doc]))
+                    found.add(int(records_of(view.segment)[doc]))
         return found
 
 

@@ -16,6 +16,7 @@ from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
 from shard.partition.writer import Writer
+from shard.segment.doc_numbers import places_of, records_of
 from shard.segment.snapshot import Snapshot
 from shard.storage.codecs import number_key
 from shard.storage.environment import SubDatabase
@@ -62,11 +63,11 @@ def live_items(snapshot: Snapshot) -> dict[str, tuple[dict[str, Any], int]]:
     found = {}
     for view in snapshot.views:
         deleted = view.deleted or ()
-        records = view.segment["docs.record"]
+        records = records_of(view.segment)
         assert (np.diff(records.astype(np.int64)) > 0).all()
         ordinals = [doc for doc in range(view.segment.num_docs) if doc not in deleted]
         documents = snapshot.read_documents(records[ordinals])
-        places = view.segment["docs.place"][ordinals].tolist()
+        places = places_of(view.segment)[ordinals].tolist()
         for document, place in zip(documents, places, strict=True):
             item = orjson.loads(document)
             key = str(item.get("id", f"place {place}"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,8 @@ from pyroaring import FrozenBitMap
 
 from shard.partition import droppable
 from shard.partition.droppable import count_droppable, droppable_docs
+from shard.segment.doc_numbers import build_doc_numbers
+from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
 from shard.storage.group_log import Group
 
@@ -18,9 +18,9 @@ FIRST_RECORD = 100
 
 
 def _view(deleted: list[int]) -> SegmentView:
-    segment = cast(
-        Any, {"docs.record": np.arange(FIRST_RECORD, FIRST_RECORD + 20, dtype=np.uint64)}
-    )
+    records = np.arange(FIRST_RECORD, FIRST_RECORD + 20, dtype=np.uint64)
+    arrays, facts = build_doc_numbers(records, records)
+    segment = Segment(arrays, num_docs=20, meta=facts)
     return SegmentView(segment, FrozenBitMap(deleted) if deleted else None)
 
 

@@ -21,6 +21,7 @@ from shard.partition.merger import Job, Merger, flush, work
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
+from shard.segment.doc_numbers import records_of
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import SubDatabase
 
@@ -80,7 +81,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
 def _live(snapshot: Snapshot) -> dict[int, int]:
     found = {}
     for view in snapshot.views:
-        records = view.segment["docs.record"]
+        records = records_of(view.segment)
         keep = np.ones(len(records), np.bool_)
         if view.deleted is not None:
             keep[list(view.deleted)] = False

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from shard.partition.purge_queue import PurgeQueue
+from shard.segment.doc_numbers import build_doc_numbers
+from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
 
 
@@ -17,7 +17,9 @@ def _records(*numbers: int) -> NDArray[np.uint64]:
 
 
 def _view(*records: int, deleted: tuple[int, ...] = ()) -> SegmentView:
-    segment = cast(Any, {"docs.record": _records(*records)})
+    numbers = _records(*records)
+    arrays, facts = build_doc_numbers(numbers, numbers)
+    segment = Segment(arrays, num_docs=len(records), meta=facts)
     return SegmentView(segment, FrozenBitMap(deleted) if deleted else None)
 
 
