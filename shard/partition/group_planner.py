@@ -109,17 +109,20 @@ class GroupPlanner:
         )
         has_id = np.flatnonzero(extraction.id_end > extraction.id_start)
         hashes = hash_ids(extraction, has_id)
-        ordered = np.sort(hashes)
-        if (ordered[1:] == ordered[:-1]).any():
+        order = np.argsort(hashes)
+        hashes, has_id = hashes[order], has_id[order]
+        if (hashes[1:] == hashes[:-1]).any():
             return None
         outcomes = np.full(additions.count, Outcome.CREATED, np.uint8)
         places = additions.places.copy()
         deleted = [np.zeros(0, np.uint64)]
         for view in base.views:
-            queries, docs = find_live(view.segment, view.live_mask, hashes)
+            queries, docs = find_live(view.segment, view.live_mask, hashes, are_ascending=True)
             if not len(docs):
                 continue
             items = has_id[queries]
+            in_order = np.argsort(items)  # of the batch, and mostly of the records
+            items, docs = items[in_order], docs[in_order]
             records = records_of(view.segment, docs)
             is_same = self._have_ids(records, items, extraction)
             items, docs = items[is_same], docs[is_same]

@@ -6,7 +6,9 @@
     ids.doc     uint32              [2,         0        ]
 
 Hashes are uniform, so a lookup guesses the position from the value (interpolation search) and lands
-within a few entries: 2-3 cache misses in 500,000, where binary search has 10. Documents without an
+within a few entries: 2-3 cache misses in 500,000, where binary search has 10. The ids of a load are
+looked up in order of their hashes: each lies about as far after the one before as their difference
+says, so the cache line is known, and loaded, before it is read. Documents without an
 id have no entry. An id may occur several times in a segment: all but the newest version of an item
 are deleted.
 
@@ -20,12 +22,13 @@ Costs: build = one sort, 70 ns an item; 12 bytes an item; lookup 0.1-0.2 µs in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 import orjson
 
+from common.kernels.byte_words import prefetch
 from common.kernels.decorator import kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64
 from common.placement import canonical_id, xxh64
@@ -37,6 +40,11 @@ if TYPE_CHECKING:
 
     from shard.segment.extraction import Extraction
     from shard.segment.segment import Segment
+
+_STEP: Final = 64
+"""First step away from a guess: four times its usual error, where a load's hashes are some hundred
+entries apart."""
+_NUM_HASHES: Final = 2.0**64
 
 
 @kernel
@@ -75,12 +83,50 @@ def _lower_bound(hashes: U64Array, wanted: U64) -> int:
     return low
 
 
+@kernel(allocates=False)
+def _lower_bound_near(hashes: U64Array, wanted: U64, guess: int) -> int:
+    """Return the first position whose hash is not below `wanted`: outwards from a guess."""
+    low = int64(0)
+    high = int64(len(hashes))
+    step = _STEP
+    if hashes[guess] < wanted:
+        low = guess + 1
+        while low + step < high and hashes[low + step] < wanted:
+            low += step + 1
+            step *= 2
+        high = min(high, low + step)
+    else:
+        high = guess
+        while high - step >= low and hashes[high - step] >= wanted:
+            high -= step
+            step *= 2
+        low = max(low, high - step)
+    while low < high:
+        middle = (low + high) >> 1
+        if hashes[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel(inline=True, allocates=False)
+def _guess(hashes: U64Array, at: int, wanted: U64, density: float) -> int:
+    """Return about where a hash is that is not below the one at `at`; a position of the array."""
+    last = int64(len(hashes) - 1)
+    start = min(at, last)
+    first = hashes[start]
+    steps = int64(np.float64(wanted - first) * density) if wanted > first else int64(0)
+    return min(start + steps, last)
+
+
 @kernel
 def _find_live(
     hashes: U64Array,
     docs: U32Array,
     live: U64Array,
     wanted: U64Array,
+    are_ascending: bool,
     queries: I64Array,
     found: U32Array,
 ) -> int:
@@ -90,8 +136,18 @@ def _find_live(
         How many there are. If that is more than fit into the outputs, the excess is not written.
     """
     count = 0
+    position = int64(0)
+    density = np.float64(len(hashes)) / _NUM_HASHES
+    if len(hashes) == 0:
+        return count
     for query in range(len(wanted)):
-        position = _lower_bound(hashes, wanted[query])
+        if are_ascending:
+            if query + 1 < len(wanted):
+                prefetch(hashes, _guess(hashes, position, wanted[query + 1], density))
+            guess = _guess(hashes, position, wanted[query], density)
+            position = _lower_bound_near(hashes, wanted[query], guess)
+        else:
+            position = _lower_bound(hashes, wanted[query])
         while position < len(hashes) and hashes[position] == wanted[query]:
             doc = docs[position]
             position += 1
@@ -172,7 +228,11 @@ _NO_MASK = np.zeros(0, np.uint64)
 
 
 def find_live(
-    segment: Segment, live_mask: NDArray[np.uint64] | None, hashes: NDArray[np.uint64]
+    segment: Segment,
+    live_mask: NDArray[np.uint64] | None,
+    hashes: NDArray[np.uint64],
+    *,
+    are_ascending: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
     """Find the live documents of a segment whose id has one of the hashes.
 
@@ -180,6 +240,7 @@ def find_live(
         segment: the segment.
         live_mask: bitset of its live documents; None if all are.
         hashes: uint64, any order.
+        are_ascending: whether they ascend, and are many.
 
     Returns:
         Candidates, in query order: position in `hashes`, document ordinal. At most one per hash,
@@ -190,7 +251,9 @@ def find_live(
         queries = np.empty(capacity, np.int64)
         docs = np.empty(capacity, np.uint32)
         live = _NO_MASK if live_mask is None else live_mask
-        count = _find_live(segment["ids.hash"], segment["ids.doc"], live, hashes, queries, docs)
+        count = _find_live(
+            segment["ids.hash"], segment["ids.doc"], live, hashes, are_ascending, queries, docs
+        )
         if count <= capacity:
             return queries[:count], docs[:count]
         capacity = count

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.analysis.tokenizer import STATE_SIZE, CharacterTables, token_buffers, tokenize_span
-from common.kernels.byte_words import load_u64
+from common.kernels.byte_words import load_u64, prefetch
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown, grown_rows
 from common.kernels.types import (
@@ -41,6 +41,8 @@ from shard.segment.vocabulary import term_key
 _STRING: Final = int(ValueKind.STRING)
 _CHUNK_WORDS: Final = 1024
 """Words that the tokenizer returns at a time: they stay in the first-level cache."""
+_WORDS_AHEAD: Final = 8
+"""How many words ahead of numbering a word's row is loaded."""
 _TABLE_SIZE_MIN: Final = 2048
 _TABLE_SIZE_FIRST_MAX: Final = 65_536
 """Slots of the hash table that a large batch begins with."""
@@ -123,6 +125,23 @@ def _find_word(
 
 
 @kernel(allocates=False)
+def _hash_words(
+    chunk_bytes: U8Array, chunk_ends: I64Array, table: U64Array, hashed: Rows[np.uint64]
+) -> None:
+    """Write key and hash of each word of a chunk, and let the processor load its slot."""
+    slot_mask = uint64(len(table) - 1)
+    begin: Any = int64(0)
+    for word in range(len(chunk_ends)):
+        stop = chunk_ends[word]
+        key = term_key(chunk_bytes, begin, stop - begin)
+        tag = _hash_term(key, chunk_bytes, begin, stop - begin)
+        hashed[word, 0] = key
+        hashed[word, 1] = tag
+        prefetch(table, int64(tag >> _S32 & slot_mask))
+        begin = stop
+
+
+@kernel(allocates=False)
 def _number_chunk(
     chunk_bytes: U8Array,
     chunk_ends: I64Array,
@@ -130,6 +149,7 @@ def _number_chunk(
     terms: Rows[np.int64],
     term_bytes: U8Array,
     num_terms: int,
+    hashed: Rows[np.uint64],
     numbers: U32Array,
 ) -> int:
     """Write the number of each word of a chunk; new words get the next numbers.
@@ -141,13 +161,19 @@ def _number_chunk(
     Returns:
         How many distinct words there are now.
     """
+    _hash_words(chunk_bytes, chunk_ends, table, hashed)
+    slot_mask = uint64(len(table) - 1)
+    num_words = len(chunk_ends)
     num_bytes: Any = terms[num_terms - 1, END] if num_terms > 0 else 0
     begin: Any = int64(0)
-    for word in range(len(chunk_ends)):
+    for word in range(num_words):
+        # The row that the slot of a later word names, most likely its own.
+        later = min(word + _WORDS_AHEAD, num_words - 1)
+        entry = table[hashed[later, 1] >> _S32 & slot_mask]
+        prefetch(terms, 4 * max(int64(entry & _LOW32) - 1, 0))
         stop = chunk_ends[word]
         size: Any = stop - begin
-        key = term_key(chunk_bytes, begin, size)
-        tag = _hash_term(key, chunk_bytes, begin, size)
+        key, tag = hashed[word, 0], hashed[word, 1]
         number, slot = _find_word(chunk_bytes[begin:stop], key, tag, table, terms, term_bytes)
         if number < 0:
             # A new word: fill the slot, copy the bytes, start a row.
@@ -282,6 +308,7 @@ def number_words(
     chunk = token_buffers(_CHUNK_WORDS)
     chunk_bytes, chunk_ends, chunk_positions, _, _ = chunk
     term_bytes = np.empty(table_size * 4 + 2 * len(chunk_bytes), np.uint8)
+    hashed = np.empty((_CHUNK_WORDS, 2), np.uint64)
     num_terms = 0
 
     state = np.empty(STATE_SIZE, np.int64)
@@ -323,6 +350,7 @@ def number_words(
                         terms,
                         term_bytes,
                         num_terms,
+                        hashed,
                         words[num_words:],
                     )
                     for word in range(count):

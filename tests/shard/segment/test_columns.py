@@ -244,3 +244,31 @@ def test_every_id_of_a_large_segment_is_found() -> None:
     queries, docs = find_live(segment, None, hashes)
     assert queries.tolist() == docs.tolist() == list(range(20_000))
     assert len(find_live(segment, None, hashes + np.uint64(1))[0]) == 0
+    hashes.sort()
+    queries, docs = find_live(segment, None, np.ascontiguousarray(hashes[::3]), are_ascending=True)
+    assert segment["ids.doc"][::3].tolist() == docs.tolist()
+    assert queries.tolist() == list(range(len(docs)))
+    absent = np.array([0, *(hashes[5:7] + np.uint64(1)).tolist(), (1 << 64) - 1], np.uint64)
+    assert len(find_live(segment, None, absent, are_ascending=True)[0]) == 0
+
+
+@given(
+    ids=st.sets(st.integers(0, 300), max_size=200),
+    wanted=st.sets(st.integers(0, 300), max_size=200),
+    is_skewed=st.booleans(),
+)
+def test_ascending_hashes_are_found_as_any_others(
+    ids: set[int], wanted: set[int], is_skewed: bool
+) -> None:
+    # An attacker can craft ids whose hashes are close together.
+    spread = np.uint64(1 if is_skewed else (1 << 64) // 301)
+    own = np.array(sorted(ids), np.uint64) * spread
+    hashes = np.array(sorted(wanted), np.uint64) * spread
+    arrays = {"ids.hash": own, "ids.doc": np.arange(len(own), dtype=np.uint32)}
+    segment = Segment(arrays, num_docs=len(own))
+    queries, docs = find_live(segment, None, hashes, are_ascending=True)
+    assert (
+        hashes[queries].tolist()
+        == own[docs].tolist()
+        == sorted({*own.tolist()} & {*hashes.tolist()})
+    )
