@@ -24,7 +24,8 @@ Text:
     postings_cursor    walks along a posting list
     positions          where in a field a term occurs
     prefix_lists       first letters → one posting list
-    prefix_sums        the entries of several terms → such a list
+    prefix_counts      its entries in a batch
+    prefix_sums        its entries in a merge: those of several terms
     bitset_postings    common term → bitset, and from a document to its entries
     field_lengths      words of each field of a document
 

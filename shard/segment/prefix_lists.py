@@ -20,11 +20,11 @@ Elasticsearch's `index_prefixes` follows the same idea, by numbers of letters.
 
 The ranges are found in one walk over the sorted terms with a stack of open prefixes (Kasai et al.:
 Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the traversal in its
-section 5). The lists of a batch are sums (`prefix_sums`), longest prefixes first: shorter ones add
-up the lists of longer ones. A merge copies the lists that its parts have, under new ordinals; sums
-are only needed for the parts in which a prefix has too few entries for a list.
+section 5). The entries of a batch are counted document by document (`prefix_counts`). A merge
+copies the lists that its parts have, under new ordinals; sums (`prefix_sums`) are only needed for
+the parts in which a prefix has too few entries for a list.
 
-Costs: 30 ns an entry of a list in a batch, 10 ns in a merge; a term is in two of them, so merging
+Costs: 10 ns an entry of a list in a batch, and in a merge; a term is in two of them, so merging
 text takes twice as long. One byte an entry on disk; only the lists that are searched are read.
 
 Worked example: se: (doc 4, title, 1x); sea: (doc 4, text, 2x), (doc 9, title, 1x); seal: (doc 4,
@@ -34,7 +34,7 @@ title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (do
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,7 @@ from shard.segment.postings import (
     PostingLists,
     new_block,
 )
+from shard.segment.prefix_counts import BatchWords, append_entries, count_prefixes
 from shard.segment.prefix_sums import (
     ListInWriting,
     NewDocs,
@@ -240,68 +241,101 @@ def _choose_prefixes(
     )
 
 
-class _Source:
-    """Where the entries of all prefixes are read: a batch, or one part of a merge.
+class _Part:
+    """Where a merge reads the entries of all prefixes in one of its parts.
 
     Args:
-        lists: of its terms, then of its prefixes; None: of a batch, those that are being written.
-        num_terms: of its vocabulary.
-        ranges: of its prefixes.
-        wanted: by prefix that gets a list, the first term that begins with it, and the first after.
-        num_docs: its documents.
-        new_docs: what becomes of them.
+        part: the part.
+        firsts: by prefix that gets a list: the first of the part's terms that begin with it.
+        lasts: the first one after these.
         allocator: makes the large arrays.
-
-    Attributes:
-        lists: as given.
-        num_docs: as given.
-        new_docs: as given.
     """
 
     def __init__(
         self,
-        lists: PostingLists | None,
-        num_terms: int,
-        ranges: PrefixRanges,
-        wanted: tuple[NDArray[Any], NDArray[Any]],
-        num_docs: int,
-        new_docs: NewDocs,
+        part: PrefixPart,
+        firsts: NDArray[np.int64],
+        lasts: NDArray[np.int64],
         allocator: MergeAllocator,
     ) -> None:
-        self.lists = lists
-        self.num_docs = num_docs
-        self.new_docs = new_docs
-        self._ranges = ranges
-        self._terms = list(zip(*(one.tolist() for one in wanted), strict=True))
+        num_terms = len(part.terms.term_keys)
+        own = zip(*(one.tolist() for one in part.ranges), strict=True)
+        self._part = part
+        self._terms = list(zip(firsts.tolist(), lasts.tolist(), strict=True))
         self._list_at = allocator.empty(num_terms, np.int64)
         self._list_at[:] = -1
         self._num_open = 0
-        self._list_of: dict[tuple[int, int], int] = {}
-        if lists is not None:
-            own = zip(*(one.tolist() for one in ranges), strict=True)
-            self._list_of = {terms: num_terms + i for i, terms in enumerate(own)}
+        self._list_of = {terms: num_terms + i for i, terms in enumerate(own)}
 
-    def terms(self, prefix: int) -> tuple[int, int]:
-        """Return the range of the terms that begin with a prefix."""
-        return self._terms[prefix]
-
-    def find_list(self, prefix: int) -> int | None:
-        """Return the list that has all entries of a prefix; None if there is none."""
+    def append(
+        self, prefix: int, target: ListInWriting, written: Written, scratch: _Scratch
+    ) -> Written:
+        """Append what the part has of a prefix; prefixes must be asked for in order."""
         first, last = self._terms[prefix]
-        return first if last == first + 1 else self._list_of.get((first, last))
-
-    def cover(self, prefix: int, lists: PostingLists) -> TermCover:
-        """Return what to read for a prefix that has no list; prefixes must be asked for in order.
-
-        Args:
-            prefix: its number; in a batch, those before have been written.
-            lists: of the source.
-        """
-        firsts, lasts = self._ranges
-        end = prefix if self.lists is None else len(firsts)
-        _, last = self._terms[prefix]
+        if first == last:
+            return written
+        part = self._part
+        found = first if last == first + 1 else self._list_of.get((first, last))
+        if found is not None:
+            return Written(*copy_list(part.lists, found, part.new_docs, target, written))
+        firsts, lasts = part.ranges
+        end = len(firsts)
         self._num_open = open_lists(firsts, lasts, self._list_at, self._num_open, end, last)
-        return TermCover(lists, lasts, self._list_at)
+        cover = TermCover(part.lists, lasts, self._list_at)
+        room = scratch.reserve(part.num_docs, count_entries(cover, first, last))
+        return Written(*add_up(cover, first, last, part.new_docs, room, target, written))
+
+
+class _Batch:
+    """The entries of all prefixes of a batch.
+
+    Args:
+        words: of the batch.
+        prefixes: those that get a list.
+    """
+
+    def __init__(self, words: BatchWords, prefixes: _Prefixes) -> None:
+        self._instances = words.instances
+        self._counted = count_prefixes(words, *prefixes.ranges, prefixes.entry_counts)
+
+    def append(
+        self, prefix: int, target: ListInWriting, written: Written, scratch: _Scratch
+    ) -> Written:
+        """Append what the batch has of a prefix."""
+        return Written(*append_entries(self._counted, prefix, self._instances, target, written))
+
+
+class _Scratch:
+    """Arrays to add lists up; they grow.
+
+    Args:
+        allocator: makes them.
+    """
+
+    def __init__(self, allocator: MergeAllocator) -> None:
+        self._allocator = allocator
+        self._sums = SumScratch(
+            np.zeros(0, np.uint32),
+            np.zeros(0, np.uint64),
+            np.zeros(0, np.uint32),
+            np.zeros(0, np.uint64),
+            np.zeros(0, np.uint64),
+        )
+
+    def reserve(self, num_docs: int, num_entries: int) -> SumScratch:
+        """Return them for this many documents, and at least this many entries."""
+        empty, zeros = self._allocator.empty, self._allocator.zeros
+        if num_docs > len(self._sums.ends):
+            self._sums = self._sums._replace(
+                ends=zeros(num_docs, np.uint32), touched=zeros((num_docs + 63) >> 6, np.uint64)
+            )
+        if num_entries > len(self._sums.entries):
+            self._sums = self._sums._replace(
+                read_docs=empty(num_entries, np.uint32),
+                read_entries=empty(num_entries, np.uint64),
+                entries=empty(num_entries, np.uint64),
+            )
+        return self._sums._replace(touched=self._sums.touched[: (num_docs + 63) >> 6])
 
 
 class _ListWriter:
@@ -339,18 +373,11 @@ class _ListWriter:
         self._skip_docs.append(lists.skip_docs)
         self._skip_postings = GrowingArray(allocator, np.uint32)
         self._skip_postings.append(lists.skip_postings)
-        self._allocator = allocator
-        self._scratch = SumScratch(
-            np.zeros(0, np.uint32),
-            np.zeros(0, np.uint64),
-            np.zeros(0, np.uint32),
-            np.zeros(0, np.uint64),
-            np.zeros(0, np.uint64),
-        )
+        self._scratch = _Scratch(allocator)
         self._read = Entries(*new_block())
         self._block = Entries(*new_block())
 
-    def write(self, prefix: int, num_entries: int, sources: Sequence[_Source]) -> None:
+    def write(self, prefix: int, num_entries: int, sources: Sequence[_Part | _Batch]) -> None:
         """Write the list of the next prefix.
 
         Args:
@@ -368,7 +395,7 @@ class _ListWriter:
         written = Written(self._postings.length, self._skip_docs.length, 0, 0)
         target = ListInWriting(made, self._number, self._block, self._read)
         for source in sources:
-            written = self._append(source, prefix, target, written)
+            written = source.append(prefix, target, written, self._scratch)
         self._end(target, written)
 
     def finish(self) -> tuple[PostingLists, NDArray[np.uint32]]:
@@ -380,36 +407,6 @@ class _ListWriter:
             skip_postings=self._skip_postings.finish(),
         )
         return lists, self._doc_freqs
-
-    def _append(
-        self, source: _Source, prefix: int, target: ListInWriting, written: Written
-    ) -> Written:
-        """Append what a source has to the list; return how far it is written."""
-        first, last = source.terms(prefix)
-        if first == last:
-            return written
-        lists = target.lists if source.lists is None else source.lists
-        found = source.find_list(prefix)
-        if found is not None:
-            return Written(*copy_list(lists, found, source.new_docs, target, written))
-        cover = source.cover(prefix, lists)
-        scratch = self._scratch_for(source.num_docs, count_entries(cover, first, last))
-        return Written(*add_up(cover, first, last, source.new_docs, scratch, target, written))
-
-    def _scratch_for(self, num_docs: int, num_entries: int) -> SumScratch:
-        """Return scratch arrays for this many documents, and at least this many entries."""
-        empty, zeros = self._allocator.empty, self._allocator.zeros
-        if num_docs > len(self._scratch.ends):
-            self._scratch = self._scratch._replace(
-                ends=zeros(num_docs, np.uint32), touched=zeros((num_docs + 63) >> 6, np.uint64)
-            )
-        if num_entries > len(self._scratch.entries):
-            self._scratch = self._scratch._replace(
-                read_docs=empty(num_entries, np.uint32),
-                read_entries=empty(num_entries, np.uint64),
-                entries=empty(num_entries, np.uint64),
-            )
-        return self._scratch._replace(touched=self._scratch.touched[: (num_docs + 63) >> 6])
 
     def _end(self, target: ListInWriting, written: Written) -> None:
         """Write the last block of the list, and what is known of it; the next list follows."""
@@ -431,7 +428,7 @@ def add_prefix_lists(
     postings: GrowingArray[np.uint8],
     doc_freqs: NDArray[np.uint32],
     num_docs: int,
-    parts: Sequence[PrefixPart] = (),
+    origin: BatchWords | Sequence[PrefixPart],
     allocator: MergeAllocator = IN_MEMORY,
 ) -> tuple[PrefixRanges, PostingLists, NDArray[np.uint32]]:
     """Build the prefix lists of a segment.
@@ -442,7 +439,7 @@ def add_prefix_lists(
         postings: of its terms; gets those of the prefixes, and the padding.
         doc_freqs: documents of each list.
         num_docs: documents of the segment.
-        parts: that it is merged from, in the order of their documents; none: it is a batch.
+        origin: the batch, or the parts that it is merged from, in the order of their documents.
         allocator: makes the large arrays.
 
     Returns:
@@ -453,12 +450,11 @@ def add_prefix_lists(
     if not len(entry_counts):
         postings.append(_PADDING)
         return ranges, lists._replace(postings=postings.finish()), doc_freqs
-    if parts:
-        sources = [_part_source(terms, prefixes, part, allocator) for part in parts]
+    sources: list[_Part | _Batch]
+    if isinstance(origin, BatchWords):
+        sources = [_Batch(origin, prefixes)]
     else:
-        new_docs = NewDocs(0, np.zeros(0, np.int64))
-        num_terms = len(lists.entry_counts)
-        sources = [_Source(None, num_terms, ranges, ranges, num_docs, new_docs, allocator)]
+        sources = [_open_part(terms, prefixes, part, allocator) for part in origin]
     # An entry takes two bytes at most, mostly; where it takes more, the rest is reserved again.
     postings.reserve(2 * int(entry_counts.sum()))
     writer = _ListWriter(lists, postings, doc_freqs, len(entry_counts), allocator)
@@ -467,15 +463,11 @@ def add_prefix_lists(
     return ranges, *writer.finish()
 
 
-def _part_source(
+def _open_part(
     terms: Terms, prefixes: _Prefixes, part: PrefixPart, allocator: MergeAllocator
-) -> _Source:
+) -> _Part:
     """Return where a part has the entries of each prefix."""
     starts = terms.term_starts[prefixes.ranges.prefix_firsts]
     firsts, lasts = np.empty_like(starts), np.empty_like(starts)
     _find_same(terms.term_bytes, starts, prefixes.sizes, part.terms, firsts, lasts)
-    num_terms = len(part.terms.term_keys)
-    wanted = (firsts, lasts)
-    return _Source(
-        part.lists, num_terms, part.ranges, wanted, part.num_docs, part.new_docs, allocator
-    )
+    return _Part(part, firsts, lasts, allocator)

@@ -40,6 +40,7 @@ from shard.segment.postings import (
     new_block,
     trim_lists,
 )
+from shard.segment.prefix_counts import BatchWords
 from shard.segment.term_numbering import COUNT, END, KEY, START, FieldInstances, number_words
 from shard.segment.text_index import InvertedText, text_arrays
 from shard.segment.vocabulary import TERM_PADDING, sort_ties
@@ -250,7 +251,8 @@ def build_text(
     text = InvertedText(
         term_bytes, term_starts, lists, postings, doc_freqs, Positions(*all_positions)
     )
-    arrays = text_arrays(text, extraction.num_docs, IN_MEMORY)
+    batch = BatchWords(words, instances, order)
+    arrays = text_arrays(text, extraction.num_docs, IN_MEMORY, batch)
     return arrays | arrange_lengths(
         instances.docs, instances.fields, instances.codes, extraction.num_docs
     )

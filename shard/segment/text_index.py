@@ -23,6 +23,7 @@ from shard.segment.field_lengths import FieldLengths
 from shard.segment.merge_arrays import GrowingArray, MergeAllocator
 from shard.segment.positions import Positions
 from shard.segment.postings import PostingLists
+from shard.segment.prefix_counts import BatchWords
 from shard.segment.prefix_lists import PrefixPart, PrefixRanges, add_prefix_lists
 from shard.segment.segment import Segment, name_group
 from shard.segment.vocabulary import Terms, Vocabulary, finish_vocabulary
@@ -49,7 +50,10 @@ class InvertedText(NamedTuple):
 
 
 def text_arrays(
-    text: InvertedText, num_docs: int, allocator: MergeAllocator, parts: Sequence[PrefixPart] = ()
+    text: InvertedText,
+    num_docs: int,
+    allocator: MergeAllocator,
+    origin: BatchWords | Sequence[PrefixPart],
 ) -> dict[str, NDArray[np.generic]]:
     """Return the arrays "text.*" of a segment, all but those of field lengths.
 
@@ -57,11 +61,11 @@ def text_arrays(
         text: of the segment.
         num_docs: documents of the segment.
         allocator: makes the large arrays.
-        parts: that the segment is merged from; none: it is a batch.
+        origin: the batch, or the parts that the segment is merged from.
     """
     terms = finish_vocabulary(text.term_bytes, text.term_starts, allocator)
     ranges, all_lists, all_freqs = add_prefix_lists(
-        terms, text.lists, text.postings, text.doc_freqs, num_docs, parts, allocator
+        terms, text.lists, text.postings, text.doc_freqs, num_docs, origin, allocator
     )
     dense = make_dense_lists(all_lists, all_freqs, len(text.doc_freqs), num_docs, allocator)
     return (

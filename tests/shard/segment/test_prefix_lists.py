@@ -131,17 +131,21 @@ def many_items() -> list[dict[str, Any]]:
     ]
 
 
-def test_lists_of_many_blocks_survive_a_merge() -> None:
+@pytest.mark.parametrize("drop", [0, 10])
+def test_lists_of_many_blocks_survive_a_merge(drop: int) -> None:
     items = many_items()
     registry = FieldRegistry()
     least = 500
     lists = Lists(least, dense_docs_min=1)
-    parts = [make_segment(part, registry, lists) for part in (items[:300], items[300:])]
-    kept = [item for i, item in enumerate(items) if i % 10]
-    ordinals = np.cumsum([i % 10 > 0 for i in range(len(items))]) - 1
-    doc_map = np.where(np.arange(len(items)) % 10 > 0, ordinals, -1)
+    # Parts of some blocks, of less than one, of none; the second one loses no document.
+    cuts = [0, 300, 310, 310, 540, 1_000]
+    parts = [make_segment(items[a:b], registry, lists) for a, b in itertools.pairwise(cuts)]
+    is_kept = np.array([not drop or i % drop != 9 or 300 <= i < 540 for i in range(len(items))])
+    kept = [items[i] for i in np.flatnonzero(is_kept).tolist()]
+    doc_map = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
+    doc_maps = [doc_map[a:b] for a, b in itertools.pairwise(cuts)]
     with lists.in_force():
-        merged = join(merge_text(parts, [doc_map[:300], doc_map[300:]], len(kept)))
+        merged = join(merge_text(parts, doc_maps, len(kept)))
 
     built = make_segment(kept, registry, lists)
     for name, array in merged.items():
