@@ -15,7 +15,7 @@ the places need more codes, where they are of so many groups that the table woul
 saves (items written one by one), and in small segments. (Up to version 8, all segments had both
 as they are.)
 
-Costs: 8 bytes a document; a record 1 ns, a place one binary search among the groups, 10 ns.
+Costs: 8 bytes a document; a place takes a binary search among the groups.
 
 Worked example: records 7, 8, 9 with the places 4 << 32 | 2, 4 << 32 | 3, 6 << 32 | 0:
 first_record 7, docs.record [0, 1, 2]; seqs [4, 6] take the codes 0 to 3 and 4: seq_codes [0, 4],

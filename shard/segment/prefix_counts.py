@@ -2,7 +2,8 @@
 
 The words of a batch come by document and field, as the entries of a list do. So the words of a
 field of a document are counted by prefix, and each prefix that has any gets its next entry: nothing
-is sorted. (Adding up the finished lists of the terms, as merges must, takes five times as long.)
+is sorted. (All prefix lists of a batch take two thirds of the time that they took when the finished
+lists of the terms were added up: 0.55 instead of 0.84 µs an item of the benchmark corpus.)
 
     words by field    sea seal sea  │ the sea          prefixes  0: sea*   1: se*   2: s*
     counts            0: 3, 1: 3, 2: 3 │ 0: 1, 1: 1, 2: 1
@@ -10,7 +11,7 @@ is sorted. (Adding up the finished lists of the terms, as merges must, takes fiv
 
 Of each word the narrowest prefix is known, of each prefix the next wider one.
 
-Costs: 6 ns a word and prefix; scratch of 8 bytes an entry.
+Costs: two counters a word; scratch of 8 bytes an entry.
 """
 
 from __future__ import annotations
