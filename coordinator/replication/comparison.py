@@ -207,20 +207,16 @@ class DigestComparer:
         self._stop = stop
         self._reports: dict[int, dict[str, HostReport]] = {}
         self._own: dict[int, tuple[HostReport, dict[int, str]]] = {}
-        self._verdicts: dict[int, Verdict] = {}
+        self._newest = Comparison(0, -1, 0, "", "")
         self._compared_at = 0.0
         self._hashing: asyncio.Task[None] | None = None
 
     @property
     def state(self) -> Comparison:
         """The newest mark at which another host had reported."""
-        if not self._verdicts:
-            return Comparison(0, -1, 0, "", "")
-        seq = max(self._verdicts)
-        verdict = self._verdicts[seq]
-        age = int(time.monotonic() - self._compared_at)
-        digest = xxhash.xxh3_64_hexdigest(_contents(self._own[seq][0]))
-        return Comparison(seq, age, verdict.num_equal, verdict.difference, digest)
+        if not self._newest.seq:
+            return self._newest
+        return self._newest._replace(age_s=int(time.monotonic() - self._compared_at))
 
     def mark(self, seq: int, host: str, name: str, catalog: CatalogState) -> None:
         """Hold the state after an entry and begin to hash it, unless a hash is still running."""
@@ -296,7 +292,7 @@ class DigestComparer:
     def take(self, report: HostReport) -> None:
         """Take a report from the log; it may be our own."""
         self._reports.setdefault(report.mark, {})[report.host] = report
-        for kept in (self._reports, self._own, self._verdicts):
+        for kept in (self._reports, self._own):
             for mark in sorted(kept)[:-MARKS_KEPT]:
                 del kept[mark]
         if report.mark not in self._own or report.mark not in self._reports:
@@ -307,8 +303,10 @@ class DigestComparer:
         if own.host not in reports or not others:
             return
         verdict = judge(own, others, names)
-        self._verdicts[report.mark] = verdict
         self._compared_at = time.monotonic()
+        if report.mark >= self._newest.seq:
+            digest = xxhash.xxh3_64_hexdigest(_contents(own))
+            self._newest = Comparison(report.mark, 0, verdict.num_equal, verdict.difference, digest)
         if not verdict.difference:
             _log.info("hosts are equal", seq=report.mark, hosts=verdict.num_equal)
             return

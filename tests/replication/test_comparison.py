@@ -9,12 +9,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.cli.cluster import entries_text
-from coordinator.replication.comparison import judge
+from coordinator.replication.comparison import MARKS_KEPT, DigestComparer, judge
 from coordinator.replication.entries import HostReport, IndexFingerprint
 from tests.cluster.test_metrics import REPLICA_FAMILIES
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
@@ -89,6 +91,27 @@ def test_hosts_that_hold_some_shards_compare_those_that_they_share() -> None:
     assert judged(b, a, wrong) == (3, "", False)  # it holds no copy of that shard
     assert judged(wrong, a, b) == (2, f"a: {told}", False)
     assert judged(wrong, a, parts("d", (0, 5))) == (1, f"a: {told}; d: {told}", True)
+
+
+def test_the_last_comparison_is_shown_however_long_the_other_host_is_away() -> None:
+    """The reports of its mark are forgotten by then: health, metrics and status were a 500."""
+    comparer = DigestComparer(Mock(), AsyncMock(), Mock())
+
+    def take(mark: int, *names: str) -> None:
+        own = msgspec.structs.replace(report("a"), mark=mark)
+        comparer._own[mark] = own, NAMES
+        for name in names:
+            comparer.take(msgspec.structs.replace(own, host=name, name=name))
+
+    assert comparer.state == (0, -1, 0, "", "")
+    take(9, "a", "b")
+    compared = comparer.state
+    assert (compared.seq, compared.num_equal, compared.difference) == (9, 2, "")
+    for mark in range(10, 11 + MARKS_KEPT):
+        take(mark, "a")
+    assert comparer.state._replace(age_s=0) == compared._replace(age_s=0)
+    take(20, "a", "b")
+    assert comparer.state.seq == 20
 
 
 @pytest.fixture(scope="module")
