@@ -53,7 +53,7 @@ API_KEY_HEADER: Final = istr("X-API-Key")
 
 TENANTS_REMEMBERED_MAX: Final = 4_096
 """Tenant tokens cached as verified."""
-_CANDIDATES_MAX: Final = 1_000
+_CANDIDATES_MAX: Final = 300
 """Among more indexes, none is looked for that may have been meant."""
 _TOKEN: Final = re.compile(r"fk_([0-9a-f]{12})_([A-Za-z0-9_-]{20,100})")
 _NO_SALT: Final = b"\0" * SALT_BYTES
