@@ -258,7 +258,7 @@ class Merger:
 
 
 def work(partition: Partition, *, is_idle: bool) -> bool:
-    """Do one step for an index: merge, or write to files; returns whether there was one.
+    """Do one step for an index: merge, write to files, or name them; returns whether there was one.
 
     Raises:
         OSError: no space left, or the device failed; nothing has changed.
@@ -277,6 +277,9 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
     is_flush = chosen is None
     if chosen is None:
         chosen = _choose_flush(partition, views, sizes)
+    if chosen is None and partition.is_commit_due:
+        partition.commit_derived()
+        return True
     if chosen is None:
         return False
     parts = views[chosen.start : chosen.stop]
@@ -363,15 +366,16 @@ def _merge(
     partition.derived.release(segments)
     for segment in segments:
         segment.caches.clear()  # they refer to the segment and would keep it alive
-    if merged is None or merged.path is not None:
-        partition.commit_derived()
     gone_records = [
         records_of(segment, gone)
         for segment, gone in zip(segments, dropped, strict=True)
         if gone is not None and len(gone)
     ]
+    is_in_file = merged is None or merged.path is not None
     if gone_records:
-        partition.enqueue_purge(np.concatenate(gone_records), generation)
+        partition.enqueue_purge(np.concatenate(gone_records), generation, are_in_files=is_in_file)
+    if is_in_file:
+        partition.commit_derived()
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], num_docs: int) -> bool:

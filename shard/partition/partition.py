@@ -86,6 +86,8 @@ class Partition:
         self._generation = recovered.generation
         self._damaged = recovered.damaged
         self._open_segment_uid = 0
+        self._dropped: list[tuple[NDArray[np.uint64], Generation]] = []
+        self._is_commit_due = False
         self.groups: Final = LoggedGroups(recovered.state, recovered.uncompacted)
         self.purge_queue: Final = PurgeQueue(recovered.views, recovered.compacted)
         seq = recovered.state.seq_max
@@ -371,21 +373,48 @@ class Partition:
                     self._history.add(with_merged(state, parts, doc_maps, merged, newest))
         return True
 
-    def enqueue_purge(self, records: NDArray[np.uint64], generation: Generation) -> None:
-        """Let dead records be purged that a merge has dropped from the segments of a generation.
+    def enqueue_purge(
+        self, records: NDArray[np.uint64], generation: Generation, *, are_in_files: bool
+    ) -> None:
+        """Let dead records be purged that a merge has dropped.
 
-        A configuration that was switched to meanwhile has segments of its own, with these records.
+        Args:
+            records: to be purged.
+            generation: of the segments that were merged.
+            are_in_files: whether the manifest may name files that have them: then they wait for the
+                next `commit_derived`.
         """
         with self._lock:
-            if self._generation is generation:
-                self.purge_queue.add(records)
+            if are_in_files:
+                self._dropped.append((records, generation))
+            else:
+                self._add_to_purge_queue(records, generation)
+
+    def _add_to_purge_queue(self, records: NDArray[np.uint64], generation: Generation) -> None:
+        """Add records; a configuration that was switched to may have segments of its own with them.
+
+        The caller holds the lock.
+        """
+        is_switched = self._generation is not generation
+        self.purge_queue.add(records, self._history.newest.views if is_switched else ())
 
     # --- files
 
+    @property
+    def is_commit_due(self) -> bool:
+        """Whether the manifest could not be written, and must be."""
+        return self._is_commit_due
+
     def commit_derived(self) -> None:
-        """Write the manifest of the newest state: its segments that are files."""
+        """Write the manifest of the newest state: its segments that are files.
+
+        Raises:
+            OSError: no room, or the device failed; the previous manifest stays in force.
+        """
         with self.derived.commit_lock:
+            self._is_commit_due = True
             with self._lock:
+                dropped = list(self._dropped)
                 generation = self._generation
                 segments = [view.segment for view in self._history.newest.views]
                 next_record = self.groups.state.next_record
@@ -398,6 +427,11 @@ class Partition:
                 damaged=damaged,
                 state=self._state_on_disk,
             )
+            self._is_commit_due = False
+            with self._lock:
+                for records, generation in dropped:
+                    self._add_to_purge_queue(records, generation)
+                del self._dropped[: len(dropped)]
 
     def _state_on_disk(self) -> tuple[int, State] | None:
         """Return the newest transaction and its counters; None while one is being written."""
@@ -430,7 +464,7 @@ class Partition:
     def switch_generation(
         self,
         generation: Generation,
-        views: Sequence[SegmentView],
+        views: Sequence[SegmentView] | None = None,
         compacted: NDArray[np.uint64] | None = None,
         damaged: set[int] | None = None,
     ) -> None:
@@ -438,7 +472,7 @@ class Partition:
 
         Args:
             generation: the configuration in force from now on.
-            views: its segments.
+            views: its segments; None if it shares those of the newest state.
             compacted: the records that were dead when these were rebuilt; None if they are the
                 same as before.
             damaged: live records that these leave out; None if they are the same as before.
@@ -448,8 +482,9 @@ class Partition:
             self._open_segment_uid = 0
             if damaged is not None:
                 self._damaged = damaged
-            seq = self._history.newest.seq
-            self._history.add(self._snapshot(seq, tuple(views)))
+            newest = self._history.newest  # not before: a merge may just have replaced its segments
+            views = newest.views if views is None else views
+            self._history.add(self._snapshot(newest.seq, tuple(views)))
             if compacted is not None:
                 self.purge_queue.refill(views, compacted)
         self.commit_derived()

@@ -39,16 +39,20 @@ class PurgeQueue:
     def refill(self, views: Sequence[SegmentView], dead: NDArray[np.uint64]) -> None:
         """Add dead records, and remove those that the segments of a new state have."""
         with self._lock:
-            gone = np.unique(np.concatenate([dead, *self._batches]))
-            for view in views:
-                kept = docs_of_records(view.segment, gone)
-                gone = np.setdiff1d(gone, records_of(view.segment, kept), assume_unique=True)
+            gone = _without(views, np.concatenate([dead, *self._batches]))
             self._batches = [gone] if len(gone) else []
 
-    def add(self, records: NDArray[np.uint64]) -> None:
-        """Add dead records that a merge has dropped, once the manifest names its result."""
+    def add(self, records: NDArray[np.uint64], views: Sequence[SegmentView] = ()) -> None:
+        """Add dead records that a merge has dropped, once the manifest names its result.
+
+        Args:
+            records: to be purged.
+            views: segments; the records that these have are left out.
+        """
+        gone = _without(views, records) if views else records
         with self._lock:
-            self._batches.append(records)
+            if len(gone):
+                self._batches.append(gone)
 
     def take(self, count_max: int) -> NDArray[np.uint64] | None:
         """Remove some records and return them; None if there are none, or they are held."""
@@ -73,3 +77,12 @@ class PurgeQueue:
         """End one `hold`."""
         with self._lock:
             self._num_holds -= 1
+
+
+def _without(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the records that no segment has, ascending."""
+    gone = np.unique(records)
+    for view in views:
+        kept = docs_of_records(view.segment, gone)
+        gone = np.setdiff1d(gone, records_of(view.segment, kept), assume_unique=True)
+    return gone

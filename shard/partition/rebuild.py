@@ -122,7 +122,7 @@ class Rebuild:
     def _switch(self) -> None:
         partition = self._partition
         if self._is_shared:
-            partition.switch_generation(self._generation, partition.newest.views)
+            partition.switch_generation(self._generation)
         else:
             self._build_up_to(partition.state.next_record)
             with partition.environment.read() as txn:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
 
 from common.process import faults
 from common.protocol.write_operations import Operation
+from shard.partition import derived_files
 from shard.partition.merger import flush, work
+from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
 from shard.storage.codecs import number_key
 from shard.storage.environment import SubDatabase
-from tests.shard.partition.local_shard import Shard, index_entry
+from tests.shard.partition.local_shard import Shard, index_entry, reconfigure
 
 
 def test_dead_records_leave_lmdb_after_a_merge(shard: Shard) -> None:
@@ -131,3 +134,96 @@ def test_nothing_is_purged_while_a_configuration_is_built(shard: Shard, is_finis
     shard.crash()
     shard.open()
     assert shard.live() == expected
+
+
+def _purge_all(shard: Shard) -> int:
+    """Purge what is dead; return how many items are stored then."""
+    shard.merge()
+    while shard.writer.purge():
+        pass
+    with shard.partition.environment.read() as txn:
+        return txn.count(SubDatabase.DOCUMENTS)
+
+
+def _files_are_named(shard: Shard) -> bool:
+    """Return whether the manifest names just the files that are there."""
+    manifest = shard.partition.derived.read_manifest()
+    assert manifest is not None
+    pieces = [piece for one in manifest.dictionaries.values() for piece in one.pieces]
+    named = {entry.file for entry in (*manifest.segments, *pieces)}
+    return named == {path.name for path in shard.folder.glob("*.seg")}
+
+
+def _write_twice(shard: Shard) -> None:
+    """Put 50 items, and replace them: a merge may drop the first ones."""
+    for size in range(2):
+        shard.put(*[{"id": number, "size": size} for number in range(50)])
+    shard.writer.settle(shard.seq)
+
+
+def test_a_merge_whose_manifest_is_refused_is_completed_later(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write_twice(shard)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(derived_files, "write_manifest", refuse)
+        for _ in range(2):
+            with pytest.raises(OSError, match="refused"):
+                shard.merge()
+    assert not shard.partition.purge_queue  # the files that the manifest names still have them
+
+    assert _purge_all(shard) == 50
+    assert _files_are_named(shard)
+    shard.crash()
+    shard.open()
+    assert shard.live() == {str(number): {"id": number, "size": 1} for number in range(50)}
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_what_a_merge_drops_is_purged_though_the_configuration_is_switched_meanwhile(
+    shard: Shard, is_shared: bool
+) -> None:
+    _write_twice(shard)
+    replace = shard.partition.replace_segments
+
+    def switch_then(*arguments: Any) -> bool:
+        is_replaced = replace(*arguments)
+        aggregations: dict[str, Any] = {"color": {}} if is_shared else {"size": {}}
+        reconfigure(shard, 2, aggregations=aggregations, match="any")
+        return is_replaced
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shard.partition, "replace_segments", switch_then)
+        assert work(shard.partition, is_idle=True)
+    assert shard.partition.newest.revision == 2
+
+    shard.put({"id": 50, "size": 1})
+    assert _purge_all(shard) == 51
+    shard.crash()
+    shard.open()
+    assert shard.live() == {str(number): {"id": number, "size": 1} for number in range(51)}
+
+
+def test_a_switch_keeps_the_segments_of_a_merge_that_ends_at_that_moment(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write_twice(shard)
+    shard.merge()
+    shard.put(*[{"id": number} for number in range(50, 100)])
+    switch = Partition.switch_generation
+
+    def merge_then(*arguments: Any) -> None:
+        shard.merge()  # as the merger's thread may
+        switch(*arguments)
+
+    monkeypatch.setattr(Partition, "switch_generation", merge_then)
+    reconfigure(shard, 2, aggregations={"color": {}}, match="any")
+
+    assert _files_are_named(shard)
+    shard.crash()
+    shard.open()
+    assert len(shard.live()) == 100
