@@ -58,10 +58,10 @@ class Configurer:
         entry = entry.without_source()
         prepared, index.prepared = index.prepared, None
         running = index.partition.generation.entry
-        if prepared is not None and prepared.entry.revision != entry.revision:
+        # Compare whole entries: the number of an abandoned revision is reused.
+        if prepared is not None and prepared.entry != entry:
             await self._in_thread(prepared.discard)
             prepared = None
-        # Compare the whole entry: the number of an abandoned revision is reused.
         if running == entry:
             if prepared is not None:
                 await self._in_thread(prepared.discard)

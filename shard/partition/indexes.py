@@ -288,7 +288,7 @@ class Indexes:
             OSError: no room, or the target exists.
             InvalidRequest: the horizon is too old.
         """
-        await self.closing.wait_for(number)
+        await self._wait_steady(number)  # the file of one that opens may be written to next
         closed = self.closed.get(number)
         if (
             closed is None

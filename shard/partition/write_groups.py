@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from functools import partial
 
+from common.errors import NotFound
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
@@ -52,7 +54,10 @@ class WriteGroups:
         numbers.update(indexes.opening.numbers(), indexes.closing.numbers())
         found = []
         for number in sorted(numbers):
-            with indexes.open.using(await indexes.opened(number)) as index:
+            with (
+                contextlib.suppress(NotFound),  # it was dropped meanwhile
+                indexes.open.using(await indexes.opened(number)) as index,
+            ):
                 if index.partition.state.seq_max > after:
                     found.append(_newest_group(index.partition))
         return found

@@ -469,6 +469,74 @@ async def test_a_call_that_comes_while_an_index_is_dropped_leaves_nothing_of_it(
     await indexes.close()
 
 
+async def test_a_file_is_not_copied_as_it_is_while_its_index_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as it is open it may be written to, and the copy would be torn."""
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    (tmp_path / "shard").mkdir()
+    indexes = await _restarted(tmp_path / "shard", 1)
+    may_open = _holding_opening(monkeypatch)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the file of an open index is copied")
+
+    monkeypatch.setattr(module, "copy_file", refuse)
+    writing = asyncio.ensure_future(indexes.groups.apply(_group(1, seq=2)))
+    await until(lambda: indexes.opening.numbers() == [1])
+    copying = asyncio.ensure_future(indexes.copy(1, tmp_path / "copy", 1))
+    await asyncio.sleep(0)
+    may_open.set()
+    await asyncio.gather(writing, copying)
+
+    assert ClosedIndex.of(tmp_path / "copy", _SETTINGS.map_bytes_max).num_docs == 0
+    await indexes.close()
+
+
+async def test_the_newest_groups_are_listed_though_an_index_is_dropped_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    indexes = await _started(tmp_path, 2)
+    for number in (1, 2):
+        await indexes.groups.apply(_group(number, seq=10 + number))
+    await _stopped(indexes)
+    indexes = await _started(tmp_path, 2)
+    may_open = _holding_opening(monkeypatch)
+    listing = asyncio.ensure_future(indexes.groups.newest(10))
+    await until(lambda: indexes.opening.numbers() == [1])
+    await indexes.drop(2)
+    may_open.set()
+
+    assert [(group.index, group.seq) for group in await listing] == [(1, 11)]
+    await indexes.close()
+
+
+async def test_a_revision_that_was_given_up_is_not_taken_for_another_of_its_number(
+    tmp_path: Path,
+) -> None:
+    indexes = await _started(tmp_path, 1)
+    await indexes.catalog.prepare(IndexEntry(1, "index1", 2, {"stop_words": ["the"]}))
+    entry = IndexEntry(1, "index1", 2, {"stop_words": ["a"]})
+    await indexes.catalog.take(CatalogUpdate(2, (entry,), base=1))
+
+    assert (await indexes.opened(1)).partition.generation.entry == entry
+    await indexes.close()
+
+
+def _holding_opening(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let indexes that are opened from now on wait until an event is set."""
+    may_open = threading.Event()
+    open_index = IndexFolders.open
+
+    def open_when_told(folders: IndexFolders, number: int, opening: OpeningProgress) -> Partition:
+        assert may_open.wait(10)
+        return open_index(folders, number, opening)
+
+    monkeypatch.setattr(IndexFolders, "open", open_when_told)
+    return may_open
+
+
 async def test_openings_wait_while_many_indexes_are_being_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
