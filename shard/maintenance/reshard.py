@@ -6,7 +6,8 @@
 
 An item keeps its bytes and its place, so every result stays the same. It gets a new record: records
 follow the order of places. Deleted items and the log of groups are dropped: the new truth starts as
-if all groups were compacted. At the end everything derived is built, so that the service starts at
+if all groups were compacted. Each source of changes keeps its position, that of the old shard that
+is furthest back. At the end everything derived is built, so that the service starts at
 once.
 
 It only reads the source (under the locks of its shards) and only writes below the target, which has
@@ -20,7 +21,7 @@ from __future__ import annotations
 import os
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,7 @@ from shard.storage.manifest import (
     write_manifest,
 )
 from shard.storage.refusals import DamagedEnvironment, StorageFailure
+from shard.storage.source_positions import read_positions, write_positions
 
 READ_ITEMS = 256
 """Items that are read together; they may be large."""
@@ -74,6 +76,8 @@ class _Source:
     records: NDArray[np.uint64]
     """Records of the live items."""
     places: NDArray[np.uint64]
+    positions: Mapping[str, tuple[int, str]]
+    """Of sources of changes: see `read_positions`."""
 
     @classmethod
     def open(cls, folder: Path, settings: ShardSettings) -> _Source:
@@ -83,6 +87,7 @@ class _Source:
             for _ in environment.look_ahead(SubDatabase.DOCUMENTS):
                 pass  # a damaged page would end the process
             state = read_state(txn)
+            positions = read_positions(txn)
             dead = BitMap64(read_tombstones(txn).tolist())
             for group in read_groups(txn):
                 dead.update(group.deleted.tolist())
@@ -102,6 +107,7 @@ class _Source:
             state,
             np.frombuffer(records, np.uint64),
             np.frombuffer(places, np.uint64),
+            positions,
         )
 
 
@@ -132,10 +138,16 @@ class _Target:
         self._environment.change(store)
         self.num_docs += len(items)
 
-    def finish(self, seq: int) -> None:
-        """Write the counters; `seq` is that of the newest group."""
+    def finish(self, seq: int, positions: Mapping[str, tuple[int, str]]) -> None:
+        """Write the counters, and the positions of sources; `seq` is that of the newest group."""
         state = State(self.num_docs, seq, seq, self.num_docs)
-        self._environment.change(lambda txn: write_state(txn, state))
+
+        def store(txn: Transaction) -> None:
+            write_state(txn, state)
+            for source, (at, position) in positions.items():
+                write_positions(txn, at, {source: position}, num_max=len(positions))
+
+        self._environment.change(store)
         self._environment.close()
         sync_folder(self.folder)
 
@@ -181,8 +193,9 @@ def reshard(source: Path, target: Path, num_shards: int, settings: ShardSettings
         if num_stored != sum(one.state.num_docs for one in sources):
             raise InternalError(f"index {number} has lost items on its way")
         seq = max(one.state.seq_max for one in sources)
+        positions = _positions(sources, len(old))
         for one in targets:
-            one.finish(seq)
+            one.finish(seq, positions)
         for former in sources:
             former.environment.close()
         seq_max = max(seq_max, seq)
@@ -215,6 +228,17 @@ def _read_manifests(source: Path) -> dict[Path, ShardManifest]:
     if found and len(found) < whole.shards:
         raise DataDirectoryError(f"{source} lacks the data of a shard; restore it from a backup")
     return found
+
+
+def _positions(sources: Sequence[_Source], num_shards: int) -> dict[str, tuple[int, str]]:
+    """Return the position of each source of changes that all old shards have."""
+    if len(sources) < num_shards:
+        return {}  # one has not had any write of the index
+    return {
+        source: min(one.positions[source] for one in sources)
+        for source in sources[0].positions
+        if all(source in one.positions for one in sources)
+    }
 
 
 def _batches(sources: Sequence[_Source]) -> Iterator[tuple[list[bytes], NDArray[np.uint64]]]:

@@ -1,0 +1,49 @@
+"""What another number of shards keeps, besides the items (`tests/coordinator/process`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import structs
+
+from common import data_directory
+from common.protocol.write_operations import Operation
+from shard.maintenance.reshard import reshard
+from shard.partition.partition import Partition
+from shard.partition.writer import Writer
+from shard.storage.environment import Environment
+from shard.storage.manifest import FORMAT, SHARD_FILE, ShardManifest, write_manifest
+from shard.storage.source_positions import read_positions
+from tests.shard.partition.local_shard import SETTINGS, index_entry, no_failure, write_group
+
+
+def _make_shard(data: Path, shard: int, groups: list[dict[str, str]]) -> None:
+    """Make one of two shards, with an item and the positions of each group."""
+    folder = data_directory.shard_folder(data, shard)
+    folder.mkdir()
+    partition = Partition.create(folder / "index-1", index_entry(), SETTINGS)
+    writer = Writer(partition, no_failure)
+    for seq, positions in enumerate(groups, 1):
+        group = write_group(seq, [(Operation.PUT, {"id": 2 * seq + shard})])
+        writer.apply(structs.replace(group, positions=positions))
+    writer.close()
+    partition.close()
+    write_manifest(folder / SHARD_FILE, ShardManifest(FORMAT, shard, 2, (1,)))
+
+
+def test_sources_of_changes_keep_their_positions(tmp_path: Path) -> None:
+    data, target = tmp_path / "data", tmp_path / "new"
+    data.mkdir()
+    target.mkdir()
+    data_directory.write_manifest(data, 2, "test")
+    _make_shard(data, 0, [{"shop": "a", "left": "x"}, {"shop": "b", "stock": "7"}, {"shop": "c"}])
+    _make_shard(data, 1, [{"shop": "a"}, {"shop": "b", "stock": "7"}])
+
+    assert reshard(data, target, 3, SETTINGS) == 5
+
+    for shard in range(3):
+        folder = data_directory.shard_folder(target, shard) / "index-1"
+        environment = Environment.open(folder, SETTINGS.map_bytes_max)
+        with environment.read() as txn:
+            assert read_positions(txn) == {"shop": (2, "b"), "stock": (2, "7")}
+        environment.close()
