@@ -165,9 +165,13 @@ class Middleware:
             answer = self._refusal(internal_error(), request)
         if answer.is_relayed:
             return answer
+        return self._finished(answer, request, UNROUTED if route is None else route.name)
+
+    def _finished(self, answer: Response, request: Request, route_name: str) -> Response:
+        """Let pages of allowed origins read a response, count it and log it; return it."""
         if self._guard.has_origins:
             answer.headers += self._cors(request)
-        self._metrics.route(UNROUTED if route is None else route.name).observe(
+        self._metrics.route(route_name).observe(
             answer.status, time.perf_counter() - request.started
         )
         if self._logs_requests:

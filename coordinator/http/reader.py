@@ -20,6 +20,7 @@ from aiohttp.web_protocol import RequestPayloadError
 
 from common.errors import ServiceError
 from coordinator.cluster.reader_cluster import OwnerOnly, ReaderCatalog
+from coordinator.http.metrics import UNROUTED
 from coordinator.http.middleware import MAX_LAG, MIN_SEQ, Middleware
 from coordinator.http.responses import Response, connection_header, internal_error, reset
 
@@ -78,9 +79,9 @@ class ReaderMiddleware(Middleware):
                 except OwnerOnly:
                     return await pass_on(self._outbox, request)
             except ServiceError as error:
-                return self._refusal(error, request)
+                return self._finished(self._refusal(error, request), request, UNROUTED)
             except ConnectionError:
-                return self._refusal(internal_error(), request)
+                return self._finished(self._refusal(internal_error(), request), request, UNROUTED)
         return await super().__call__(request)
 
     async def _answer(self, route: ServedRoute, request: Request) -> Response:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
+from common.errors import Unavailable
 from common.protocol.messages import FilterClause
+from coordinator.cluster.reader_cluster import ReaderCatalog
 from coordinator.http.api_keys import Action, StoredKey, shown_key
+from coordinator.http.app import HttpApp
+from coordinator.http.metrics import UNROUTED
+from coordinator.http.reader import ReaderMiddleware
 from coordinator.http.security import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.replication.log_state import LogState
+from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from tests.http.conftest import MakeWeb, Web
+from tests.http.raw_client import exchange
 from tests.http.raw_requests import request
 
 
@@ -391,6 +400,23 @@ async def test_configured_origin_may_read_and_write(make_web: MakeWeb) -> None:
     assert "POST" in preflight.headers["access-control-allow-methods"]
     assert "access-control-allow-origin" not in stranger.headers
     assert "access-control-allow-methods" not in stranger.headers
+
+
+async def test_a_page_may_read_what_a_reader_refuses_at_once(make_web: MakeWeb) -> None:
+    web = await make_web(allowed_origins=("https://shop.example",))
+    catalog = create_autospec(ReaderCatalog, instance=True, is_current=False)
+    catalog.catch_up.side_effect = Unavailable("the owner is away")
+    reader = replace(web.services, outbox=Mock(), catalog=catalog)
+    app = HttpApp(reader, ReaderMiddleware(reader, ROUTES))
+    port = await app.start(reader.settings.host, 0)
+    reply = await exchange(
+        port, request("GET", "/films/search", None, "Origin: https://shop.example")
+    )
+    await app.stop(0.0)
+
+    assert reply.status == 503
+    assert reply.headers["access-control-allow-origin"] == "https://shop.example"
+    assert web.services.metrics.route(UNROUTED).statuses == {503: 1}
 
 
 async def test_algolias_clients_may_come_from_configured_origins(make_web: MakeWeb) -> None:
