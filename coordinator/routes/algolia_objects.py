@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from common.errors import InvalidRequest, NotFound
+from common.errors import ConfigurationSwitched, InvalidRequest, NotFound, Unavailable
 from common.placement import canonical_id, shard_of_id
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
@@ -22,6 +22,7 @@ from coordinator.algolia.search import (
 )
 from coordinator.cluster.catalog import Index
 from coordinator.http.api_keys import Action
+from coordinator.http.middleware import SWITCH_WAIT_SECONDS
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_stored
@@ -193,16 +194,46 @@ async def batches(services: Services, request: Request) -> Response:
                 param=f"requests[{i}].indexName",
             )
         by_index.setdefault(name, []).append((i, one))
-    checked: dict[str, _CarryOut] = {}
+    checked: dict[str, tuple[Index, _CarryOut]] = {}
     for name, listed in by_index.items():
         index = await index_to_write(services, request, name)
-        checked[name] = _checked(services, request, index, listed)
+        checked[name] = index, _checked(services, request, index, listed)
     ids: list[str] = []
     tasks: dict[str, int] = {}
-    for name, carry_out in checked.items():
-        changed, tasks[name] = await carry_out()
+    for name, (index, carry_out) in checked.items():
+        try:
+            changed, tasks[name] = await carry_out()
+        except ConfigurationSwitched:
+            if not tasks:
+                raise  # nothing is written yet: the request runs again
+            changed, tasks[name] = await _after_switch(services, request, index, by_index[name])
         ids += changed
     return json_response({"taskID": tasks, "objectIDs": ids})
+
+
+async def _after_switch(
+    services: Services, request: Request, index: Index, listed: list[tuple[int, dict[str, Any]]]
+) -> tuple[list[str], int]:
+    """Carry out the changes to one index once it has switched configuration.
+
+    The request cannot run again: it has changed other indexes, perhaps by increments.
+
+    Raises:
+        Unavailable: code switched; it takes too long.
+    """
+    deadline = write_deadline(services)
+    while deadline.remaining_ms > 0:
+        await services.catalog.switched(index, min(SWITCH_WAIT_SECONDS, deadline.remaining_seconds))
+        index = await index_to_write(services, request, index.name)
+        try:
+            return await _checked(services, request, index, listed)()
+        except ConfigurationSwitched:
+            continue
+    raise Unavailable(
+        f"index {index.name!r} is being switched to another configuration; the changes to the "
+        "indexes before it were applied",
+        code="switched",
+    )
 
 
 def _requests(services: Services, request: Request) -> list[tuple[int, dict[str, Any]]]:

@@ -185,6 +185,38 @@ async def test_nothing_is_written_if_a_change_of_any_index_is_invalid(web: Web) 
     assert sum(len(shard.applied) for shard in web.shards) == num_writes
 
 
+async def test_changes_are_made_once_when_a_later_index_switches_configuration(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await web.post("/1/indexes/films2/batch", {"requests": [ADDED]})
+    select = web.services.selection.page
+    errors = [ConfigurationSwitched("it was switched")] * 2
+
+    async def switched(*args: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return await select(*args)
+
+    monkeypatch.setattr(web.services.selection, "page", switched)
+    real = web.services.ingest.write_operations
+    written = []
+
+    async def noting(index: Any, operations: Any, *rest: Any) -> WriteResult:
+        written.append(index.name)
+        return await real(index, operations, *rest)
+
+    monkeypatch.setattr(web.services.ingest, "write_operations", noting)
+    clear = {"action": "clear", "indexName": "films2"}
+
+    reply = await web.post(
+        "/1/indexes/*/batch", {"requests": [{**ADDED, "indexName": "films"}, clear]}
+    )
+
+    assert (reply.status, sorted(reply.json["taskID"])) == (200, ["films", "films2"])
+    assert not errors
+    assert written == ["films"]
+
+
 async def test_a_change_that_cannot_be_applied_is_named_by_its_place_in_the_request(
     web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
