@@ -19,6 +19,7 @@ import msgspec
 import orjson
 import xxhash
 
+from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, ServiceError
 from common.json.scan import ItemError, scan_item
@@ -27,7 +28,9 @@ from common.protocol.write_operations import Operation, Outcome
 from coordinator.http.api_keys import Action
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.parameters.parse import parse_search
 from coordinator.parameters.raw import decode_object, decode_stored
+from coordinator.read.text.query_parser import query_pieces
 from coordinator.routes.items import (
     PAGE_ITEMS,
     RESTRICTING,
@@ -83,6 +86,7 @@ class _WithId(msgspec.Struct):
 
 
 _decode_id = msgspec.json.Decoder(_WithId).decode
+_analyzer: Final = Analyzer()
 
 
 class _Change(NamedTuple):
@@ -130,6 +134,7 @@ async def delete_items(services: Services, request: Request) -> Response:
         deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms)
         result = await services.ingest.delete_items(request.index, ids, deadline)
     else:
+        _check_restricts(services, request, raw)
         result = await delete_matching(services, request, raw)
     return write_response("deleted", result)
 
@@ -169,6 +174,8 @@ async def update_items(services: Services, request: Request) -> Response:
     if isinstance(mistake, ItemError):
         raise InvalidRequest(mistake.message, code=mistake.code, param="fields")
     ids = _named_ids(services, request, raw)
+    if ids is None:
+        _check_restricts(services, request, raw)
     change = _Change(Operation.MERGE, lambda canonical: with_id(text, canonical))
     changes = _Changes(services, request, {} if ids is not None else raw, change)
     if ids is None:
@@ -368,6 +375,23 @@ def _named_ids(services: Services, request: Request, raw: dict[str, Any]) -> lis
     if request.caller.filter is not None:
         raise Forbidden("a key with a filter changes items by filter, not by ids")
     return _canonical_ids(ids, services.settings.limits)
+
+
+def _check_restricts(services: Services, request: Request, raw: dict[str, Any]) -> None:
+    """Refuse a restriction that restricts nothing, such as `{"filters": {"brand": []}}`.
+
+    A client that lacks a value must not select all items by accident; an empty `filter` says so.
+    """
+    expression = raw.get("filter")
+    if isinstance(expression, str) and not expression.strip():
+        return
+    search = parse_search(raw, request.index.configuration, services.settings.limits)
+    if not search.filters and not query_pieces(search.query, _analyzer):
+        raise InvalidRequest(
+            f"{', '.join(raw)} would select all items, which only "
+            '{"filter": ""} does here; name values to filter by',
+            code="invalid_body",
+        )
 
 
 def _canonical_ids(ids: object, limits: Limits) -> list[bytes]:

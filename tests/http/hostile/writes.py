@@ -98,6 +98,7 @@ def items() -> Iterator[Case]:
     for document in (
         {}, {"ids": "x"}, {"ids": [None]}, {"ids": [[]]}, {"ids": [1.5]}, {"ids": [-1]}, {"ids": [True]},
         {"ids": [1], "filter": "a = 1"}, {"filter": "a ="}, {"filters": 1}, {"page": 1}, {"nope": 1}, [],
+        {"filters": {}}, {"filters": {"year": []}}, {"not_filters": {"year": {"any": []}}}, {"query": " !"},
         {"ids": ["x"] * 10_001},
     ):  # fmt: skip
         yield case(f"delete by {document!r:.40}", post("/films/items/delete", document), BAD)
