@@ -213,6 +213,8 @@ class Conditions:
         conditions: dict[str, Filter] = {}
         for name, (values, inner_path) in self._objects.same(nested, wanted, path).items():
             check_field(name, self._limits, inner_path)
+            if isinstance(values, dict) and values.get("same") is not None:
+                raise Mistake("is inside of same already", path=f"{inner_path}.same")
             facet = facets.get(name)
             keys: list[str] = []
             condition = self._objects.condition(

@@ -559,3 +559,15 @@ def test_texts_survive_percent_encoding(texts: dict[str, str]) -> None:
     query_string = "&".join(f"{name}={quote(value, safe='')}" for name, value in texts.items())
 
     assert query_parameters(query_string) == texts
+
+
+@pytest.mark.parametrize("inner", [{"same": {"size": ["M"]}}, {"same": [], "gte": 3}])
+def test_conditions_on_one_element_are_not_nested(inner: Any) -> None:
+    """They were ignored, so a deletion by them removed all items."""
+    shirts = parse_configuration({"nested": ["variants"]})[0]
+    filters = {"variants": {"same": {"size": inner}}}
+
+    with pytest.raises(InvalidRequest) as caught:
+        parse_search({"filters": filters}, shirts, DEFAULT_LIMITS)
+
+    assert caught.value.param == "filters.variants.same.size.same"
