@@ -130,7 +130,12 @@ def _fail(problem: str, position: int) -> NoReturn:
 
 
 class _ExpressionParser:
-    """One pass over the tokens; each method parses one rule of the grammar and returns its node."""
+    """One pass over the tokens; each method parses one rule of the grammar and returns its node.
+
+    Attributes:
+        outer_ands: those outside of parentheses and braces.
+        has_outer_or: whether an OR is outside of them.
+    """
 
     def __init__(self, text: str, limits: Limits, geo_field: str) -> None:
         self._limits = limits
@@ -139,6 +144,8 @@ class _ExpressionParser:
         self._tokens = _tokenize(text)
         self._next = 0
         self._num_conditions = 0
+        self.outer_ands: list[_Token] = []
+        self.has_outer_or = False
 
     def parse(self) -> Filter:
         node = self._disjunction(0)
@@ -174,12 +181,15 @@ class _ExpressionParser:
     def _disjunction(self, depth: int) -> Filter:
         children = [self._conjunction(depth)]
         while self._take_keyword("OR"):
+            self.has_outer_or |= depth == 0
             children.append(self._conjunction(depth))
         return children[0] if len(children) == 1 else Or(tuple(children))
 
     def _conjunction(self, depth: int) -> Filter:
         children = [self._negation(depth)]
         while self._take_keyword("AND"):
+            if depth == 0:
+                self.outer_ands.append(self._tokens[self._next - 1])
             children.append(self._negation(depth))
         return children[0] if len(children) == 1 else And(tuple(children))
 
@@ -393,24 +403,19 @@ def _bound_of(token: _Token) -> int | float | str:
     return token.text
 
 
-def split_conjunction(text: str) -> list[str]:
+def split_conjunction(text: str, limits: Limits = DEFAULT_LIMITS) -> list[str]:
     """Return the parts that AND joins at the top level of a filter expression; one if OR does.
 
     Raises:
-        InvalidRequest: code `invalid_filter`: a text has no end.
+        InvalidRequest: code `invalid_filter`, as `parse_filter`.
     """
-    depth = 0
-    starts = [0]
-    ends = []
-    for token in _tokenize(text):
-        if token.kind == "operator":
-            depth += (token.text in "([{") - (token.text in ")]}")
-        elif depth == 0 and token.keyword == "OR":
-            return [text.strip()]
-        elif depth == 0 and token.keyword == "AND":
-            ends.append(token.position)
-            starts.append(token.position + len(token.text))
-    return [text[start:end].strip() for start, end in zip(starts, [*ends, len(text)], strict=True)]
+    parser = _ExpressionParser(text, limits, GEO_FIELD)
+    parser.parse()
+    starts = [0, *[token.position + len(token.text) for token in parser.outer_ands]]
+    ends = [*[token.position for token in parser.outer_ands], len(text)]
+    if parser.has_outer_or:
+        return [text.strip()]
+    return [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
 
 
 def parse_filter(text: str, limits: Limits = DEFAULT_LIMITS, geo_field: str = GEO_FIELD) -> Filter:

@@ -27,6 +27,7 @@ from msgspec import Struct, structs
 
 from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound
+from common.limits import Limits
 from common.placement import shown_id
 from common.rules import Rule
 from coordinator.cluster.catalog import Index
@@ -157,7 +158,10 @@ class ItemExplanations:
             InvalidRequest: there are too many.
         """
         raw = explained.raw
-        filters, words = [*_filters_of(raw)], [*self._words_of(explained, search.match, ignored)]
+        filters, words = (
+            [*_filters_of(raw, self._path.limits)],
+            [*self._words_of(explained, search.match, ignored)],
+        )
         if raw.get("similar_to") is not None:
             fields = {name: raw[name] for name in ("search_fields",) if name in raw}
             own = {"similar_to": raw["similar_to"], **fields}
@@ -232,7 +236,9 @@ class ItemExplanations:
             yield {"kind": "word", "param": "query", "text": text}, searches
 
 
-def _filters_of(raw: RawParameters) -> Iterator[tuple[dict[str, Any], list[RawParameters]]]:
+def _filters_of(
+    raw: RawParameters, limits: Limits
+) -> Iterator[tuple[dict[str, Any], list[RawParameters]]]:
     """Yield each filter with a search for it alone."""
     for name in _BY_FIELD:
         by_field = raw.get(name)
@@ -244,7 +250,7 @@ def _filters_of(raw: RawParameters) -> Iterator[tuple[dict[str, Any], list[RawPa
                 yield reason, [{name: {field: condition}}]
     expression = raw.get("filter")
     if isinstance(expression, str) and expression:
-        for text in split_conjunction(expression):
+        for text in split_conjunction(expression, limits):
             yield {"kind": "filter", "param": "filter", "text": text}, [{"filter": text}]
 
 

@@ -182,3 +182,11 @@ def test_mistakes_are_named(index: Index) -> None:
     )
     filters = index.get("explain", id="2", filters={"genres": ["Drama"]}).json["data"]["reasons"]
     assert filters == [{"kind": "filter", "param": "filters.genres", "value": ["Drama"]}]
+
+
+def test_a_value_that_is_a_keyword_of_filters_does_not_part_them(index: Index) -> None:
+    assert reasons(index, 2, filter="name = and AND year = 2005 AND id = 1") == [
+        "filter filter name = and",
+        "filter filter id = 1",
+    ]
+    assert reasons(index, 2, filter="name = OR AND year = 2005") == ["filter filter name = OR"]
