@@ -502,3 +502,23 @@ def test_what_rules_leave_out_for_any_query_is_not_suggested(services: Services)
             assert found == narrowed, (text, chosen)
     index.client.delete(index.path)
     index.client.close()
+
+
+@pytest.mark.parametrize("num_shards", [1, 3])
+def test_values_that_no_item_of_the_search_has_do_not_forbid_typos(
+    services: Services, num_shards: int
+) -> None:
+    index = Index(services(num_shards).client(), "hidden-values")
+    index.configure({"aggregations": {"brand": {}}, "searchable_fields": ["title"]})
+    index.put([{"id": 1, "brand": "Sonia"}, {"id": 2, "brand": "Sonya"}])
+
+    def values(**filters: Any) -> list[str]:
+        found = suggested(index, query="sonya", **filters)["data"]["suggestions"]
+        return [one["text"] for one in found]
+
+    assert values() == ["Sonya"]
+    assert values(filter="id = 1") == ["Sonia"]
+    assert index.client.delete(f"{index.path}/items/2").status == 200
+    assert values() == ["Sonia"]
+    index.client.delete(index.path)
+    index.client.close()

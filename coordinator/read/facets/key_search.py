@@ -130,6 +130,7 @@ def accept_keys(
     key_query: str | None,
     *,
     typos: KeyTypos = "always",
+    counted: NDArray[np.bool_] | None = None,
 ) -> Generator[None, None, NDArray[np.bool_] | None]:
     """Find the values that may be listed; yield every half a millisecond.
 
@@ -139,6 +140,8 @@ def accept_keys(
         pattern: must match the whole key; `*` is any text.
         key_query: words (or prefixes of words) that the key must contain.
         typos: when a word of `key_query` may have typos.
+        counted: which values the counted items have, by number; only these count as typed. None:
+            all.
 
     Returns:
         Whether each value is accepted, by number; None if nothing restricts them.
@@ -151,6 +154,10 @@ def accept_keys(
         return None
     blocks = yield from _folded_blocks(values, num_values, analyzer)
     accepted = np.ones(len(blocks) * _BLOCK_KEYS, np.bool_)
+    is_counted = accepted.copy()
+    if counted is not None:
+        is_counted[: len(counted)] = counted[: len(accepted)]
+        is_counted[len(counted) :] = False
     if pattern:
         parts = [analyzer.fold(part) for part in pattern.split("*")]
         for block, found in _in_blocks(blocks, accepted):
@@ -162,8 +169,9 @@ def accept_keys(
         for number, (block, found) in enumerate(_in_blocks(blocks, found_of_all), 1):
             first, last = block.words_from(token.text)
             if first < last:
-                found[block.with_words(first, last)] = True
-                has_typed = True
+                keys = block.with_words(first, last)
+                found[keys] = True
+                has_typed |= bool(is_counted[(number - 1) * _BLOCK_KEYS + keys].any())
             if number % _STEP_BLOCKS == 0:
                 yield
         num_typos = typo_budget(token.text)

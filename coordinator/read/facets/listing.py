@@ -83,12 +83,20 @@ class FacetListing:
                 count_groups, counted.plan.requests, facets, counted.answers
             )
         accepted = {}
+        values_counted: dict[str, NDArray[np.bool_]] = {}
+        if any(spec.key_query and spec.key_typos == "unless_typed" for spec in parameters.facets):
+            values_counted = await self._values_counted(counted)
         for spec in parameters.facets:
             if not spec.key_query:
                 continue
             name = spec.configuration.field
             mask = await self._accepted(
-                counted, facets.values(name), None, spec.key_query, typos=spec.key_typos
+                counted,
+                facets.values(name),
+                None,
+                spec.key_query,
+                typos=spec.key_typos,
+                values_counted=values_counted.get(name),
             )
             if mask is not None:
                 accepted[name] = mask
@@ -165,13 +173,31 @@ class FacetListing:
         key_query: str | None,
         *,
         typos: KeyTypos = "always",
+        values_counted: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.bool_] | None:
         """Return which values may be listed (`accept_keys`); None if nothing restricts them."""
         if not pattern and not key_query:
             return None
-        steps = accept_keys(values, self._analyzer, pattern, key_query, typos=typos)
+        steps = accept_keys(
+            values, self._analyzer, pattern, key_query, typos=typos, counted=values_counted
+        )
         state = counted.state
         return await self._scheduler.run(state.index.number, _until(state.deadline, steps))
+
+    async def _values_counted(self, counted: CountedFacets) -> dict[str, NDArray[np.bool_]]:
+        """Return which values the counted items have, by facet."""
+
+        def found(reader: CountsReader) -> dict[str, NDArray[np.bool_]]:
+            by_facet = {name: one.counts.counts > 0 for name, one in counted.plan.known.items()}
+            for request in counted.plan.requests:
+                with reader.next(counted.memory.values(request.field)) as counts:
+                    by_facet.setdefault(request.field, counts.counts > 0)
+            return by_facet
+
+        answers = counted.answers
+        if counted.num_values > LONG_RESPONSE_VALUES:
+            return await self._on_a_thread(lambda sums: found(CountsReader(answers, sums)))
+        return found(CountsReader(answers))
 
     async def _on_a_thread(self, list_facets: Callable[[Accumulator], T]) -> T:
         """List facets on the thread for long responses, with separate sums."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,6 +138,20 @@ def test_keys_that_come_later_are_found_in_blocks_too(monkeypatch: pytest.Monkey
         assert typed is not None
         assert typed.tolist() == ["green" in key for key in keys]
     assert len(folded) == 3 + 6 + 9 - 8 + 8, "a full block is folded once"
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_a_value_that_no_counted_item_has_does_not_forbid_typos(is_counted: bool) -> None:
+    values = FacetValues(1)
+    values.extend(0, 1, 0, ["Mistery", "Mystery"])
+    counted = np.array([True, is_counted])
+
+    accepted = run_to_completion(
+        accept_keys(values, ANALYZER, None, "mystery", typos="unless_typed", counted=counted)
+    )
+
+    assert accepted is not None
+    assert accepted[0] == (not is_counted)
 
 
 def test_steps_are_short() -> None:
