@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from common.option_forms import parse_language
+from common.query import And
 from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.errors import UNHONOURED
 from coordinator.algolia.filters import (
@@ -172,7 +173,8 @@ def read_filters(draft: AlgoliaDraft, value: Any) -> None:
     condition = parse_filters(
         text(value, "filter_expression_chars_max", draft.limits), draft.limits
     )
-    draft.conditions.append((condition, "filters"))
+    if condition != And(()):  # a blank text restricts nothing
+        draft.conditions.append((condition, "filters"))
 
 
 def read_facet_filters(draft: AlgoliaDraft, value: Any) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import orjson
@@ -121,11 +123,13 @@ def facet_response(page: FacetPage, typed: str, style: Style, total_us: int) -> 
 
 def highlighted_start(value: str, typed: str, style: Style) -> str:
     """Return a facet's value with the typed text marked where it occurs."""
-    typed = typed.strip()
-    start = value.lower().find(typed.lower()) if typed else -1
-    if start < 0:
+    letters = [letter.lower() for letter in value]  # of some letters there are two
+    typed = typed.strip().lower()
+    found = "".join(letters).find(typed) if typed else -1
+    if found < 0:
         return value
-    end = start + len(typed)
+    ends = list(accumulate(map(len, letters)))
+    start, end = bisect_right(ends, found), bisect_left(ends, found + len(typed)) + 1
     return f"{value[:start]}{style.pre}{value[start:end]}{style.post}{value[end:]}"
 
 

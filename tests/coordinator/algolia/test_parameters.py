@@ -11,9 +11,11 @@ from common.errors import InvalidRequest, NotFound
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
 from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
+from coordinator.algolia.responses import highlighted_start
 from coordinator.algolia.search import (
     AlgoliaSearch,
     SearchedIndex,
+    Style,
     flattened,
     read_facet_search,
     read_search,
@@ -315,3 +317,22 @@ def test_search_in_the_values_of_a_facet() -> None:
 
 def test_every_row_is_described() -> None:
     assert all(row.description for row in ROWS)
+
+
+def test_blank_filters_restrict_nothing() -> None:
+    assert read(filters=" ").search.filters == ()
+    assert len(read(filters="", facetFilters=["brand:A"]).search.filters) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "typed", "marked"),
+    [
+        ("Oslo", " SL", "O<em>sl</em>o"),
+        ("İstanbul", "stan", "İ<em>stan</em>bul"),
+        ("İİ Izmir", "izm", "İİ <em>Izm</em>ir"),
+        ("İ", "i", "<em>İ</em>"),
+        ("Oslo", "x", "Oslo"),
+    ],
+)
+def test_the_typed_letters_of_a_value_are_marked(value: str, typed: str, marked: str) -> None:
+    assert highlighted_start(value, typed, Style()) == marked
