@@ -216,7 +216,7 @@ async def _after_switch(
 ) -> tuple[list[str], int]:
     """Carry out the changes to one index once it has switched configuration.
 
-    The request cannot run again: it has changed other indexes, perhaps by increments.
+    The request cannot run again: increments to other indexes would count twice.
 
     Raises:
         Unavailable: code switched; it takes too long.
