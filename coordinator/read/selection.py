@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from typing import Final
 
+from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import InvalidRequest
 from coordinator.cluster.catalog import Index
@@ -16,6 +18,9 @@ from coordinator.read.merge import Hit
 from coordinator.read.paging import next_cursor
 from coordinator.read.read_path import ReadPath
 from coordinator.read.stored_items import read_items
+from coordinator.read.text.query_parser import query_pieces
+
+_analyzer: Final = Analyzer()
 
 
 class Selection:
@@ -73,3 +78,8 @@ class Selection:
     ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
         """Yield hits with their stored items, in order, some megabytes at a time (`read_items`)."""
         return read_items(self._path.cluster, index, hits, horizon, timeout_ms, wants_ids=wants_ids)
+
+
+def selects_all(parameters: SearchParameters) -> bool:
+    """Return whether nothing restricts a search: neither filters nor words."""
+    return not parameters.filters and not query_pieces(parameters.query, _analyzer)

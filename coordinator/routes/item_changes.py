@@ -19,7 +19,6 @@ import msgspec
 import orjson
 import xxhash
 
-from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, ServiceError
 from common.json.scan import ItemError, scan_item
@@ -30,7 +29,7 @@ from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.raw import decode_object, decode_stored
-from coordinator.read.text.query_parser import query_pieces
+from coordinator.read.selection import selects_all
 from coordinator.routes.items import (
     PAGE_ITEMS,
     RESTRICTING,
@@ -86,7 +85,6 @@ class _WithId(msgspec.Struct):
 
 
 _decode_id = msgspec.json.Decoder(_WithId).decode
-_analyzer: Final = Analyzer()
 
 
 class _Change(NamedTuple):
@@ -386,7 +384,7 @@ def _check_restricts(services: Services, request: Request, raw: dict[str, Any]) 
     if isinstance(expression, str) and not expression.strip():
         return
     search = parse_search(raw, request.index.configuration, services.settings.limits)
-    if not search.filters and not query_pieces(search.query, _analyzer):
+    if selects_all(search):
         raise InvalidRequest(
             f"{', '.join(raw)} would select all items, which only "
             '{"filter": ""} does here; name values to filter by',
