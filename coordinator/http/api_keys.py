@@ -319,7 +319,8 @@ async def remove_key(
                 "127.0.0.1 or start with --insecure first",
                 code="invalid_key",
             )
-        if keys and _administers_all(removed) and not any(map(_administers_all, keys.values())):
+        others = [one for one in keys.values() if not _has_expired(one)]
+        if keys and _administers_all(removed) and not any(map(_administers_all, others)):
             raise InvalidRequest(
                 "the last key with admin for all indexes can be removed only after all other keys",
                 code="invalid_key",
@@ -327,6 +328,12 @@ async def remove_key(
         return state.with_section(SECTION, keys)
 
     await catalog.change(change)
+
+
+def _has_expired(stored: Mapping[str, Any]) -> bool:
+    """Return whether a key, as stored, is not accepted any more."""
+    expires: float | None = stored.get("expires")
+    return expires is not None and time.time() >= expires
 
 
 def _administers_all(stored: Mapping[str, Any]) -> bool:

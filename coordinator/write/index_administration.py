@@ -231,7 +231,9 @@ class IndexAdministration:
     async def _delete_index(self, name: str) -> None:
         """Delete it once no other change is in progress."""
         async with self._configuring:
-            index = self._catalog.index(name)
+            index = self._catalog.indexes.get(name)
+            if index is None:  # its name may be an alias by now
+                raise no_index(name)
             await self._log.drop_index(index, lambda state: without(state, index))
             _log.info("deleted", index=index.name, number=index.number)
 

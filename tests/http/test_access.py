@@ -283,6 +283,20 @@ async def test_last_admin_key_goes_last(web: Web) -> None:
     assert await status(web, "GET", "/films/search", None) == 200
 
 
+async def test_a_key_that_has_expired_administers_nothing(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = await make_key(web, actions=["admin"])
+    other = await make_key(web, admin, actions=["admin"], expires_in_seconds=3_600)
+    path, of_other = (f"/_keys/{key.split('_')[1]}" for key in (admin, other))
+
+    later = time.time() + 3_601
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert await status(web, "DELETE", path, admin) == 400
+    assert await status(web, "DELETE", of_other, admin) == 200
+    assert await status(web, "DELETE", path, admin) == 200
+
+
 @pytest.mark.parametrize("path", ["/_keys", "/1/keys"])
 async def test_last_key_stays_where_everyone_could_connect(
     web: Web, monkeypatch: pytest.MonkeyPatch, path: str

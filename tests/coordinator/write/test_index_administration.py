@@ -184,6 +184,19 @@ class TestConfiguration:
         with pytest.raises(NotFound):
             await service.administration.delete_index("films")
 
+    async def test_an_index_renamed_meanwhile_is_not_deleted_by_its_alias(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        await service.configure()
+        administration = service.administration
+        renaming = administration.rename("films", "former", keeps_alias=True, deadline=soon())
+        deleting = administration.delete_index("films")  # waits for its turn
+        _, deleted = await asyncio.gather(renaming, deleting, return_exceptions=True)
+        assert isinstance(deleted, NotFound)
+        assert list(service.catalog.indexes) == ["former"]
+        assert service.catalog.index("films").name == "former"
+
     async def test_it_goes_on_after_its_request(self, make_service: MakeService) -> None:
         service = await make_service(1)
         service.shards[0].catalog_gate.clear()
