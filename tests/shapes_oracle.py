@@ -139,7 +139,7 @@ def in_polygon(point: tuple[float, float], corners: list[Any]) -> bool:
         step = (corner_lng - border[-1][1]) % 360.0
         border.append((corner_lat, border[-1][1] + (step - 360.0 if step > 180.0 else step)))
     if abs(border[-1][1] - border[0][1]) > 1:
-        pole = math.copysign(90.0, sum(one for one, _ in points))
+        pole = math.copysign(91.0, sum(one for one, _ in points))  # is inside
         border += [(pole, border[-1][1]), (pole, border[0][1]), border[0]]
     for turn in range(-3, 4):
         east = lng + 360.0 * turn

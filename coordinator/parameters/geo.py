@@ -24,6 +24,7 @@ METRES_MAX: Final = 1e9
 """More than the distance between any two points on earth."""
 _CORNERS_MIN: Final = 3
 _FULL_TURN: Final = 360.0
+_PAST_POLE: Final = 91.0
 
 
 def read_point(value: Any, path: str) -> Point:
@@ -93,7 +94,7 @@ def polygon_of(field: str, points: Sequence[Point], path: str = "") -> GeoPolygo
 
     Every side takes the shorter way round the earth, so longitudes continue past 180°. A border
     that ends a full turn away from its start encloses a pole, the nearer one: the area then extends
-    up to that pole.
+    past that pole, which it contains.
     """
     if len(points) < _CORNERS_MIN:
         raise Mistake("must have at least 3 corners", path=path)
@@ -104,7 +105,7 @@ def polygon_of(field: str, points: Sequence[Point], path: str = "") -> GeoPolygo
     corners = [(lat, lng) for (lat, _), lng in zip(points, lngs, strict=False)]
     end = lngs.pop()
     if abs(end - lngs[0]) > 1.0:
-        pole = math.copysign(90.0, sum(lat for lat, _ in points))
+        pole = math.copysign(_PAST_POLE, sum(lat for lat, _ in points))
         corners += [(points[0][0], end), (pole, end), (pole, lngs[0])]
     if max(lngs) - min(lngs) > _FULL_TURN or abs(end - lngs[0]) > _FULL_TURN + 1.0:
         raise Mistake("goes round the earth more than once", path=path)

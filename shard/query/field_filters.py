@@ -9,6 +9,7 @@ Which column answers depends on the field alone, never on how the segment came a
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, assert_never
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 import numpy as np
 
 from common.query import AllOf, AnyOf, Contains, Range, StartsWith
-from common.values import number_text
+from common.values import WHOLE_FLOAT_MAX, number_text
 from shard.segment.doc_sets import empty_bitset, full_bitset
 from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.number_columns import NumberColumn, number_column
@@ -188,9 +189,10 @@ def _number_of(key: str) -> int | float | None:
     """Return the number whose key this is, or None ("1.0" is no key: the key of 1.0 is "1")."""
     try:
         number: int | float = int(key) if key.lstrip("-").isdecimal() else float(key)
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
-    if number != number or number in (float("inf"), float("-inf")) or number_text(number) != key:
+    is_short = abs(number) < WHOLE_FLOAT_MAX if isinstance(number, int) else math.isfinite(number)
+    if not is_short or number_text(number) != key:
         return None
     if isinstance(number, float) and number.is_integer():
         return int(number)  # exact, and compares equal to itself
@@ -205,7 +207,9 @@ def _add_docs_equal(
         for number in numbers:
             column.add_docs_in_range(number, False, number, False, words)
         return
-    column.add_docs_among(np.array([float(number) for number in numbers]), words)
+    # An integer between two doubles is none of the column's numbers.
+    doubles = [float(number) for number in numbers if float(number) == number]
+    column.add_docs_among(np.array(doubles), words)
 
 
 def _distinct(column: NumberColumn) -> list[int | float]:

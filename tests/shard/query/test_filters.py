@@ -184,6 +184,31 @@ def test_many_numbers_do_not_match_items_without_one(least: int) -> None:
     assert found(world, AnyOf("n", wanted)) == {1, 2, 3, 4}
 
 
+@pytest.mark.parametrize("others", [(), ("1", "2", "3", "4")])
+@pytest.mark.parametrize("facets", [(), ("n",)])
+@pytest.mark.parametrize(
+    ("number", "key"),
+    [
+        (2**53, str(2**53 + 1)),
+        (2.0**64, str(2**64 + 1)),
+        (1e21, str(10**21)),
+        (1.0, "1" * 400),
+        (1.0, "-" + "9" * 5_000),
+    ],
+)
+def test_a_key_names_one_number_only(
+    number: float, key: str, facets: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    """Not the one that has the same double: many keys are compared as doubles."""
+    world = World([{"n": number}, {"n": 0.5}], facets=facets)
+    key_of_it = facet_key(number)
+    assert key_of_it is not None
+    others = tuple(one for one in others if one != key_of_it)
+
+    assert found(world, AnyOf("n", (key, *others, "5"))) == set()
+    assert found(world, AnyOf("n", (key_of_it, *others, "5"))) == {0}
+
+
 def test_a_field_that_no_item_has_takes_no_memory() -> None:
     world = World([{"box": {"in": 1}, "name": "a"}], facets=())
     for path in ("box", "name", *[f"absent{i}" for i in range(5)]):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from common.configuration import IndexConfiguration
 from common.configuration_parser import parse_configuration
 from common.query import GeoBox, GeoPolygon, GeoRadius
+from coordinator.parameters.geo import polygon_of
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.geo_columns import geo_column
@@ -163,6 +164,18 @@ def test_a_polygon_has_a_hole_where_it_crosses_itself() -> None:
     corners = ((0.0, 0.0), (20.0, 0.0), (0.0, 20.0), (20.0, 20.0))
     inside = column.points_within(GeoPolygon("_geo", corners))
     assert inside.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("pole", [90, -90])
+def test_a_polygon_round_a_pole_contains_it(pole: int) -> None:
+    builder = Builder(IndexConfiguration())
+    places = [(pole, lng) for lng in (-180, -90, 0, 0.5, 179.9, 180)] + [(0, 0), (-pole, 0)]
+    batch = [{"id": i, "_geo": {"lat": lat, "lng": lng}} for i, (lat, lng) in enumerate(places)]
+    column = geo_column(builder.build(batch), builder.registry.number("_geo") or 0)
+    assert column is not None
+    corners = [(math.copysign(80.0, pole), lng) for lng in (0.0, 90.0, 180.0, -90.0)]
+    for border in (corners, corners[::-1]):
+        assert column.points_within(polygon_of("_geo", border)).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("key", ["geo_fields", "nested"])
