@@ -307,14 +307,19 @@ class Handlers:
         self, request: FingerprintRequest
     ) -> FingerprintResponse | Awaitable[FingerprintResponse]:
         """Read and hash all items of a state on a separate background thread."""
-        return self._fingerprint(request)
-
-    async def _fingerprint(self, request: FingerprintRequest) -> FingerprintResponse:
+        # At once: the index may close before a coroutine of it has begun.
         partition = self._open[request.index].partition
         snapshot = partition.snapshot_at(request.horizon)
-        with self._open.kept(request.index):
+        return self._fingerprint(
+            request.index, partial(fingerprint_of, snapshot, partition.documents)
+        )
+
+    async def _fingerprint(
+        self, index: int, read: Callable[[], FingerprintResponse]
+    ) -> FingerprintResponse:
+        with self._open.kept(index):
             return await asyncio.get_running_loop().run_in_executor(
-                self._fingerprinter, carried(partial(fingerprint_of, snapshot, partition.documents))
+                self._fingerprinter, carried(read)
             )
 
     async def backup(self, request: BackupRequest) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from common.process.loop_scheduler import LoopScheduler
+from common.protocol.messages import FingerprintRequest, FingerprintResponse
 from shard.process.handlers import Handlers
 from shard.read import search_cost, searcher
 
@@ -52,3 +54,25 @@ async def test_searches_wait_their_turn_as_soon_as_two_indexes_have_some(
     assert isinstance(other, asyncio.Future)
     assert isinstance(own, asyncio.Future)
     assert [await other, await own] == [8, 3]
+
+
+async def test_a_fingerprint_is_made_though_its_index_closes_at_that_moment() -> None:
+    snapshot = SimpleNamespace(views=())
+    partition = SimpleNamespace(snapshot_at=lambda _: snapshot, documents=None)
+    open_indexes = _ClosingIndexes({3: SimpleNamespace(partition=partition)})
+    indexes: Any = SimpleNamespace(open=open_indexes)
+    no_catalog: Any = None
+    handlers = Handlers(indexes, no_catalog, lambda: 0, LoopScheduler())
+
+    fingerprint: Any = handlers.fingerprint(FingerprintRequest(3, 1))
+    open_indexes.clear()
+
+    assert await fingerprint == FingerprintResponse(0, 0, 0)
+
+
+class _ClosingIndexes(dict[int, Any]):
+    """Open indexes by number."""
+
+    def kept(self, _: int) -> AbstractContextManager[object]:
+        """Keep none open."""
+        return nullcontext()
