@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -169,11 +169,11 @@ class DerivedFiles:
         """Write a segment to a new file and return it as mapped from there.
 
         Raises:
-            OSError: no space left, or the device failed.
+            OSError: no space left, or the device failed; nothing is left.
         """
-        path = self._reserve(kind)
-        segment.write(path)
-        return Segment.map(path)
+        with self._new_file(kind) as path:
+            segment.write(path)
+            return Segment.map(path)
 
     def merge(
         self,
@@ -189,20 +189,27 @@ class DerivedFiles:
             allocator: allocates the arrays of the merge.
 
         Raises:
-            OSError: no space left, or the device failed.
+            OSError: no space left, or the device failed; nothing is left.
         """
-        path = self._reserve("segment")
-        merge_to_file([part.apart() for part in parts], doc_maps, path, allocator)
-        return Segment.map(path)
+        with self._new_file("segment") as path:
+            merge_to_file([part.apart() for part in parts], doc_maps, path, allocator)
+            return Segment.map(path)
 
-    def _reserve(self, kind: str) -> Path:
-        """Return the path of a new file."""
+    @contextlib.contextmanager
+    def _new_file(self, kind: str) -> Iterator[Path]:
+        """Reserve the path of a new file; if it cannot be written, or mapped, it is removed."""
         with self._lock:
             path = self.folder / f"{kind}-{self._next_file}{_SUFFIX}"
             self._next_file += 1
             self.reserved.add(path.name)
-        fault("merge.write")
-        return path
+        try:
+            fault("merge.write")
+            yield path
+        except BaseException:
+            path.unlink(missing_ok=True)
+            with self._lock:
+                self.reserved.discard(path.name)
+            raise
 
     def commit(
         self,

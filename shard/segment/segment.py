@@ -53,6 +53,7 @@ Worked example: 2 documents, arrays docs.record = [0, 2] and ids.hash = [1, 2]: 
 
 from __future__ import annotations
 
+import errno
 import itertools
 import math
 import mmap
@@ -93,6 +94,9 @@ _ENTRY_BYTES_MAX = 72
 """One entry of the directory: two lengths and an offset of 20 digits, a type, and separators."""
 _FACTS_BYTES_MAX = 256
 """The part of the directory that describes no array."""
+
+_RAN_OUT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Descriptors or memory: an error that says nothing about a file."""
 
 _SEARCHED: Final = re.compile(r"text\.lengths|facet\.\d+\.(codes|starts)")
 """Long arrays: any search of text with facets reads in all parts of them."""
@@ -254,6 +258,7 @@ class Segment:
         Raises:
             DamagedSegment: the file is truncated, changed, of another version, or missing; as far
                 as it was verified.
+            OSError: descriptors or memory ran out, which says nothing about the file.
         """
         try:
             with path.open("rb", buffering=0) as file:
@@ -275,6 +280,8 @@ class Segment:
                     _verify(file.fileno(), path, blocks)
                 return cls._from_buffer(mapping, path, first_touch)
         except OSError as error:
+            if error.errno in _RAN_OUT:
+                raise
             raise DamagedSegment(f"{path.name}: {error.strerror}") from error
 
     @classmethod

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
+import os
 from pathlib import Path
 
 import msgspec
@@ -13,6 +16,7 @@ from common.protocol.write_operations import Operation, Outcome
 from shard.maintenance.check import check_index, drop_damaged, rebuild_index
 from shard.partition.merger import flush
 from shard.partition.partition import Partition
+from shard.segment import segment
 from shard.storage.codecs import number_key
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.refusals import DamagedEnvironment
@@ -52,6 +56,26 @@ def test_damaged_derived_file_is_built_again(shard: Shard, pattern: str, how: st
     shard.close()
     shard.open()
     assert shard.live() == expected
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+def test_files_are_not_set_aside_where_descriptors_or_memory_ran_out(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    shard.put(*[{"id": i, "color": "r"} for i in range(100)])
+    shard.close()
+    names = {path.name for path in shard.folder.glob("*.seg")}
+
+    def refuse(_: Path) -> mmap.mmap:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(segment, "_map", refuse)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            shard.open()
+
+    assert {path.name for path in shard.folder.glob("*.seg*")} == names
+    assert shard.open().num_built == 0
 
 
 def test_an_open_reports_how_much_it_indexes_again(shard: Shard) -> None:

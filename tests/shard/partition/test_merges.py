@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from shard.partition import derived_files
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
+from shard.segment.segment import Segment
 from shard.storage.codecs import number_key
 from shard.storage.environment import SubDatabase
 from tests.shard.partition.local_shard import Shard, index_entry, reconfigure
@@ -78,6 +80,27 @@ def test_full_disk_during_a_merge_leaves_all_as_it_was(shard: Shard) -> None:
         faults.arm("")
 
     assert len(shard.live()) == 300
+    shard.merge()
+    assert len(shard.live()) == 300
+
+
+def test_a_merge_whose_file_cannot_be_mapped_leaves_no_file(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again every ten seconds, and each left one more file of its size."""
+    for start in (0, 100, 200):
+        shard.put(*[{"id": number} for number in range(start, start + 100)])
+
+    def refuse(_: Path) -> Segment:
+        raise OSError(errno.ENOMEM, "refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Segment, "map", refuse)
+        with pytest.raises(OSError, match="refused"):
+            work(shard.partition, is_idle=True)
+
+    assert not list(shard.folder.glob("*.seg"))
+    assert not shard.partition.derived.reserved
     shard.merge()
     assert len(shard.live()) == 300
 
