@@ -93,7 +93,7 @@ async def index_to_write(services: Services, request: Request, name: str) -> Ind
             raise
         deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
         document = {"geo_fields": ["_geoloc", GEO_FIELD]}  # the first is that of this protocol
-        await services.administration.configure(name, document, deadline)
+        await services.administration.create(name, document, deadline)
         index, sort = find_index(services, request, name)
     if sort:
         raise InvalidRequest(

@@ -115,6 +115,36 @@ class IndexAdministration:
         )
         return configured
 
+    async def create(
+        self, name: str, document: dict[str, Any], deadline: Deadline | None = None
+    ) -> None:
+        """Create an index; one that is there by the time of the change stays as it is.
+
+        Args:
+            name: of the index (checked by the caller).
+            document: its configuration.
+            deadline: as `configure`.
+
+        Raises:
+            As `configure`.
+        """
+
+        async def run() -> None:
+            async with self._configuring:
+                if name in self._catalog.indexes or name in self._catalog.aliases:
+                    return
+                check_number(self._catalog, self._limits, 1)
+
+                def document_of(before: dict[str, Any]) -> dict[str, Any]:
+                    if any(one.name == name for one in self._catalog.state.indexes):
+                        return before  # another host was faster
+                    return self._checked_document({}, document, is_patch=False).document
+
+                await self._log.put_index(name, document_of)
+                _log.info("created", index=name, number=self._catalog.index(name).number)
+
+        await self._tasks.wait_for(run(), deadline)
+
     async def reconfigure(
         self, name: str, change: DocumentOf, deadline: Deadline | None = None
     ) -> Index:
