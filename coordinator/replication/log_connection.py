@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +32,11 @@ PINGS_MAX: Final = 2
 is connected instead."""
 DROP_SECONDS: Final = 0.2
 """Between two looks whether the client has given up a connection."""
+LATE_SECONDS: Final = 0.02
+"""Time after a timeout to read what has arrived before it: a process that had no core for longer
+than the timeout notices that first."""
+UNUSED_SECONDS: Final = 3_600.0
+"""Added to the timeout of the client, which makes no such exception."""
 CANCEL_SECONDS: Final = 0.1
 CANCELLATIONS_MAX: Final = 20
 """How often an attempt to connect is cancelled until it ends, and the time that it gets for it."""
@@ -131,7 +136,8 @@ class LogConnection:
                 **{**self._options, "servers": servers},
                 dont_randomize=True,
                 error_cb=note,
-                disconnected_cb=self._give_up_asking,
+                disconnected_cb=self._note_lost,
+                reconnected_cb=self._note_connected,
             )
             await _within(CONNECT_SECONDS * len(self.servers) + 1, connecting)
         except (Error, OSError, TimeoutError) as error:
@@ -190,10 +196,22 @@ class LogConnection:
             raise LogAway("no server of the log is connected")
         return self._client
 
+    async def _note_lost(self) -> None:
+        """Log that the connection was lost, unless we close it ourselves, and end all requests."""
+        if self._client is not None and self._client.is_reconnecting:
+            _log.info("connection to a server of the log lost")
+        await self._give_up_asking()
+
     async def _give_up_asking(self) -> None:
         """End all requests: their responses would have come over the lost connection."""
         for asking in list(self._asking):
             asking.cancel()
+
+    async def _note_connected(self) -> None:
+        """Log which server is connected now."""
+        url = None if self._client is None else self._client.connected_url
+        if url is not None:
+            _log.info("connected to a server of the log", server=f"{url.hostname}:{url.port}")
 
     async def request(
         self, subject: str, content: bytes, seconds: float, headers: dict[str, str] | None = None
@@ -207,11 +225,13 @@ class LogConnection:
 
         client = self.client()
         asking = asyncio.ensure_future(
-            client.request(subject, content, timeout=seconds, headers=headers)
+            client.request(subject, content, timeout=seconds + UNUSED_SECONDS, headers=headers)
         )
         self._asking[asking] = None
         try:
-            return await asking
+            if await _first_done([asking], seconds) is None:
+                raise TimeoutError
+            return asking.result()
         except (Error, OSError, TimeoutError) as error:
             raise LogAway(f"the log does not answer ({type(error).__name__})") from error
         except asyncio.CancelledError:
@@ -244,14 +264,9 @@ class LogConnection:
         try:
             while (left := give_up_at - time.monotonic()) > 0:
                 asking.append(asyncio.create_task(self.request(subject, content, left)))
-                await asyncio.wait(
-                    asking,
-                    timeout=min(left, REPEAT_SECONDS),
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                for one in asking:
-                    if one.done():
-                        return one.result()
+                answered = await _first_done(asking, min(left, REPEAT_SECONDS))
+                if answered is not None:
+                    return answered.result()
             raise LogAway("the log does not answer")
         finally:
             for one in asking:
@@ -300,6 +315,17 @@ class LogConnection:
             LogAway: no server is connected.
         """
         await self.client().publish(subject, content, reply=reply)
+
+
+async def _first_done(
+    asking: Sequence[asyncio.Future[Msg]], seconds: float
+) -> asyncio.Future[Msg] | None:
+    """Return the first of some requests that is done; None if none is in time."""
+    for timeout in (seconds, LATE_SECONDS):
+        done, _ = await asyncio.wait(asking, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if done:
+            return next(one for one in asking if one in done)
+    return None
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:

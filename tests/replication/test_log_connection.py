@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
@@ -139,10 +140,72 @@ class NatsServer:
             writer.transport.abort()
 
 
+class _Client:
+    """A client whose server answers over a socket, as that of NATS does."""
+
+    is_connected = True
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def read(self) -> None:
+        reader, writer = await asyncio.open_connection(sock=self._connection)
+        try:
+            if line := await reader.readline():
+                self._answer.set_result(line)
+        finally:
+            writer.transport.abort()
+
+    async def request(
+        self,
+        subject: str,
+        content: bytes,
+        timeout: float,  # noqa: ASYNC109 - as nats-py has it
+        headers: Any,
+    ) -> bytes:
+        return await asyncio.wait_for(asyncio.shield(self._answer), timeout)
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_an_answer_that_came_while_the_process_had_no_core_counts(
+    is_answered: bool, is_repeated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        client = _Client(ours)
+        reading = asyncio.create_task(client.read())
+        connection = LogConnection("nats://127.0.0.1:9")
+        connection._client = client  # type: ignore[assignment]
+        ask = connection.ask_repeatedly if is_repeated else connection.ask
+        asking: asyncio.Task[Any] = asyncio.create_task(ask("x", b"", 0.05))
+        await asyncio.sleep(0.01)
+        selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+        select = selector.select
+
+        def stand_still(seconds: float | None) -> Any:
+            monkeypatch.undo()
+            if is_answered:
+                theirs.send(b"here it is\n")
+            time.sleep(0.15)
+            return select(0)
+
+        monkeypatch.setattr(selector, "select", stand_still)
+        if is_answered:
+            assert await asking == b"here it is\n"
+        else:
+            with pytest.raises(LogAway):
+                await asking
+    await reading
+    await asyncio.sleep(0.01)  # until our socket is closed
+
+
 @pytest.mark.parametrize("num_unsent", [0, 12])
 async def test_a_frozen_server_is_left_whatever_is_unsent(
-    num_unsent: int, monkeypatch: pytest.MonkeyPatch
+    num_unsent: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", logger="facetd")
     # The worst of the orders in which the client would try its servers again: the lost one first.
     monkeypatch.setattr(nats.aio.client, "shuffle", lambda servers: servers.reverse())
     one, two = NatsServer(), NatsServer()
@@ -162,4 +225,12 @@ async def test_a_frozen_server_is_left_whatever_is_unsent(
                 await asyncio.sleep(0.01)
         assert frozen.num_connections == 1
         assert not any(isinstance(one.exception(), TimeoutError) for one in asking)
+        async with asyncio.timeout(12):
+            while len(caplog.records) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
         await connection.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "connection to a server of the log lost",
+        "connected to a server of the log",
+    ]
+    assert caplog.records[1].fields == {"server": f"127.0.0.1:{other.port}"}  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from common.errors import Unavailable
 from common.protocol.messages import ApplyRequest, ApplyResponse, JoinedGroups
 from common.protocol.methods import Method
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ShardHost
+from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.cluster.shard_client import ShardState
 from coordinator.process import joining
 from coordinator.replication import group_publishing, moving, publishing, startup, transfer
@@ -393,9 +393,9 @@ class TestMistakesOfSeveralHostsAreFound:
 class TestMistakesOfPlacedShardsAreFound:
     """What is planted into the ways between hosts that hold some shards each."""
 
-    SEEDS = (28, 11, 3, 38, 1, 15, *range(2, 60))
+    SEEDS = (2, 11, 28, 3, 38, 15, *range(1, 60))
     MOVES_SEEDS = range(1, 16)
-    POWER_SEEDS = (14, 25, 50, 135, *range(1, 30))
+    POWER_SEEDS = (25, 137, 20, *range(1, 30))
 
     def _is_found(
         self, simulation: Callable[[int], object] = simulate_placed, seeds: Sequence[int] = SEEDS
@@ -429,6 +429,18 @@ class TestMistakesOfPlacedShardsAreFound:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self._read_whatever_there_is(monkeypatch)
+        real = PlacedShard._host_of
+
+        def host_of(shard: PlacedShard, route: ReadRoute | None) -> ShardHost:
+            chosen = shard.host
+            having = [one for one in shard._placed.hosts if one.kept_from(shard.shard) is not None]
+            shard.host = min(having, key=lambda one: one.applied, default=None)  # who lags most
+            try:
+                return real(shard, route)
+            finally:
+                shard.host = chosen
+
+        monkeypatch.setattr(PlacedShard, "_host_of", host_of)
 
         assert self._is_found()
 
