@@ -112,6 +112,7 @@ async function send(
   { body, signal, contentType = "application/json", headers } = {},
 ) {
   let response;
+  let text;
   try {
     response = await fetch(PREFIX + path, {
       method,
@@ -120,13 +121,13 @@ async function send(
       cache: "no-store",
       headers: { ...headersFor(body === undefined ? null : contentType), ...headers },
     });
+    text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError({
       message: "The service cannot be reached. It may be stopped or restarting.",
     });
   }
-  const text = await response.text();
   if (response.status === 401 && (await askForKey?.(errorFrom(401, text).message))) {
     return send(method, path, { body, signal, contentType, headers });
   }
@@ -150,8 +151,17 @@ async function json(method, path, body, signal) {
   return answer.text ? parseJson(answer.text) : null;
 }
 
-/** The path of an index, or of something inside it; names may be any Unicode text. */
+/**
+ * The path of an index, or of something inside it; names may be any Unicode text but "." and "..":
+ * a browser resolves those, however they are written, so DELETE /films/items/.. removes the index.
+ */
 export function indexPath(index, ...rest) {
+  const dots = [index, ...rest].find((part) => /^\.\.?$/.test(part));
+  if (dots !== undefined)
+    throw new ApiError({
+      code: "unusable_address",
+      message: `No web address can name “${dots}”: find the item by a filter on id, and delete it by POST /{index}/items/delete.`,
+    });
   return `/${[index, ...rest].map((part) => encodeURIComponent(String(part))).join("/")}`;
 }
 
@@ -249,8 +259,8 @@ function phasesOf(serverTiming, timings) {
 }
 
 /** One item as it is stored, with the tag that a later change may name as its precondition. */
-export async function getItem(index, id) {
-  const { text, headers } = await send("GET", indexPath(index, "items", id));
+export async function getItem(index, id, signal) {
+  const { text, headers } = await send("GET", indexPath(index, "items", id), { signal });
   return { text, etag: headers.get("ETag") };
 }
 
@@ -260,6 +270,17 @@ export const replaceItem = (index, id, text, etag) =>
     headers: etag ? { "If-Match": etag } : {},
   });
 
+/** Loads items as `sendItems` does; asks for a key, and sends them again, if theirs is refused. */
+export async function loadItems(index, body, options) {
+  try {
+    return await sendItems(index, body, options);
+  } catch (error) {
+    if (error.status === 401 && (await askForKey?.(error.message)))
+      return loadItems(index, body, options);
+    throw error;
+  }
+}
+
 /**
  * Sends items to the bulk load. fetch() cannot report how much of a body has left, so this is an
  * XMLHttpRequest; the browser streams the body from disk.
@@ -267,7 +288,7 @@ export const replaceItem = (index, id, text, etag) =>
  * @param {Blob} body JSON, one item a line or one array
  * @param {{compression: ?string, skipsErrors: boolean, requestId: string, onProgress: Function, signal: AbortSignal}} options
  */
-export function loadItems(
+function sendItems(
   index,
   body,
   { compression, skipsErrors, requestId, onProgress, signal },

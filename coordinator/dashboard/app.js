@@ -89,7 +89,7 @@ addEventListener("popstate", () => {
 
 /** Links within the dashboard change the page without reloading it. */
 document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[href^='/dashboard']");
+  const link = event.target.closest?.(`a[href^='${HOME}']`);
   if (
     !link ||
     event.defaultPrevented ||

@@ -3,6 +3,8 @@
 const BINS_MAX = 40;
 const DAY_MS = 86_400_000;
 const ISO_DATE = /^-?\d{4}-\d{2}-\d{2}([T ].*)?$/;
+/** Sorts behind all dates of four-digit years: the edge that would be the first day of 10000. */
+const END_OF_DATES = "9999-12-31T24";
 /** Edges within a decade; six a decade look even on a logarithmic axis. */
 const LOG_STEPS = [1, 1.5, 2, 3, 5, 7];
 const LOG_FROM = 100;
@@ -56,7 +58,10 @@ function linearEdges(min, max, isWhole) {
   if (isWhole) step = Math.max(1, Math.round(step));
   const first = Math.floor(min / step);
   const last = Math.floor(max / step) + 1;
-  return Array.from({ length: last - first + 1 }, (_, position) => tidy((first + position) * step));
+  return Array.from({ length: last - first + 1 }, (_, position) => {
+    const edge = (first + position) * step;
+    return isWhole ? edge : tidy(edge);
+  });
 }
 
 function bigEdges(min, max) {
@@ -102,6 +107,7 @@ export function dateBins(min, max) {
 }
 
 function parseDate(text) {
+  if (text === END_OF_DATES) return utcDate(10_000, 0, 1);
   const date = new Date(`${String(text).slice(0, 10)}T00:00:00Z`);
   return Number.isNaN(date.getTime()) ? null : date;
 }
@@ -127,6 +133,7 @@ function nextDate(date, { unit, count }) {
 }
 
 function isoDay(date) {
+  if (date.getUTCFullYear() > 9999) return END_OF_DATES;
   return date.toISOString().slice(0, 10);
 }
 

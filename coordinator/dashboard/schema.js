@@ -187,5 +187,10 @@ async function valueInOrder(index, field, request, signal) {
 
 /** The value at a field's name or dotted path. */
 function valueAt(item, path) {
-  return item[path] ?? path.split(".").reduce((part, key) => part?.[key], item);
+  return memberOf(item, path) ?? path.split(".").reduce(memberOf, item);
+}
+
+/** A member of an object; undefined for what every object inherits, such as `constructor`. */
+export function memberOf(part, key) {
+  return part && Object.hasOwn(part, key) ? part[key] : undefined;
 }

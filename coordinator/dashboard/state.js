@@ -46,7 +46,7 @@ export const EMPTY_STATE = Object.freeze({
 
 /** What is chosen in one facet. */
 export function choiceOf(state, field) {
-  return state.choices[field] ?? NO_CHOICE;
+  return Object.hasOwn(state.choices, field) ? state.choices[field] : NO_CHOICE;
 }
 
 /**

@@ -196,3 +196,19 @@ def test_a_mistake_is_shown_in_its_part_of_the_form(page: Any, expect: Any) -> N
 
     expect(dialog.get_by_role("tab", name="Rules")).to_have_attribute("aria-selected", "true")
     expect(dialog.locator(".at-field")).to_be_visible()
+
+
+def test_ids_of_many_digits_survive_the_form(page: Any, service: Service, expect: Any) -> None:
+    pinned = 2**62 + 1
+    service.call("POST", "/lamps/configuration", CONFIGURATION | {"rules": [{"pin": [pinned]}]})
+    dialog = open_part(page, "Rules")
+    pin = dialog.get_by_role("group", name="rule", exact=True).get_by_label("Pin")
+    expect(pin).to_have_value(str(pinned))
+    for part in ("JSON", "Search"):
+        dialog.get_by_role("tab", name=part).click()
+    dialog.get_by_label("Stop words").fill("the")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
+
+    saved = service.call("GET", "/lamps/configuration")
+    assert (saved["rules"], saved["stop_words"]) == ([{"pin": [pinned]}], ["the"])

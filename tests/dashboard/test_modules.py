@@ -165,3 +165,35 @@ def test_latest_drops_what_was_overtaken(run: Any) -> None:
         return answers.map((answer) => (answer === m.STALE ? "stale" : answer));
     """
     assert run("api.js", body) == ["stale", 2]
+
+
+def test_whole_numbers_of_many_digits_have_bins_of_their_own(run: Any) -> None:
+    """Microseconds of one moment: rounded to twelve digits, all edges would be the same."""
+    low = 1_700_000_000_123_401
+    bins = run("bins.js", "return m.linearBins(x)", {"min": low, "max": low + 30, "isWhole": True})
+
+    assert [one["from"] for one in bins] == list(range(low, low + 31))
+
+
+def test_dates_end_with_the_year_9999(run: Any) -> None:
+    bins = run("bins.js", "return m.dateBins(x[0], x[1])", ["9990-05-01", "9999-12-31"])
+
+    edges = [one["from"] for one in bins] + [bins[-1]["to"]]
+    assert edges == sorted(edges)
+    assert edges[-1] > "9999-12-31"
+    body = "return [m.shiftDay('9999-12-31', 1), m.shiftDay(m.shiftDay('9999-12-31', 1), -1)]"
+    assert run("bins.js", body) == [edges[-1], "9999-12-31"]
+
+
+def test_a_field_may_be_called_like_what_every_object_has(run: Any) -> None:
+    body = "return m.choiceOf(m.EMPTY_STATE, 'constructor').selected"
+
+    assert run("state.js", body) == []
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+def test_no_path_is_made_of_dots(run: Any, dots: str) -> None:
+    """`DELETE /films/items/..` would remove the index: a browser resolves it before it sends it."""
+    body = "try { return m.indexPath('films', 'items', x); } catch (error) { return error.code; }"
+
+    assert run("api.js", body, dots) == "unusable_address"

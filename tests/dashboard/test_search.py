@@ -390,3 +390,24 @@ def test_the_picture_in_the_documents_can_be_drawn_again(browser: Any, service: 
     for picture in (screenshot.draw(browser, service), screenshot.PICTURE.read_bytes()):
         assert picture[8:12] == b"WEBP"
         assert len(picture) <= screenshot.PICTURE_BYTES_MAX
+
+
+def test_any_field_can_be_a_facet_and_dates_end_with_9999(
+    page: Any, service: Service, expect: Any
+) -> None:
+    items = [
+        {"id": n, "until": "9999-12-31" if n == 1 else f"20{n:02}-05-01"}
+        | ({"constructor": f"Team {n % 3}"} if n % 2 else {})
+        for n in range(1, 60)
+    ]
+    service.make_index("odd", {"aggregations": {"constructor": {}, "until": {}}}, items)
+    page.goto("/dashboard/odd?view=table")
+    expect(page.locator(".total")).to_have_text("59 items")
+    page.locator(".value-key").get_by_text("Team 1", exact=True).click()
+    expect(page.locator(".total")).to_have_text("10 items")
+    page.get_by_role("button", name="Remove Constructor: Team 1").click()
+    expect(page.locator(".total")).to_have_text("59 items")
+    expect(page.locator(".items-table")).not_to_contain_text("native code")
+    until = page.get_by_role("region", name="Until", exact=True)
+    expect(until.locator("svg[role=img]")).to_have_attribute("aria-label", re.compile(": 59 items"))
+    expect(page.get_by_role("alert")).to_have_count(0)

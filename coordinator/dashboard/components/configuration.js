@@ -1,6 +1,6 @@
 /** The dialog that creates an index, or changes the configuration of one. */
 
-import { configurationText, configure, indexStats, toJson } from "../api.js";
+import { configurationText, configure, indexStats, parseJson, toJson } from "../api.js";
 import { createConfigurationEditor } from "./configuration_editor.js";
 import { openDialog } from "./dialog.js";
 import { button, fill, h, uniqueId } from "./dom.js";
@@ -50,7 +50,7 @@ export function configureDialog({ name = "", isNew = false, onDone }) {
     const preview =
       !isNew &&
       createPreview(name, {
-        saved: JSON.parse(text),
+        saved: parseJson(text),
         draft: editor.draft,
         onLeave: () => dialog.close(),
       });

@@ -6,7 +6,7 @@
  * at the control whose `data-path` is that place, or in the JSON at the line of it.
  */
 
-import { toJson } from "../api.js";
+import { parseJson, toJson } from "../api.js";
 import { indentJson } from "../format.js";
 import { PARTS, createConfigurationForm } from "./configuration_form.js";
 import { fill, h, uniqueId } from "./dom.js";
@@ -16,7 +16,7 @@ const TABS = [...PARTS, JSON_TAB];
 
 /** The views with their tabs. */
 export function createConfigurationEditor(initialText, fields) {
-  let document_ = JSON.parse(initialText);
+  let document_ = parseJson(initialText);
   let shown = TABS[0];
   let form = null;
   const panelId = uniqueId("panel");
@@ -95,7 +95,7 @@ export function createConfigurationEditor(initialText, fields) {
 
   function parse() {
     try {
-      const parsed = JSON.parse(area.value);
+      const parsed = parseJson(area.value);
       if (parsed && typeof parsed === "object" && !Array.isArray(parsed)) return parsed;
       problem.textContent = "A configuration is a JSON object: { … }.";
     } catch (error) {
@@ -158,7 +158,7 @@ export function createConfigurationEditor(initialText, fields) {
   function draft() {
     if (isForm()) return form.read();
     try {
-      return JSON.parse(area.value);
+      return parseJson(area.value);
     } catch {
       return null;
     }

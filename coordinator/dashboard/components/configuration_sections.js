@@ -4,6 +4,7 @@
  * are written as they were read, so that what a form does not know survives it.
  */
 
+import { toJson } from "../api.js";
 import { button, h, uniqueId } from "./dom.js";
 
 const words = (text) =>
@@ -119,8 +120,8 @@ export function synonymSection(original) {
         if (source.length === 0) return null;
         return how.value === "same" ? source : { from: source, to: words(to.value) };
       };
-      const before = JSON.stringify(read());
-      const readOrKept = () => (JSON.stringify(read()) === before ? entry : read());
+      const before = toJson(read());
+      const readOrKept = () => (toJson(read()) === before ? entry : read());
       return { parts: [field("Words", from), field("How", how), toField], read: readOrKept };
     },
   });
@@ -139,7 +140,7 @@ export function synonymSection(original) {
     element,
     write(result) {
       const found = rows.read();
-      if (isMap && JSON.stringify(found) === JSON.stringify(entries)) return;
+      if (isMap && toJson(found) === toJson(entries)) return;
       put(result, "synonyms", found, original);
     },
   };
@@ -217,9 +218,9 @@ export function ruleSection(original) {
         set("filter", filter.value.trim(), filter.value.trim() === "");
         return Object.keys(result).some((key) => key !== "name" && key !== "when") ? result : null;
       };
-      const before = JSON.stringify(read());
+      const before = toJson(read());
       const readOrKept = () =>
-        JSON.stringify(read()) === before ? (before === "null" ? null : rule) : read();
+        toJson(read()) === before ? (before === "null" ? null : rule) : read();
       return {
         parts: [
           field("Name", name),

@@ -84,6 +84,9 @@ export function createHistogram(facet, { apply, prepareBrush, moveBrush }) {
   /** Ends of the brush as bin edges: 0 … bins.length. */
   let low = 0;
   let high = bins.length;
+  /** Whether the brush has moved and is not applied yet: until then no answer moves it. */
+  let isMoving = false;
+  let applied = null; // the choice that the newest state has of this facet
   let keyTimer = 0;
 
   // --- values and edges --------------------------------------------------------------------
@@ -113,6 +116,8 @@ export function createHistogram(facet, { apply, prepareBrush, moveBrush }) {
   }
 
   function commit(from, to) {
+    isMoving = false;
+    clearTimeout(keyTimer);
     const change = {
       low: from <= 0 ? null : edgeValue(Math.round(from)),
       high: to >= bins.length ? null : edgeValue(Math.round(to)),
@@ -166,6 +171,7 @@ export function createHistogram(facet, { apply, prepareBrush, moveBrush }) {
         event.preventDefault();
         if (end === "low") low = Math.max(0, Math.min(Math.ceil(high) - 1, Math.round(low) + step));
         else high = Math.min(bins.length, Math.max(Math.floor(low) + 1, Math.round(high) + step));
+        isMoving = true;
         drawBrush();
         tellOthers();
         clearTimeout(keyTimer);
@@ -222,36 +228,57 @@ export function createHistogram(facet, { apply, prepareBrush, moveBrush }) {
       low = fixed === null || end === 0 ? Math.floor(span[0]) : span[0];
       high = fixed === null || end === 1 ? Math.ceil(span[1]) : span[1];
       if (high <= low) high = low + 1;
+      isMoving = true;
       drawBrush();
       tellOthers();
     };
-    const stop = (last) => {
+    const release = () => {
       plot.removeEventListener("pointermove", move);
       plot.removeEventListener("pointerup", stop);
-      plot.removeEventListener("pointercancel", stop);
+      plot.removeEventListener("pointercancel", cancel);
+    };
+    const stop = (last) => {
+      release();
       move(last);
       if (hasMoved || end < 0) commit(low, Math.min(high, bins.length));
+      else restore();
       if (end >= 0) handles[end].focus();
+    };
+    /** The finger scrolls the page: it never meant the brush. */
+    const cancel = () => {
+      release();
+      restore();
     };
     plot.addEventListener("pointermove", move);
     plot.addEventListener("pointerup", stop);
-    plot.addEventListener("pointercancel", stop);
+    plot.addEventListener("pointercancel", cancel);
+  }
+
+  /** Puts the brush back to the range that is applied. */
+  function restore() {
+    isMoving = false;
+    placeBrush(applied);
+    tellOthers();
   }
 
   // --- answers -------------------------------------------------------------------------------
 
-  function update(state, answer) {
-    const choice = choiceOf(state, facet.field);
+  function placeBrush(choice) {
     low = edgeOf(choice.low, 0);
     high = edgeOf(choice.high, bins.length);
     if (high <= low) high = Math.min(bins.length, low + 0.5);
+    drawBrush();
+  }
+
+  function update(state, answer) {
+    const choice = (applied = choiceOf(state, facet.field));
+    if (!isMoving) placeBrush(choice);
     const shown = [choice.low, choice.high === null ? null : endOf(choice.high)];
     inputs.forEach((input, place) => {
       if (document.activeElement !== input) input.value = shown[place] ?? "";
       input.placeholder = labelOf(place === 0 ? bins[0].from : endOf(bins.at(-1).to));
     });
     clear.hidden = choice.low === null && choice.high === null;
-    drawBrush();
     const counts = answer?.data.ranges?.[facet.field];
     if (counts) drawBars(counts.map((range) => range.doc_count));
   }

@@ -3,6 +3,7 @@
 import { deleteItem, getItem, replaceItem, toJson } from "../api.js";
 import { count, fieldTitle, indentJson, plainNumber } from "../format.js";
 import { itemPath } from "../paths.js";
+import { memberOf } from "../schema.js";
 import { HIGHLIGHT_CLOSE, HIGHLIGHT_OPEN } from "../state.js";
 import { stackedBar } from "./chart.js";
 import { confirmLoss, openDialog } from "./dialog.js";
@@ -71,7 +72,7 @@ export function linkedTitle(item, { index, schema }) {
 
 /** What heads an item, with its marks: nodes. */
 function titleOf(item, { titleField }) {
-  const mark = item._highlight?.[titleField];
+  const mark = memberOf(item._highlight, titleField);
   if (mark) return marked(firstText(mark), Infinity);
   return cut(plainTitle(item, titleField), EXCERPT_LENGTH);
 }
@@ -79,7 +80,7 @@ function titleOf(item, { titleField }) {
 /** What heads an item, as text. */
 export function plainTitle(item, titleField) {
   const hasId = item.id !== undefined && item.id !== null;
-  return textOf(item[titleField]) || (hasId ? String(item.id) : "Item without id");
+  return textOf(memberOf(item, titleField)) || (hasId ? String(item.id) : "Item without id");
 }
 
 /** The picture that the configuration names (`display.image`), if it is an address of one. */
@@ -301,6 +302,7 @@ export async function editItem(page, id) {
     }
   };
   const write = async (close) => {
+    if (save.disabled) return; // Ctrl + Enter, held or too early
     problem.textContent = "";
     try {
       JSON.parse(text.value);

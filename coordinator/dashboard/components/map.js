@@ -160,11 +160,11 @@ export function createMap(places, { apply, refresh }) {
       view = first;
       move(-x * scale, y * scale);
     };
-    const stop = () => {
+    const stop = (last) => {
       plot.removeEventListener("pointermove", drag);
       plot.removeEventListener("pointerup", stop);
       plot.removeEventListener("pointercancel", stop);
-      if (!hasMoved && cell) {
+      if (!hasMoved && cell && last.type === "pointerup") {
         const [lng, lat] = [cell.cx, cell.cy].map((place) => place.baseVal.value / UNITS);
         look({
           left: lng - widthOf(view) / 2 / CLICK_STEP,

@@ -59,7 +59,7 @@ function row(item, columns, page) {
         : h(
             "td",
             { dir: "auto" },
-            field in stored ? valueNodes(stored[field], marks[field]) : null,
+            Object.hasOwn(stored, field) ? valueNodes(stored[field], marks[field]) : null,
           ),
     ),
   );

@@ -46,7 +46,7 @@ export function itemView({ index, id, go }) {
     try {
       const [schema, { text }] = await Promise.all([
         loadSchema(index, controller.signal),
-        getItem(index, id),
+        getItem(index, id, controller.signal),
       ]);
       draw(schema, text);
     } catch (error) {

@@ -32,12 +32,14 @@ export function searchView({ index, search: initialSearch, go }) {
   let lastTyped = 0;
   let timer = 0;
   let retryTimer = 0;
+  let isClosed = false;
   let prepared = null; // joint counts: {key of the request, answer once it is there}
 
   // --- from control to state to URL ------------------------------------------------------------
 
   /** `change(state)` gives the next state; `replaces` re-writes the current entry of the history. */
   function apply(change, { replaces = false } = {}) {
+    if (isClosed) return; // a timer of a control: the address is that of another page by now
     state = change(state);
     const url = location.pathname + states.writeState(state);
     if (url !== location.pathname + location.search)
@@ -125,7 +127,7 @@ export function searchView({ index, search: initialSearch, go }) {
   function openFirst(facets) {
     const openByKind = { true: OPEN_HISTOGRAMS, false: OPEN_LISTS };
     for (const facet of facets) {
-      facet.isOpen = openByKind[facet.isHistogram] > 0 || facet.field in state.choices;
+      facet.isOpen = openByKind[facet.isHistogram] > 0 || Object.hasOwn(state.choices, facet.field);
       openByKind[facet.isHistogram] -= 1;
     }
   }
@@ -175,6 +177,7 @@ export function searchView({ index, search: initialSearch, go }) {
     turnPage: (by) => page?.turnPage(by),
     moveItem: (by) => page?.moveItem(by),
     close() {
+      isClosed = true;
       schemaRequest.cancel();
       searchRequest.cancel();
       cubeRequest.cancel();
