@@ -124,6 +124,31 @@ def test_what_was_not_begun_is_sent_again_whatever_it_is(built: Path) -> None:
     assert len(server.asked) == 2
 
 
+def test_a_stream_is_sent_once(built: Path) -> None:
+    busy = (503, {"error": {"code": "overloaded", "message": "no", "status": 503}})
+    with serving(busy) as server:
+        program = """
+            const lines = new Blob(["{}"]).stream();
+            answer = await client.load("a", lines).catch((error) => error.code);
+        """
+        assert run(built, server.url, program) == "overloaded"
+    assert len(server.asked) == 1
+
+
+def test_an_export_that_is_left_early_ends_its_request(built: Path) -> None:
+    program = """
+        answer = false;
+        const line = new TextEncoder().encode('{"id":1}\\n');
+        const body = new ReadableStream({
+            pull(controller) { controller.enqueue(line); },
+            cancel() { answer = true; },
+        });
+        const endless = new Client({ fetch: async () => new Response(body) });
+        for await (const one of endless.export("a")) if (one.id === 1) break;
+    """
+    assert run(built, "http://127.0.0.1", program) is True
+
+
 @pytest.mark.parametrize(
     "wrong", ['client.search("a", { pages: 3 })', "client.search(3)", 'client.facet("a")']
 )

@@ -35,7 +35,7 @@ def test_suggestions_are_chosen_with_the_keyboard(shop: Any, expect: Any) -> Non
     expect(box).to_have_attribute("aria-activedescendant", "suggestion-0")
     box.press("Enter")
     expect(box).to_have_value("lantern")
-    expect(shop.get_by_role("status")).to_have_text("1 products")
+    expect(shop.get_by_role("status")).to_have_text("1 product")
     expect(shop.locator("#hits li")).to_have_text(["Paper lantern, € 15"])
     expect(box).to_have_attribute("aria-expanded", "false")
 
@@ -48,6 +48,10 @@ def test_arrow_keys_go_round(shop: Any, expect: Any) -> None:
     for key, number in (("ArrowUp", 2), ("ArrowUp", 1), ("ArrowDown", 2), ("ArrowDown", 0)):
         box.press(key)
         expect(options.nth(number)).to_have_attribute("aria-selected", "true")
+    expect(box).to_have_attribute("aria-activedescendant", "suggestion-0")
+    box.press("m")
+    expect(options).to_have_text(["Lampscategory, 4", "lamp3"])
+    expect(box).to_have_attribute("aria-activedescendant", "")
     box.press("Escape")
     expect(options).to_have_count(0)
 

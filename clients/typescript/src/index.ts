@@ -164,12 +164,17 @@ export class Client {
     const reply = await this.#send({ method: "GET", path, isRepeatable: true });
     const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      const lines = (rest + value).split("\n");
-      rest = lines.pop()!;
-      for (const line of lines) yield JSON.parse(line) as T;
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        const lines = (rest + value).split("\n");
+        rest = lines.pop()!;
+        for (const line of lines) yield JSON.parse(line) as T;
+      }
+    } finally {
+      // The caller may have stopped early: without this, the connection would stay open.
+      await reader.cancel().catch(() => {});
     }
   }
 
@@ -209,9 +214,10 @@ export class Client {
   /** Return milliseconds to wait before a call is sent again, or null. */
   #waitAfter(error: FacetdError, call: Call, tried: number): number | null {
     const isTransient = [0, 503, 504].includes(error.status);
+    const isStream = call.body instanceof ReadableStream; // which can be read only once
     const isSafe = NOTHING_DONE.has(error.code) || (isTransient && call.isRepeatable);
     const asked = (error.retryAfter ?? 0) * 1000;
-    if (tried >= this.#tries || !isSafe || asked > LONGEST_WAIT) return null;
+    if (tried >= this.#tries || !isSafe || isStream || asked > LONGEST_WAIT) return null;
     const wait = Math.min(LONGEST_WAIT, this.#firstWait * 2 ** (tried - 1));
     return Math.max(asked, wait * (0.5 + Math.random() / 2));
   }
