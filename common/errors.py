@@ -68,7 +68,9 @@ class ServiceError(Exception):
         param: str | None = None,
         details: dict[str, Any] | None = None,
     ) -> None:
-        self.message = message if advice is None else f"{message}; {advice}"
+        separator = " " if message.endswith("?") else "; "
+        self.message = message if advice is None else f"{message}{separator}{advice}"
+        self.advice = advice
         super().__init__(self.message)
         self.code = code or self.default_code
         self.param = param

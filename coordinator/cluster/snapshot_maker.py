@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from common import data_directory
 from common.data_directory import explaining_disk_failure, sync_folder, write_atomically
-from common.errors import InternalError, InvalidRequest
+from common.errors import InternalError, InvalidRequest, Unavailable
 from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import BackupRequest
@@ -165,7 +165,10 @@ class SnapshotMaker:
             directory = data_directory.shard_folder(partial, shard)
             request = BackupRequest(str(directory), horizons, copied.only)
             timeout_ms = self._settings.configure_timeout_ms
-            await self._cluster.here[shard].call(BACKUP, request, timeout_ms)
+            client = self._cluster.here.get(shard)
+            if client is None:
+                raise Unavailable(f"shard {shard} has moved to another host meanwhile")
+            await client.call(BACKUP, request, timeout_ms)
 
         copies = (copy(shard) for shard in copied.shards)
         for result in await asyncio.gather(*copies, return_exceptions=True):

@@ -204,7 +204,8 @@ class Guard:
             self.check_index(caller, name)
             known = [one for one in self._catalog.indexes if caller.may_use(one)]
             if len(known) <= _CANDIDATES_MAX and (meant := nearest(name[:100], known)):
-                raise NotFound(error.details["fault"] + meant, code=error.code) from None
+                fault = error.details["fault"] + meant
+                raise NotFound(fault, advice=error.advice, code=error.code) from None
             raise
         if not caller.may_use(index.name):
             self.check_index(caller, name)

@@ -142,7 +142,9 @@ def test_orders_as_other_programs_write_them(films: Index, key: str) -> None:
 def test_a_mistyped_index_is_answered_with_the_nearest(films: Index) -> None:
     near = f"{films.path}x"
     error = error_of(films.client.post(f"{near}/search", {}))
-    assert error["message"] == f"there is no index {near[1:]!r}; did you mean {films.name}?"
+    meant = f"there is no index {near[1:]!r}; did you mean {films.name}?"
+    assert error["message"].startswith(f"{meant} POST a configuration")
+    assert error["fault"] == meant
     error = error_of(films.client.request("GET", "/collections"))
     assert error["message"] == "there is no index 'collections'; GET /_indexes lists the indexes"
     assert "POST a configuration" in error_of(films.client.get("/zzzzzz/search"))["message"]

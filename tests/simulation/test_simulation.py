@@ -179,7 +179,7 @@ def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible(
     assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
 
 
-BUSY_SEEDS = (1,)
+BUSY_SEEDS = (3,)
 BUSY_SEEDS_LONG = range(100, 300)
 
 
@@ -260,7 +260,7 @@ def test_hosts_that_start_do_not_wait_for_each_others_shards() -> None:
     simulate_start_after_power_cut(1)
 
 
-POWER_SEEDS = (14, 17)
+POWER_SEEDS = (2, 11)
 POWER_SEEDS_LONG = range(100, 300)
 
 
@@ -395,7 +395,7 @@ class TestMistakesOfPlacedShardsAreFound:
 
     SEEDS = (2, 11, 28, 3, 38, 15, *range(1, 60))
     MOVES_SEEDS = range(1, 16)
-    POWER_SEEDS = (25, 137, 20, *range(1, 30))
+    POWER_SEEDS = (118, 25, 7, *range(1, 30))
 
     def _is_found(
         self, simulation: Callable[[int], object] = simulate_placed, seeds: Sequence[int] = SEEDS
