@@ -178,7 +178,9 @@ class Limits:
         "filters and words",
         "filters and words of a search that an explanation covers; each is searched for separately",
     )
-    distinct_max: int = _limit(100, "hits", "hits kept per value of the distinct field")
+    distinct_max: int = _limit(
+        100, "hits", "hits kept per value of the distinct field", at_most=255
+    )
     merged_hits_max: int = _limit(
         10_000,
         "hits",

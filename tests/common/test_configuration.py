@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -228,6 +229,14 @@ def test_limits_refuse_what_is_no_positive_integer() -> None:
         Limits.from_overrides({"frobs": 1})
     with pytest.raises(ValueError, match="per_page_max must be a positive integer"):
         Limits.from_overrides({"per_page_max": 0})
+
+
+def test_limits_refuse_what_a_format_has_no_room_for() -> None:
+    largest = np.iinfo(np.uint8).max  # `DistinctCounts.counts`
+
+    assert Limits.from_overrides({"distinct_max": largest}).distinct_max == largest
+    with pytest.raises(ValueError, match=r"distinct_max can be at most 255 \(hits\), not 256"):
+        Limits.from_overrides({"distinct_max": largest + 1})
 
 
 json_values = st.recursive(
