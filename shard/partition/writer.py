@@ -60,7 +60,7 @@ from shard.storage.group_log import (
     write_state,
 )
 from shard.storage.refusals import StorageFailure, is_disk_full
-from shard.storage.source_positions import write_positions
+from shard.storage.source_positions import roll_back_positions, write_positions
 
 WAITING_FACTOR = 2
 """The writer itself writes files while segments of this many times `flush_bytes` are in memory."""
@@ -168,7 +168,7 @@ class Writer:
         try:
             built = self._build(planned)
         except Exception as error:
-            self._undo(commit.result())
+            self._undo(commit.result(), first)
             raise InternalError("the items of a group could not be indexed") from error
         return commit.result(), built
 
@@ -286,20 +286,26 @@ class Writer:
         spans = zip(additions.starts[::step].tolist(), additions.ends[::step].tolist(), strict=True)
         documents.train([payload[start:end].tobytes() for start, end in spans])
 
-    def _undo(self, committed: tuple[State, Group]) -> None:
-        """Undo a group that could not be indexed: it stays in the log, without effect."""
+    def _undo(self, committed: tuple[State, Group], first: int) -> None:
+        """Undo a group that could not be indexed: it stays in the log, without effect.
+
+        Args:
+            committed: the counters and the group.
+            first: seq of the first group that it joins.
+        """
         partition = self._partition
         state, group = committed
         records = np.arange(
             group.first_record, group.first_record + group.num_records, dtype=np.uint64
         )
-        empty = replace(group, num_records=0, deleted=np.zeros(0, np.uint64))
+        empty = replace(group, num_records=0, deleted=np.zeros(0, np.uint64), outcomes=b"")
         state = replace(state, num_docs=state.num_docs - group.num_records + len(group.deleted))
 
         def store(txn: Transaction) -> None:
             purge_records(txn, records)
             append_group(txn, empty)
             write_state(txn, state)
+            roll_back_positions(txn, first - 1)
 
         try:
             partition.environment.change(store)

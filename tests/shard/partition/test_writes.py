@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import InternalError, StorageFull, Unavailable
 from common.process import faults
-from common.protocol.messages import ApplyResponse
+from common.protocol.messages import ApplyResponse, OutcomesResponse
 from common.protocol.write_operations import Operation, Outcome
 from common.shard_settings import ShardSettings
 from shard.partition.merger import work
@@ -20,6 +20,7 @@ from shard.partition.partition import Partition
 from shard.partition.writer import Writer
 from shard.segment.segment_builder import SegmentBuilder
 from shard.storage.environment import Environment, SubDatabase
+from shard.storage.source_positions import read_positions
 from tests.shard.partition.local_shard import (
     Shard,
     index_entry,
@@ -179,6 +180,27 @@ def test_group_that_cannot_be_indexed_is_undone(shard: Shard) -> None:
     shard.crash()
     shard.open()
     assert shard.live() == {"1": {"id": 1, "v": 1}, "3": {"id": 3}}
+
+
+def test_an_undone_group_reports_no_outcomes_and_no_positions(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard.writer.apply(msgspec.structs.replace(write_group(1, []), positions={"feed": "1"}))
+    items = put_all([{"id": number} for number in range(100)])
+    group = msgspec.structs.replace(write_group(2, items), positions={"feed": "2"})
+
+    def fail(*_: object) -> None:
+        raise ValueError("no segment")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SegmentBuilder, "build", fail)
+        with pytest.raises(InternalError, match="indexed"):
+            shard.writer.apply(group)
+
+    assert shard.writer.apply(group).outcomes == b"", "sent again: it was not applied"
+    assert shard.writer.outcomes_of(2) == OutcomesResponse(True, b"")
+    with shard.partition.environment.read() as txn:
+        assert read_positions(txn) == {"feed": (1, "1")}
 
 
 def test_records_that_could_not_be_purged_are_purged_later(
