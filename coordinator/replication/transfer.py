@@ -234,13 +234,12 @@ class Donor:
         await message.respond(await asyncio.to_thread(_read_part, path, wanted.offset))
 
     async def _done(self, message: Msg) -> None:
-        name = message.data.decode("ascii", "replace")
-        if name in self._copies:
-            await self._remove(name)
+        await self._remove(message.data.decode("ascii", "replace"))
 
     async def _remove(self, name: str) -> None:
-        """Remove a snapshot, unless it is still being made."""
-        if self._copies[name].result is not None:
+        """Remove a snapshot, unless it is still being made, or was removed meanwhile."""
+        copy = self._copies.get(name)
+        if copy is not None and copy.result is not None:
             del self._copies[name]
             await asyncio.to_thread(shutil.rmtree, self._folder / name, ignore_errors=True)
 

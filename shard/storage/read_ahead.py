@@ -115,8 +115,8 @@ class ReadAhead:
             del step  # what it holds may be closed
 
     def _read(self, path: Path) -> None:
-        bytes_max = available_bytes() // (MEMORY_SHARE * self._num_shards)
         with contextlib.suppress(OSError):  # dropped meanwhile, or the device failed: no matter
+            bytes_max = available_bytes() // (MEMORY_SHARE * self._num_shards)
             read_once(path, bytes_max, self._is_stopping)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -112,6 +113,11 @@ class _Hosts:
         stream: Any = self.connection
         return await take_snapshot(stream, "giver", target)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the giving host still gives."""
+        return not self._running.done()
+
     async def restart(self) -> None:
         """End the giving host, and start it again."""
         self.connection.hang_up()
@@ -176,6 +182,41 @@ async def test_a_host_that_restarts_meanwhile_begins_again(hosts: _Hosts, tmp_pa
     await hosts.restart()
     hosts.may_finish.set()
     assert await taking == Position(7, 8)
+
+
+async def test_copies_that_nobody_reads_are_removed(
+    hosts: _Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the taker of another gives it back."""
+    monkeypatch.setattr(transfer, "IDLE_SECONDS", 0.3)
+    await hosts.restart()
+    await hosts.connection.is_heard.wait()
+
+    async def ask(name: str) -> CopyResult:
+        request = msgspec.json.encode(CopyRequest(name=name))
+        answer = await hosts.connection.ask("facetd.peers.giver.copy", request, 1)
+        return msgspec.json.decode(answer.data, type=CopyResult)
+
+    names = [f"{transfer.PREFIX}{number}" for number in range(3)]
+    removed: list[str] = []
+    remove = shutil.rmtree
+    loop = asyncio.get_running_loop()
+
+    def remove_slowly(folder: Path, *, ignore_errors: bool) -> None:
+        removed.append(folder.name)
+        if folder.name == names[0]:
+            done = hosts.connection.publish("facetd.peers.giver.done", names[1].encode())
+            asyncio.run_coroutine_threadsafe(done, loop).result()
+        remove(folder, ignore_errors=ignore_errors)
+
+    for name in names:
+        while (await ask(name)).is_pending:
+            await asyncio.sleep(0)
+    monkeypatch.setattr(shutil, "rmtree", remove_slowly)
+    while len(removed) < len(names):  # noqa: ASYNC110 - of another task
+        assert hosts.is_running, removed
+        await asyncio.sleep(0.01)
+    assert sorted(removed) == names
 
 
 async def test_a_silent_host_is_given_up(
