@@ -15,6 +15,7 @@ requests: a search never names a revision that a shard has not applied.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -196,8 +197,9 @@ class Catalog:
                 with explaining_disk_failure("nothing was changed"):
                     await asyncio.shield(writing)
             finally:
-                if not writing.done():
-                    await writing
+                while not writing.done():  # cancelled, maybe several times: the first one is raised
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait([writing])
                 if writing.exception() is None:
                     self.state = state
                     if is_active:

@@ -210,10 +210,10 @@ async def test_copies_that_nobody_reads_are_removed(
         remove(folder, ignore_errors=ignore_errors)
 
     for name in names:
-        while (await ask(name)).is_pending:
+        while (await ask(name)).is_pending:  # noqa: ASYNC110 - of another task
             await asyncio.sleep(0)
     monkeypatch.setattr(shutil, "rmtree", remove_slowly)
-    while len(removed) < len(names):  # noqa: ASYNC110 - of another task
+    while len(removed) < len(names):
         assert hosts.is_running, removed
         await asyncio.sleep(0.01)
     assert sorted(removed) == names

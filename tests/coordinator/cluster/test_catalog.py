@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,13 +154,30 @@ async def test_a_state_that_only_another_process_can_know_is_told(
     assert len(doubts) == 1
 
 
-async def test_a_cancelled_change_is_whole_or_not_at_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("num_cancellations", [1, 2, 3])
+async def test_a_cancelled_change_is_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_cancellations: int
+) -> None:
     catalog = Catalog.open(tmp_path, 2)
+    may_end = threading.Event()
+    store = catalog_module.CatalogFile.store
+
+    def store_slowly(*arguments: Any) -> None:
+        may_end.wait()
+        store(*arguments)
+
+    monkeypatch.setattr(catalog_module.CatalogFile, "store", store_slowly)
     changing = asyncio.ensure_future(catalog.change(lambda state: _with_index(state, "films")))
-    await asyncio.sleep(0)
-    changing.cancel()
-    await asyncio.gather(changing, return_exceptions=True)
+    for _ in range(num_cancellations):
+        await asyncio.sleep(0.01)
+        changing.cancel()
+    following = asyncio.ensure_future(catalog.change(lambda state: _with_index(state, "books")))
+    await asyncio.sleep(0.01)
+    may_end.set()
+    await asyncio.gather(changing, following, return_exceptions=True)
+    assert changing.cancelled()
     assert Catalog.open(tmp_path, 2).state == catalog.state
+    assert [one.name for one in catalog.state.indexes] == ["films", "books"]
 
 
 async def test_changes_are_told(tmp_path: Path) -> None:
