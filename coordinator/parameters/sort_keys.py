@@ -154,6 +154,8 @@ def _checked(parts: _Parts, path: str, limits: Limits, *, is_text: bool) -> _Par
         parts = parts._replace(collation=read_collation(parts.collation, path))
         if name in ("_random", "_score") or parts.point is not None:
             raise Mistake("has a collation, which only fields with texts take", path=path)
+    if parts.point is not None and name in ("_random", "_score"):
+        raise Mistake("has a point, which only fields of points take", path=path)
     if name == "_random":
         if parts.buckets is not None or parts.missing is not None:
             raise Mistake("has no buckets and no missing values with _random", path=path)

@@ -217,6 +217,16 @@ def test_cursors_go_through_these_orders(indexes: list[Index], sort: str) -> Non
         ({"sort": "year:buckets=3"}, "sort[0]", "has buckets, which only _score takes"),
         ({"sort": "_score:buckets=0"}, "sort[0]", "must be an integer from 1 to 1000"),
         ({"sort": [{"field": "year", "seed": 3}]}, "sort[0]", "has a seed, which only _random"),
+        (
+            {"sort": [{"field": "_random", "seed": 3, "point": [1, 2]}]},
+            "sort[0]",
+            "has a point, which only fields of points take",
+        ),
+        (
+            {"sort": [{"field": "_score", "point": [1, 2]}]},
+            "sort[0]",
+            "has a point, which only fields of points take",
+        ),
         ({"boost": {"popularity": {"cube": 1}}}, "boost.popularity", "must be an object with one"),
         ({"boost": {f"f{n}": {"log": 1} for n in range(17)}}, "boost", "names 17 fields, more"),
         ({"boost": 3}, "boost", "must be an object, of boosts by field"),
