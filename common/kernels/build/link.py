@@ -210,9 +210,9 @@ def _sources(plan: Plan) -> str:
 def _object(folder: Path, work: Path, source: Path, includes: str) -> Path:
     """Compile a file of C, unless it has been compiled."""
     python = sysconfig.get_path("include")
-    made = folder / f"{key_of(tools_key(), source.read_bytes(), includes)}.o"
+    flags = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
+    made = folder / f"{key_of(tools_key(), flags, source.read_bytes(), includes)}.o"
     if not made.exists():
-        flags = ["-O2", "-fPIC", "-fvisibility=hidden", "-Wall"]
         folders = (work, _HERE, python, np.get_include(), *_numba_folders())
         found = [f"-I{one}" for one in folders]
         temporary = work / "part.o"
@@ -224,10 +224,10 @@ def _object(folder: Path, work: Path, source: Path, includes: str) -> Path:
 def _memory_management(folder: Path) -> Path:
     """Compile numba's own memory management, unless it has been compiled."""
     source = _numba_folders()[0] / "core" / "runtime" / "nrt.cpp"
-    made = folder / f"{key_of(tools_key(), source.read_bytes())}.o"
+    flags = ("-O2", "-fPIC", "-std=c++11", "-fno-exceptions", "-fno-rtti")
+    made = folder / f"{key_of(tools_key(), flags, source.read_bytes())}.o"
     if not made.exists():
         temporary = made.with_suffix(f".{os.getpid()}")
-        flags = ["-O2", "-fPIC", "-std=c++11", "-fno-exceptions", "-fno-rtti"]
         found = [f"-I{one}" for one in (*_numba_folders(), sysconfig.get_path("include"))]
         output = ("-c", str(source), "-o", str(temporary))
         _run([*find_compiler(for_cpp=True), *flags, *found, *output])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import importlib
+import platform
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -97,8 +98,9 @@ def make_plan(modules: Sequence[str]) -> Plan:
 
 @cache
 def tools_key() -> str:
-    """Return what names the front end: Python, the libraries, and its code."""
-    digest = hashlib.blake2b(repr(sys.version_info[:2]).encode(), digest_size=16)
+    """Return what names the front end: machine, Python, the libraries, and its code."""
+    machine = (platform.machine(), sys.version_info[:2])
+    digest = hashlib.blake2b(repr(machine).encode(), digest_size=16)
     for library in _LIBRARIES:
         digest.update(f"{library} {importlib.import_module(library).__version__}\n".encode())
     for path in (*(Path(__file__).with_name(name) for name in _FRONT_END_FILES), _BYTE_WORDS):

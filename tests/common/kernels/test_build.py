@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from common.kernels.build.front_end import Entry
 from common.kernels.build.link import SLOTS_MAX, CannotLink, check_slots
 from common.kernels.build.machine_code import chosen_levels
+from common.kernels.build.plan import tools_key
 from tests.common.kernels.built import MODULE, load
 from tests.service import ROOT
 
@@ -225,6 +227,14 @@ except builder.CannotBuild as error:
     assert ended.stdout == "a process that compiles was killed: is there enough memory?\n", (
         ended.stderr
     )
+
+
+def test_results_are_named_by_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines of two architectures may share a folder of results."""
+    here = tools_key.__wrapped__()
+    assert here == tools_key.__wrapped__()
+    monkeypatch.setattr(platform, "machine", lambda: "another")
+    assert here != tools_key.__wrapped__()
 
 
 def test_a_kernel_has_room_for_its_arguments_and_results() -> None:
