@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 from common import data_directory
 from common.deadline import Deadline
-from common.errors import PartlyStored, ServiceError, Unavailable
+from common.errors import InvalidRequest, PartlyStored, ServiceError, Unavailable
 from common.json.scan import ItemScanner
 from common.limits import Limits
 from coordinator.cluster.catalog import Catalog, Index
@@ -41,6 +42,13 @@ switch."""
 
 BULK_BATCHES_MAX: Final = LARGE_GROUPS_UNDER_WAY_MAX + 1
 """Groups in flight at the shards, plus one being read from the spool."""
+
+ACTION_BYTES_MAX: Final = 1_024
+_BULK_ACTION: Final = re.compile(
+    rb'\{\s*"(?:index|create|update|delete)"\s*:'
+    rb'\s*\{(?:\s*"_?\w+"\s*:\s*(?:"[^"]*"|\w+)\s*,?)*\s*\}\s*\}'
+)
+"""A line of Elasticsearch's `_bulk` body that says what to do with the next one."""
 
 T = TypeVar("T")
 
@@ -183,6 +191,8 @@ class BulkLoads:
 
         def scan(data: bytes, is_last: bool) -> None:
             for found in [scanner.feed(data), *([scanner.finish()] if is_last else [])]:
+                if not spool.num_items and found.num_items:
+                    _refuse_bulk_action(found.item(0))
                 scanned = names.admit(found, "item" if scanner.is_array else "line")
                 errors.add(scanned)
                 spool.append(scanned)
@@ -305,3 +315,18 @@ class _BulkReport:
         error = partly_stored(self._num_stored, self._not_stored, self._unknown)
         error.details["not_stored_from"] = self._num_begun
         return error
+
+
+def _refuse_bulk_action(item: bytes) -> None:
+    """Refuse a body for Elasticsearch's `_bulk`, whose actions would become items.
+
+    Raises:
+        InvalidRequest: the first item is an action.
+    """
+    if len(item) <= ACTION_BYTES_MAX and _BULK_ACTION.fullmatch(item):
+        raise InvalidRequest(
+            "the body has lines that say what to do, as for Elasticsearch's _bulk: leave them out, "
+            "and send one item a line with its id in the member id; the command "
+            "`facetd import elasticsearch FILE` reads files of that form",
+            code="invalid_body",
+        )

@@ -222,6 +222,34 @@ def test_bulk_load_skips_bad_lines_where_asked(index: Index) -> None:
     assert index.ids() == [1, "four"]
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        b'{"index":{}}',
+        b'{"index":{"_index":"films","_id":"1"}}',
+        b'{ "create" : { "_id" : 1 , "routing": null } }',
+        b'{"delete":{"_id":"1"}}',
+    ],
+)
+def test_actions_of_a_bulk_body_do_not_become_items(index: Index, action: bytes) -> None:
+    index.configure({})
+
+    error = error_of(index.load(action + b'\n{"name":"a"}\n'))
+
+    assert (error["status"], error["code"]) == (400, "invalid_body")
+    assert "facetd import elasticsearch" in error["message"]
+    assert index.search()["pagination"]["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "item", [b'{"index":7}', b'{"index":{"a":{"b":1}}}', b'{"id":1,"index":{}}']
+)
+def test_items_may_have_a_field_named_like_an_action(index: Index, item: bytes) -> None:
+    index.configure({})
+
+    assert index.load(item).json["created"] == 1
+
+
 def test_large_bulk_load(index: Index) -> None:
     index.configure({"aggregations": {"v": {"size": 10}}})
     body = b"".join(
