@@ -184,9 +184,7 @@ async def test_a_host_that_restarts_meanwhile_begins_again(hosts: _Hosts, tmp_pa
     assert await taking == Position(7, 8)
 
 
-async def test_copies_that_nobody_reads_are_removed(
-    hosts: _Hosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unread_copies_are_removed(hosts: _Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the taker of another gives it back."""
     monkeypatch.setattr(transfer, "IDLE_SECONDS", 0.3)
     await hosts.restart()

@@ -160,13 +160,13 @@ async def test_a_cancelled_change_is_whole_or_not_at_all(
 ) -> None:
     catalog = Catalog.open(tmp_path, 2)
     may_end = threading.Event()
-    store = catalog_module.CatalogFile.store
+    store = catalog_file.CatalogFile.store
 
     def store_slowly(*arguments: Any) -> None:
         may_end.wait()
         store(*arguments)
 
-    monkeypatch.setattr(catalog_module.CatalogFile, "store", store_slowly)
+    monkeypatch.setattr(catalog_file.CatalogFile, "store", store_slowly)
     changing = asyncio.ensure_future(catalog.change(lambda state: _with_index(state, "films")))
     for _ in range(num_cancellations):
         await asyncio.sleep(0.01)
