@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
-
 from facetd import calls
 from facetd.calls import Call, Item, T
-from facetd.client import is_stream
-from facetd.errors import ConnectionFailed, FacetdError, error_of
+from facetd.client import R, is_stream
+from facetd.errors import ConnectionFailed, FacetdError, not_facetd
 from facetd.results import (
     ConfigurationResult,
     Explanation,
@@ -127,27 +136,16 @@ class AsyncClient(calls.ClientBase):
 
     async def export(self, index: str, **parameters: Any) -> AsyncIterator[dict[str, Any]]:
         """Yield all items of one state of the index, or those that match a filter or query."""
-        import aiohttp
-
         rest = b""
         call = calls.export(index, parameters)
-        try:
-            async with self._send(call) as response:
-                if response.status >= 400:
-                    retry_after = response.headers.get("Retry-After")
-                    raise error_of(response.status, await response.read(), retry_after)
-                async for piece in response.content.iter_any():
-                    *lines, rest = (rest + piece).split(b"\n")
-                    for line in lines:
-                        yield msgspec.json.decode(line)
-        except aiohttp.ClientConnectorError as error:
-            raise ConnectionFailed(
-                f"no answer from {self.address.url}: {error}", was_sent=False
-            ) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ConnectionFailed(
-                f"{self.address.url} broke off: {error or type(error).__name__}", was_sent=True
-            ) from error
+        async with await self._retried(call, self._begin) as response:
+            pieces = response.content.iter_any()
+            while piece := await self._next_piece(pieces):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    yield self._decoded(line, call.result)
+        if rest:  # our last line ends, too
+            raise not_facetd(self.address.url)
 
     # --- indexes
 
@@ -167,6 +165,23 @@ class AsyncClient(calls.ClientBase):
         """Return sizes, fields and segments of an index, or a summary of all indexes."""
         return await self._result(calls.statistics(index))
 
+    async def wait_ready(self, seconds: float = 60.0) -> None:
+        """Return once all shards are serving.
+
+        Raises:
+            FacetdError: they are not, within the time.
+        """
+        give_up_at = time.monotonic() + seconds
+        while True:
+            try:
+                await self._once(calls.ready())
+            except FacetdError:
+                if time.monotonic() >= give_up_at:
+                    raise
+                await asyncio.sleep(0.1)
+            else:
+                return
+
     # --- transport
 
     async def _result(self, call: Call[T]) -> T:
@@ -184,10 +199,19 @@ class AsyncClient(calls.ClientBase):
             ConnectionFailed: no response.
             ApiError: an error response.
         """
+        return await self._retried(call, self._once, on_wait)
+
+    async def _retried(
+        self,
+        call: Call[Any],
+        attempt: Callable[[Call[Any]], Awaitable[R]],
+        on_wait: Callable[[], object] = lambda: None,
+    ) -> R:
+        """Attempt a call, again where that is safe."""
         tries = self.retries.begin(is_repeatable=call.is_repeatable, is_stream=is_stream(call))
         while True:
             try:
-                return await self._once(call)
+                return await attempt(call)
             except FacetdError as error:
                 wait = tries.wait_after(error)
                 if wait is None:
@@ -197,26 +221,49 @@ class AsyncClient(calls.ClientBase):
 
     async def _once(self, call: Call[Any]) -> bytes:
         """Make a call once; return the content of a successful response."""
+        async with await self._begin(call) as response:
+            with self._translated_errors("no answer from {}"):
+                content: bytes = await response.read()
+        return content
+
+    async def _begin(self, call: Call[Any]) -> aiohttp.ClientResponse:
+        """Make a call once; return a successful response, to be read and closed."""
+        with self._translated_errors("no answer from {}"):
+            response = await self._send(call)
+            if response.status < 300:
+                return response
+            async with response:
+                content = await response.read()
+        raise self._refusal(response.status, content, response.headers.get)
+
+    async def _next_piece(self, pieces: AsyncIterator[bytes]) -> bytes:
+        """Return the next piece of a response; empty at its end."""
+        with self._translated_errors("{} broke off"):
+            return await anext(pieces, b"")
+
+    @contextmanager
+    def _translated_errors(self, what: str) -> Iterator[None]:
+        """Raise our errors instead of the library's.
+
+        Args:
+            what: happened, in words, with {} for the URL.
+        """
         import aiohttp
 
         try:
-            async with self._send(call) as response:
-                content: bytes = await response.read()
-        except aiohttp.ClientConnectorError as error:
-            raise ConnectionFailed(
-                f"no answer from {self.address.url}: {error}", was_sent=False
-            ) from error
+            yield
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            _raise_error_of_items(error)
+            was_connected = not isinstance(
+                error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+            )
             raise ConnectionFailed(
-                f"no answer from {self.address.url}: {error or type(error).__name__}",
-                was_sent=True,
+                f"{what.format(self.address.url)}: {error or type(error).__name__}",
+                was_sent=was_connected,
             ) from error
-        if response.status >= 400:
-            raise error_of(response.status, content, response.headers.get("Retry-After"))
-        return content
 
-    def _send(self, call: Call[Any]) -> Any:
-        """Return the request as a context manager; non-repeatable calls get a new connection."""
+    async def _send(self, call: Call[Any]) -> aiohttp.ClientResponse:
+        """Send a request; return its response. Non-repeatable calls get a new connection."""
         import aiohttp
         from yarl import URL
 
@@ -224,23 +271,42 @@ class AsyncClient(calls.ClientBase):
         if session is None:
             session = self._sessions[call.is_repeatable] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(force_close=not call.is_repeatable),
-                timeout=aiohttp.ClientTimeout(total=None, sock_read=self._timeout),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=self._timeout, sock_read=self._timeout
+                ),
                 headers=self._headers,
             )
         headers = dict(call.headers)
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         url = URL(self.address.url + call.path, encoded=True)
-        return session.request(call.method, url, data=call.body, headers=headers)
+        return await session.request(
+            call.method, url, data=call.body, headers=headers, allow_redirects=False
+        )
+
+
+def _raise_error_of_items(error: BaseException | None) -> None:
+    """Raise what the caller's items raised, if that is what ended the request."""
+    while error is not None:
+        if isinstance(error, calls.ItemsFailed):
+            raise error.error from None
+        error = error.__cause__
 
 
 async def _lines(
     items: Iterable[Item | bytes] | AsyncIterable[Item | bytes],
 ) -> AsyncIterator[bytes]:
-    """Yield items as lines of JSON, several at a time."""
-    if isinstance(items, AsyncIterable):
+    """Yield items as lines of JSON, several at a time.
+
+    Raises:
+        ItemsFailed: they raise an error.
+    """
+    if not isinstance(items, AsyncIterable):
+        for piece in calls.guarded(calls.lines_of(items)):
+            yield piece
+        return
+    try:
         async for item in items:
             yield b"".join(calls.lines_of([item]))
-    else:
-        for piece in calls.lines_of(items):
-            yield piece
+    except Exception as error:
+        raise calls.ItemsFailed(error) from error

@@ -5,14 +5,14 @@ Both clients share these; they differ only in the transport.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 from msgspec import Raw
 
-from facetd.errors import error_of, not_facetd
+from facetd.errors import ApiError, error_of, not_facetd, redirected
 from facetd.results import (
     ConfigurationResult,
     ExplanationPage,
@@ -30,6 +30,20 @@ Item = Mapping[str, Any]
 Document = dict[str, Any]
 T = TypeVar("T")
 NDJSON: Final = "application/x-ndjson"
+_JSON: Final = msgspec.json.Encoder(decimal_format="number")
+"""Decimals, such as prices from a database, are numbers: as texts no range would find them."""
+
+
+class ItemsFailed(Exception):
+    """The caller's items raised an error while they were sent: it is not one of the connection.
+
+    Attributes:
+        error: what they raised.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Call(NamedTuple, Generic[T]):
@@ -150,6 +164,20 @@ class ClientBase:
         except msgspec.DecodeError as error:
             raise not_facetd(self.address.url) from error
 
+    def _refusal(
+        self, status: int, content: bytes, header: Callable[[str], str | None]
+    ) -> ApiError:
+        """Return the error for a response that is none of success.
+
+        Args:
+            status: 300 or above.
+            content: of the response.
+            header: returns a header of it, if present.
+        """
+        if status < 400:
+            return redirected(self.address.url, status, header("Location"))
+        return error_of(status, content, header("Retry-After"))
+
     def _pages(self, found: SearchPages) -> list[SearchPage]:
         """Decode the pages of several searches.
 
@@ -170,7 +198,7 @@ def path_of(*segments: str | int) -> str:
 
 def encoded(document: Any) -> bytes:
     """Encode a document as JSON."""
-    return msgspec.json.encode(document)
+    return _JSON.encode(document)
 
 
 def search(index: str, parameters: Mapping[str, Any]) -> Call[SearchPage]:
@@ -259,6 +287,18 @@ def lines_of(items: Iterable[Item | bytes]) -> Iterable[bytes]:
             lines, num_bytes = [], 0
     if lines:
         yield b"".join(lines)
+
+
+def guarded(pieces: Iterable[bytes]) -> Iterable[bytes]:
+    """Pass a body on, which the caller's items make.
+
+    Raises:
+        ItemsFailed: they raise an error.
+    """
+    try:
+        yield from pieces
+    except Exception as error:
+        raise ItemsFailed(error) from error
 
 
 def export(index: str, parameters: Mapping[str, Any]) -> Call[Document]:

@@ -8,13 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
-
-import msgspec
+from typing import Any, Final, Self, TypeVar
 
 from facetd import calls
 from facetd.calls import Call, Item, T
-from facetd.errors import ConnectionFailed, FacetdError, error_of
+from facetd.errors import ConnectionFailed, FacetdError, not_facetd
 from facetd.results import (
     ConfigurationResult,
     Explanation,
@@ -29,6 +27,7 @@ from facetd.results import (
 
 IDLE_CONNECTIONS_MAX: Final = 8
 _STREAM_BYTES: Final = 256 * 1024
+R = TypeVar("R")
 
 
 class Client(calls.ClientBase):
@@ -128,10 +127,13 @@ class Client(calls.ClientBase):
     def export(self, index: str, **parameters: Any) -> Iterator[dict[str, Any]]:
         """Yield all items of one state of the index, or those that match a filter or query."""
         rest = b""
-        for piece in self.stream(calls.export(index, parameters)):
+        call = calls.export(index, parameters)
+        for piece in self.stream(call):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
-                yield msgspec.json.decode(line)
+                yield self._decoded(line, call.result)
+        if rest:  # our last line ends, too
+            raise not_facetd(self.address.url)
 
     # --- indexes
 
@@ -185,10 +187,44 @@ class Client(calls.ClientBase):
             ConnectionFailed: no response.
             ApiError: an error response.
         """
+        return self._retried(call, self.send, on_wait)
+
+    def stream(
+        self, call: Call[Any], on_wait: Callable[[], object] = lambda: None
+    ) -> Iterator[bytes]:
+        """Make a call with a response of any size; yield its pieces.
+
+        It is retried like any other, until the response begins.
+
+        Args:
+            call: to make.
+            on_wait: called before each wait for the next try.
+
+        Raises:
+            ConnectionFailed: no response, or a truncated one.
+            ApiError: an error response.
+        """
+        connection, response = self._retried(call, self._begin, on_wait)
+        try:
+            while piece := response.read1(_STREAM_BYTES):
+                yield piece
+        except (OSError, http.client.HTTPException) as error:
+            raise ConnectionFailed(
+                f"{self.address.url} broke off: {error or type(error).__name__}", was_sent=True
+            ) from error
+        finally:
+            connection.close()
+
+    def _retried(
+        self, call: Call[Any], attempt: Callable[[Call[Any]], R], on_wait: Callable[[], object]
+    ) -> R:
+        """Attempt a call, again where that is safe."""
         tries = self.retries.begin(is_repeatable=call.is_repeatable, is_stream=is_stream(call))
         while True:
             try:
-                return self.send(call)
+                return attempt(call)
+            except calls.ItemsFailed as failed:
+                raise failed.error from None
             except FacetdError as error:
                 wait = tries.wait_after(error)
                 if wait is None:
@@ -204,55 +240,61 @@ class Client(calls.ClientBase):
             ApiError: an error response.
         """
         connection, is_new = self._connection(call)
-        was_sent = False
         is_kept = False
         try:
-            if is_new:
-                connection.connect()
-            was_sent = True
-            # A server that rejects a body early stops reading; its response says why.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(*request_of(call, self.address.prefix, self._headers))
-            response = connection.getresponse()
+            response = self._response(call, connection, is_new=is_new)
             content = response.read()
             is_kept = call.is_repeatable and not response.will_close
         except (OSError, http.client.HTTPException) as error:
-            raise ConnectionFailed(
-                f"no answer from {self.address.url}: {error or type(error).__name__}",
-                was_sent=was_sent,
-            ) from error
+            raise self._no_answer(error, was_sent=True) from error
         finally:
             self._keep(connection) if is_kept else connection.close()
-        if response.status >= 400:
-            raise error_of(response.status, content, response.getheader("Retry-After"))
+        if response.status >= 300:
+            raise self._refusal(response.status, content, response.getheader)
         return content
 
-    def stream(self, call: Call[Any]) -> Iterator[bytes]:
-        """Make a call with a response of any size; yield its pieces.
+    def _begin(
+        self, call: Call[Any]
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """Make a call once; return its connection, and a successful response to be read."""
+        connection = self._new_connection()
+        has_begun = False
+        try:
+            response = self._response(call, connection, is_new=True)
+            if response.status >= 300:
+                raise self._refusal(response.status, response.read(), response.getheader)
+            has_begun = True
+        except (OSError, http.client.HTTPException) as error:
+            raise self._no_answer(error, was_sent=True) from error
+        finally:
+            if not has_begun:
+                connection.close()
+        return connection, response
+
+    def _response(
+        self, call: Call[Any], connection: http.client.HTTPConnection, *, is_new: bool
+    ) -> http.client.HTTPResponse:
+        """Send a call; return its response, of which the headers are read.
 
         Raises:
-            ConnectionFailed: no response, or a truncated one.
-            ApiError: an error response.
+            ConnectionFailed: nothing was sent.
+            OSError, HTTPException: the connection broke.
         """
-        connection = self._new_connection()
-        was_sent = False
-        try:
-            connection.connect()
-            was_sent = True
+        if is_new:
+            try:
+                connection.connect()
+            except (OSError, http.client.HTTPException) as error:
+                raise self._no_answer(error, was_sent=False) from error
+        # A server that rejects a body early stops reading; its response says why.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             connection.request(*request_of(call, self.address.prefix, self._headers))
-            response = connection.getresponse()
-            if response.status >= 400:
-                content = response.read()
-                raise error_of(response.status, content, response.getheader("Retry-After"))
-            while piece := response.read1(_STREAM_BYTES):
-                yield piece
-        except (OSError, http.client.HTTPException) as error:
-            raise ConnectionFailed(
-                f"{self.address.url} broke off: {error or type(error).__name__}",
-                was_sent=was_sent,
-            ) from error
-        finally:
-            connection.close()
+        return connection.getresponse()
+
+    def _no_answer(self, error: Exception, *, was_sent: bool) -> ConnectionFailed:
+        return ConnectionFailed(
+            f"no answer from {self.address.url}: {error or type(error).__name__}",
+            was_sent=was_sent,
+        )
 
     def _connection(self, call: Call[Any]) -> tuple[http.client.HTTPConnection, bool]:
         """Return a connection, and whether it is new.
@@ -288,6 +330,9 @@ def request_of(
 ) -> tuple[str, str, Any, dict[str, str]]:
     """Return the arguments of `http.client` for a call."""
     sent = {**headers, **call.headers}
-    if call.body is not None:
+    body: Any = call.body
+    if body is not None:
         sent["Content-Type"] = call.content_type
-    return call.method, prefix + call.path, call.body, sent
+    if is_stream(call):
+        body = calls.guarded(body)
+    return call.method, prefix + call.path, body, sent

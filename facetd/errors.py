@@ -14,6 +14,7 @@ FacetdError
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +34,10 @@ class ConnectionFailed(FacetdError):
     def __init__(self, message: str, *, was_sent: bool) -> None:
         super().__init__(message)
         self.was_sent = was_sent
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make a copy in another process by our own arguments."""
+        return partial(type(self), was_sent=self.was_sent), self.args
 
 
 class ApiError(FacetdError):
@@ -59,6 +64,10 @@ class ApiError(FacetdError):
         self.request_id: str | None = error.get("request_id")
         self.retry_after = retry_after
         super().__init__(f"{self.message} ({status}{' ' + self.code if self.code else ''})")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make a copy in another process by our own arguments."""
+        return type(self), (self.status, self.details, self.retry_after)
 
 
 class BadRequest(ApiError):
@@ -130,6 +139,12 @@ def error_of(status: int, content: bytes, retry_after: str | None = None) -> Api
     kind = _BY_STATUS.get(status, BadRequest if status < 500 else ServerError)
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
     return kind(status, error if isinstance(error, dict) else {}, seconds)
+
+
+def redirected(url: str, status: int, location: str | None) -> ServerError:
+    """Return the error for a redirect. Followed, a POST would become a GET without its body."""
+    message = f"{url} redirects to {location or 'another address'}; give the URL that it leads to"
+    return ServerError(status, {"message": message})
 
 
 def not_facetd(url: str) -> ServerError:

@@ -110,16 +110,8 @@ class Client:
         call: Call[Any] = Call(method, path, object, body, False, content_type, headers)
         try:
             return self._decode(self._client.deliver(call, self._mention_start))
-        except facetd.ConnectionFailed as error:
-            cause = error.__cause__
-            if fault := connection_fault(cause):
-                raise ClientError(f"no answer from {self.url}: {fault}") from error
-            raise ClientError(
-                f"no answer from {self.url} ({reason_of(cause)}); is facetd running? "
-                "Start it with facetd serve, or name another with --url"
-            ) from error
-        except facetd.ApiError as error:
-            raise error_of(error.status, {"error": error.details or None}) from None
+        except facetd.FacetdError as error:
+            raise self._told(error) from error
 
     def _mention_start(self) -> None:
         if not self._is_told:
@@ -127,29 +119,52 @@ class Client:
             self._is_told = True
 
     def stream(self, path: str) -> Iterator[bytes]:
-        """GET a body of any size, piece by piece.
+        """GET items of any number, as lines of JSON, piece by piece.
 
         Raises:
-            ClientError: an error response, or a truncated body.
+            ClientError: an error response, a truncated body, or one that is not facetd's.
         """
+        pieces = self._client.stream(Call("GET", path, object), self._mention_start)
+        has_begun = False
         try:
-            yield from self._client.stream(Call("GET", path, object))
+            for piece in pieces:
+                if not has_begun and not piece.startswith(b"{"):
+                    raise self._not_facetd("its answer is no items")
+                has_begun = True
+                yield piece
         except facetd.ConnectionFailed as error:
+            if not has_begun:
+                raise self._told(error) from error
             raise ClientError(
                 f"{self.url} broke off ({reason_of(error.__cause__)}); the output is incomplete"
             ) from error
-        except facetd.ApiError as error:
-            raise error_of(error.status, {"error": error.details or None}) from None
+        except facetd.FacetdError as error:
+            raise self._told(error) from error
+
+    def _told(self, error: facetd.FacetdError) -> ClientError:
+        """Return the error of a call in words for the command line."""
+        if isinstance(error, facetd.ApiError):
+            return error_of(error.status, {"error": error.details or None})
+        cause = error.__cause__
+        if fault := connection_fault(cause):
+            return ClientError(f"no answer from {self.url}: {fault}")
+        return ClientError(
+            f"no answer from {self.url} ({reason_of(cause)}); is facetd running? "
+            "Start it with facetd serve, or name another with --url"
+        )
+
+    def _not_facetd(self, reason: str) -> ClientError:
+        return ClientError(
+            f"what answers at {self.url} is not facetd: {reason}; check the URL, "
+            "and the path if a proxy serves facetd under one"
+        )
 
     def _decode(self, content: bytes) -> Any:
         """Decode a response."""
         try:
             return json.loads(content) if content else None
         except ValueError as error:
-            raise ClientError(
-                f"what answers at {self.url} is not facetd: its answer is no JSON; check the URL, "
-                "and the path if a proxy serves facetd under one"
-            ) from error
+            raise self._not_facetd("its answer is no JSON") from error
 
     def configure(self, index: str, document: dict[str, Any]) -> Any:
         """Create or change an index."""
@@ -232,7 +247,7 @@ def error_of(status: int, answer: Any) -> ClientError:
     message = str(error.get("message", ""))
     if code in _ADVICE and "fault" in error:
         message = f"{error['fault']}; {_ADVICE[code]}"
-    lines = [f"{message} ({status} {code})"]
+    lines = [f"{message} ({status} {code})" if code else message]
     for item in (error.get("errors") or [])[1:]:
         message = str(item.get("message", ""))
         param = item.get("param", "")

@@ -135,6 +135,62 @@ def test_a_stream_is_sent_once(built: Path) -> None:
     assert len(server.asked) == 1
 
 
+def test_a_failed_search_among_several_throws_its_error(built: Path) -> None:
+    failed = {"error": {"code": "index_not_found", "message": "no", "status": 404}}
+    with serving((200, {"results": [PAGE, failed]})) as server:
+        program = """
+            const listed = [{ index: "a" }, { index: "b" }];
+            answer = await client.searches(listed).catch((error) => [error.status, error.code]);
+        """
+        assert run(built, server.url, program) == [404, "index_not_found"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 307])
+def test_a_redirect_is_an_error_that_names_where_to(built: Path, status: int) -> None:
+    target = {"Location": "https://example.org/a/search"}
+    with serving((status, b"", target), (200, PAGE)) as server:
+        program = 'answer = await client.search("a", { query: "x" }).catch(String);'
+        assert "redirects to https://example.org/a/search" in run(built, server.url, program)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"<html>\n</html>\n"])
+@pytest.mark.parametrize("call", ['search("a")', 'export("a").next()'])
+def test_another_server_is_named_as_such(built: Path, call: str, content: bytes) -> None:
+    with serving((200, content)) as server:
+        program = f"""
+            answer = await client.{call}.catch((e) => [e instanceof FacetdError, e.message]);
+        """
+        is_ours, message = run(built, server.url, program)
+    assert is_ours
+    assert "is not facetd" in message
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(built: Path) -> None:
+    program = """
+        let asked = 0;
+        const broken = new ReadableStream({ pull(controller) { controller.error("broke"); } });
+        const flaky = new Client({
+            firstWait: 1,
+            fetch: async () => new Response(++asked === 1 ? broken : "{}"),
+        });
+        await flaky.search("a");
+        answer = asked;
+    """
+    assert run(built, "http://127.0.0.1", program) == 2
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_an_id_of_dots_is_refused_as_fetch_would_ask_for_a_folder(built: Path, name: str) -> None:
+    with serving() as server:
+        program = f"""
+            try {{ answer = await client.get("a", {json.dumps(name)}); }}
+            catch (error) {{ answer = error.message; }}
+        """
+        assert "dots" in run(built, server.url, program)
+    assert server.asked == []
+
+
 def test_an_export_that_is_left_early_ends_its_request(built: Path) -> None:
     program = """
         answer = false;

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import pickle
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +26,14 @@ from facetd import (
     BadRequest,
     Client,
     ConnectionFailed,
+    FacetdError,
     NotFound,
     Retries,
     TooManyRequests,
     Unavailable,
     tenant_token,
 )
-from facetd.calls import address_of
+from facetd.calls import address_of, encoded
 from facetd.tokens import signing_key
 from tests.facetd.scripted import serving
 
@@ -81,8 +86,9 @@ def use(request: pytest.FixtureRequest) -> Use:
     return run
 
 
-def export(client: Any) -> Any:
-    return client.export("a")
+def exported(client: Any, **parameters: Any) -> Any:
+    items = client.export("a", **parameters)
+    return list(items) if isinstance(client, Client) else items
 
 
 def error(code: str, status: int, **more: Any) -> tuple[int, dict[str, Any]]:
@@ -232,7 +238,7 @@ def test_who_is_told_to_come_much_later_is_told_so(use: Use) -> None:
     "call",
     [
         lambda use, url: use(url, lambda c: c.add("a", [{}])),
-        lambda use, url: list(use(url, export)),
+        lambda use, url: use(url, exported),
     ],
     ids=["add", "export"],
 )
@@ -254,6 +260,91 @@ def test_another_server_is_named_as_such(use: Use) -> None:
         use(server.url, lambda c: c.search("a"))
 
 
+@pytest.mark.parametrize("content", [b"<html>\n</html>\n", b"OK", b"[1]\n"])
+def test_an_export_from_another_server_is_an_error(use: Use, content: bytes) -> None:
+    with serving((200, content)) as server, pytest.raises(ApiError, match="is not facetd"):
+        list(use(server.url, exported))
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize(
+    "call", [lambda c: c.search("a", query="x"), lambda c: exported(c)], ids=["search", "export"]
+)
+def test_a_redirect_is_an_error_that_names_where_to(
+    use: Use, call: Callable[[Any], Any], status: int
+) -> None:
+    target = {"Location": "https://example.org/a/search"}
+    with (
+        serving((status, b"", target)) as server,
+        pytest.raises(ApiError, match=r"redirects to https://example\.org/a/search"),
+    ):
+        list(use(server.url, call))
+
+    assert len(server.asked) == 1
+
+
+def test_a_service_that_does_not_accept_connections_is_left_after_the_timeout(use: Use) -> None:
+    with contextlib.ExitStack() as sockets:
+        full = sockets.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):  # fills its queue, so that the next connection is not answered
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}"
+        begun = time.monotonic()
+        with pytest.raises(ConnectionFailed) as caught:
+            use(url, lambda c: c.search("a"), timeout=0.1, retries=Retries(tries=1))
+
+    assert not caught.value.was_sent
+    assert time.monotonic() - begun < 20
+
+
+def test_an_export_waits_for_a_service_that_starts(use: Use) -> None:
+    starting = error("starting", 503)
+    with serving(starting, starting, (200, b'{"id":1}\n')) as server:
+        assert use(server.url, exported) == [{"id": 1}]
+
+
+@pytest.mark.parametrize("failure", [ValueError("mine"), FileNotFoundError(2, "mine")])
+@pytest.mark.parametrize("is_asynchronous", [False, True])
+def test_an_error_of_the_items_that_are_sent_is_the_callers_own(
+    use: Use, failure: Exception, is_asynchronous: bool
+) -> None:
+    def items() -> Iterator[dict[str, int]]:
+        yield {"id": 1}
+        raise failure
+
+    async def asynchronous_items() -> AsyncIterator[dict[str, int]]:
+        for item in items():
+            yield item
+
+    given = asynchronous_items if is_asynchronous and use is asynchronous else items
+    with serving((200, WRITTEN)) as server, pytest.raises(type(failure)) as caught:
+        use(server.url, lambda c: c.load("a", given()))
+
+    assert caught.value is failure
+
+
+def test_decimals_are_numbers() -> None:
+    assert encoded({"price": Decimal("1.50")}) == b'{"price":1.50}'
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        ConnectionFailed("broke off", was_sent=True),
+        NotFound(404, {"code": "item_not_found", "message": "no"}, 2.0),
+    ],
+)
+def test_errors_can_be_sent_to_another_process(raised: FacetdError) -> None:
+    copy = pickle.loads(pickle.dumps(raised))
+
+    assert type(copy) is type(raised)
+    assert (str(copy), vars(copy)) == (str(raised), vars(raised))
+
+
 def test_load_streams(use: Use) -> None:
     items = ({"id": i, "text": "x" * 1_000} for i in range(1_000))
     with serving((200, WRITTEN)) as server:
@@ -268,14 +359,7 @@ def test_load_streams(use: Use) -> None:
 def test_export_yields_items(use: Use) -> None:
     lines = b'{"id":1}\n{"id":2}\n'
     with serving((200, lines)) as server:
-        found = use(
-            server.url,
-            lambda c: (
-                list(c.export("a", filter="b = 1", fields=["id"]))
-                if isinstance(c, Client)
-                else c.export("a", filter="b = 1", fields=["id"])
-            ),
-        )
+        found = use(server.url, lambda c: exported(c, filter="b = 1", fields=["id"]))
 
     assert found == [{"id": 1}, {"id": 2}]
     assert server.asked[0].path == "/a/items?filter=b+%3D+1&fields=%5B%22id%22%5D"
@@ -329,7 +413,7 @@ def test_both_clients_have_the_same_methods() -> None:
         }
 
     both = methods(Client)
-    for name in ("wait_ready", "send", "stream"):  # of the blocking one only
+    for name in ("send", "stream"):  # of the blocking one only
         del both[name]
     assert methods(AsyncClient) == both
 

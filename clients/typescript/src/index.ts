@@ -93,9 +93,13 @@ export class Client {
     return this.#json(post(pathOf(index, "search"), parameters));
   }
 
-  /** Make many searches at once. */
+  /** Make many searches at once; throws the error of the first that failed. */
   async searches<T = Item>(searches: NamedSearch[]): Promise<SearchAnswer<T>[]> {
-    const answer = await this.#json<{ results: SearchAnswer<T>[] }>(post("/_search", { searches }));
+    type Result = SearchAnswer<T> & { error?: Record<string, unknown> };
+    const answer = await this.#json<{ results: Result[] }>(post("/_search", { searches }));
+    for (const { error } of answer.results) {
+      if (error) throw errorIn(error, Number(error["status"] ?? 500));
+    }
     return answer.results;
   }
 
@@ -161,17 +165,20 @@ export class Client {
       query.set(name, typeof value === "string" ? value : JSON.stringify(value));
     }
     const path = `${pathOf(index, "items")}?${query}`;
-    const reply = await this.#send({ method: "GET", path, isRepeatable: true });
+    const reply = await this.#send({ method: "GET", path, isRepeatable: true }, (reply) => reply);
     const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     try {
       for (;;) {
-        const { done, value } = await reader.read();
-        if (done) return;
+        const { done, value } = await reader.read().catch((error) => {
+          throw noAnswer(`${this.url} broke off: ${error}`);
+        });
+        if (done) break;
         const lines = (rest + value).split("\n");
         rest = lines.pop()!;
-        for (const line of lines) yield JSON.parse(line) as T;
+        for (const line of lines) yield this.#parsed<T>(line);
       }
+      if (rest) throw this.#notFacetd(); // our last line ends, too
     } finally {
       // The caller may have stopped early: without this, the connection would stay open.
       await reader.cancel().catch(() => {});
@@ -195,14 +202,27 @@ export class Client {
   }
 
   async #json<T>(call: Call): Promise<T> {
-    return (await (await this.#send(call)).json()) as T;
+    return this.#parsed<T>(await this.#send(call, (reply) => reply.text()));
   }
 
-  /** Make a call, again where that is safe. */
-  async #send(call: Call): Promise<Response> {
+  #parsed<T>(text: string): T {
+    try {
+      return JSON.parse(text) as T;
+    } catch {
+      throw this.#notFacetd();
+    }
+  }
+
+  #notFacetd(): FacetdError {
+    const what = `what answers at ${this.url} is not facetd; check the URL`;
+    return new FacetdError(what, 200, "", undefined, {}, undefined);
+  }
+
+  /** Make a call, again where that is safe; return what is read of its answer. */
+  async #send<R>(call: Call, read: (reply: Response) => R | Promise<R>): Promise<R> {
     for (let tried = 1; ; tried += 1) {
       try {
-        return await this.#once(call);
+        return await this.#once(call, read);
       } catch (error) {
         const wait = error instanceof FacetdError ? this.#waitAfter(error, call, tried) : null;
         if (wait === null) throw error;
@@ -222,21 +242,35 @@ export class Client {
     return Math.max(asked, wait * (0.5 + Math.random() / 2));
   }
 
-  async #once({ method, path, body, contentType = "application/json" }: Call): Promise<Response> {
-    const init: RequestInit & { duplex?: "half" } = { method, headers: { ...this.#headers } };
+  async #once<R>(call: Call, read: (reply: Response) => R | Promise<R>): Promise<R> {
+    const { method, path, body, contentType = "application/json" } = call;
+    // Followed, a redirected POST would become a GET without its body, which finds everything.
+    const init: RequestInit & { duplex?: "half" } = { method, redirect: "manual" };
+    init.headers = { ...this.#headers };
     if (body !== undefined) {
       init.body = body;
-      init.headers = { ...this.#headers, "content-type": contentType };
+      init.headers["content-type"] = contentType;
       if (body instanceof ReadableStream) init.duplex = "half";
     }
-    let reply: Response;
     try {
-      reply = await this.#fetch(this.url + path, init);
+      const reply = await this.#fetch(this.url + path, init);
+      if (reply.ok) return await read(reply);
+      throw await this.#errorOf(reply);
     } catch (error) {
-      throw new FacetdError(`no answer from ${this.url}: ${error}`, 0, "", undefined, {}, undefined);
+      if (error instanceof FacetdError) throw error;
+      throw noAnswer(`no answer from ${this.url}: ${error}`);
     }
-    if (!reply.ok) throw await errorOf(reply);
-    return reply;
+  }
+
+  async #errorOf(reply: Response): Promise<FacetdError> {
+    if (reply.type === "opaqueredirect" || (reply.status >= 300 && reply.status < 400)) {
+      const target = reply.headers.get("location") ?? "another address"; // browsers do not tell
+      const what = `${this.url} redirects to ${target}; give the URL that it leads to`;
+      return new FacetdError(what, reply.status || 302, "", undefined, {}, undefined);
+    }
+    const answer = await reply.json().catch(() => null); // of a proxy, say
+    const after = Number(reply.headers.get("retry-after") ?? NaN);
+    return errorIn(answer?.error ?? {}, reply.status, Number.isNaN(after) ? undefined : after);
   }
 }
 
@@ -245,20 +279,23 @@ function post(path: string, body: unknown): Call {
 }
 
 function pathOf(...segments: (string | number)[]): string {
+  const isDots = segments.some((segment) => segment === "." || segment === "..");
+  // fetch takes them for folders, even escaped: the call would reach another resource.
+  if (isDots) throw new TypeError("an index or id of one or two dots cannot be in a URL");
   return segments.map((segment) => `/${encodeURIComponent(segment)}`).join("");
 }
 
-async function errorOf(reply: Response): Promise<FacetdError> {
-  const answer = await reply.json().catch(() => null);
-  const error: Record<string, unknown> = answer?.error ?? {};
-  const message = String(error["message"] ?? `the service answered ${reply.status}`);
-  const after = Number(reply.headers.get("retry-after") ?? NaN);
-  return new FacetdError(
-    message,
-    reply.status,
-    String(error["code"] ?? ""),
-    error["param"] as string | undefined,
-    error,
-    Number.isNaN(after) ? undefined : after,
-  );
+function noAnswer(message: string): FacetdError {
+  return new FacetdError(message, 0, "", undefined, {}, undefined);
+}
+
+/** Return the error for an error object of an answer. */
+function errorIn(
+  error: Record<string, unknown>,
+  status: number,
+  retryAfter?: number,
+): FacetdError {
+  const message = String(error["message"] ?? `the service answered ${status}`);
+  const param = error["param"] as string | undefined;
+  return new FacetdError(message, status, String(error["code"] ?? ""), param, error, retryAfter);
 }

@@ -3,6 +3,7 @@ from __future__ import annotations
 import http.server
 import json
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
@@ -102,6 +103,38 @@ def test_what_is_not_facetd_is_told(serve: Serve) -> None:
     port, _ = serve(content=b"<html>")
     with pytest.raises(ClientError, match="is not facetd"):
         Client(f"http://127.0.0.1:{port}").request("GET", "/_health")
+
+
+def test_another_servers_page_is_not_written_as_an_export(serve: Serve) -> None:
+    port, _ = serve(content=b"<html>")
+    with pytest.raises(ClientError, match="is not facetd"):
+        list(Client(f"http://127.0.0.1:{port}").stream("/films/items"))
+
+
+def test_an_export_waits_for_a_service_that_starts() -> None:
+    told: list[str] = []
+    starting = (503, {"error": {"code": "starting", "message": "no", "status": 503}})
+    with serving(starting, (200, b'{"id":1}\n')) as server:
+        client = Client(server.url, starting_seconds=5, notice=told.append)
+        assert list(client.stream("/films/items")) == [b'{"id":1}\n']
+    assert told == [f"waiting for {server.url}, which is starting"]
+
+
+def test_an_export_without_a_service_says_how_to_start_one() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        client = Client(f"http://127.0.0.1:{unused.getsockname()[1]}")
+        with pytest.raises(ClientError, match="is facetd running"):
+            list(client.stream("/films/items"))
+
+
+def test_a_redirect_is_told_with_where_to() -> None:
+    target = {"Location": "https://example.org/_health"}
+    with serving((301, b"", target)) as server, pytest.raises(ClientError) as caught:
+        Client(server.url).request("GET", "/_health")
+    assert str(caught.value) == (
+        f"{server.url} redirects to https://example.org/_health; give the URL that it leads to"
+    )
 
 
 def test_each_mistake_is_told_once() -> None:
