@@ -158,7 +158,7 @@ def _query_parameter(parameter: Parameter) -> dict[str, Any]:
         "name": parameter.name,
         "in": "query",
         "description": parameter.description,
-        "required": parameter.name in ("name", "id"),
+        "required": parameter.is_required,
     }
     if parameter.is_json:
         described["content"] = {"application/json": {"schema": schema_of(parameter)}}

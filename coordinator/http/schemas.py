@@ -68,12 +68,19 @@ def schema_of(parameter: Parameter) -> dict[str, Any]:
     return ref(f"parameter.{parameter.name}")
 
 
-def parameters_schema(parameters: Iterable[Parameter], **more: Any) -> dict[str, Any]:
+def parameters_schema(
+    parameters: Iterable[Parameter], more_required: str = "", /, **more: Any
+) -> dict[str, Any]:
     """Return the schema of a body with the given parameters and further members."""
     properties: dict[str, Any] = dict(more)
+    required = more_required.split()
     twice = []
     for parameter in parameters:
-        schema = {"anyOf": [schema_of(parameter), {"type": "null"}]}
+        schema = schema_of(parameter)
+        if parameter.is_required:
+            required.append(parameter.name)
+        else:
+            schema = {"anyOf": [schema, {"type": "null"}]}
         properties[parameter.name] = {**schema, "description": parameter.description}
         for alias in parameter.aliases:
             properties[alias] = {**schema, "description": f"The same as {parameter.name}."}
@@ -85,12 +92,10 @@ def parameters_schema(parameters: Iterable[Parameter], **more: Any) -> dict[str,
         "properties": properties,
         "additionalProperties": False,
     }
+    if required:
+        body["required"] = required
     if twice:
         body["allOf"] = twice
-    name = properties.get("name")
-    if name is not None:
-        body["required"] = ["name"]
-        properties["name"] = {**name["anyOf"][0], "description": name["description"]}
     return body
 
 
@@ -109,7 +114,10 @@ def _restricted(**more: Any) -> dict[str, Any]:
                 ids={**list_of(_ID), "maxItems": DEFAULT_LIMITS.batch_items_max},
                 **more,
             ),
-            {**body_schema(required, **more, **restrictions), "minProperties": 1 + len(more)},
+            {
+                **body_schema(required, ids={"type": "null"}, **more, **restrictions),
+                "minProperties": 1 + len(more),
+            },
         ]
     }
 
@@ -200,10 +208,29 @@ _FACET_SETTINGS: Final = open_body_schema(
     conjunction={"type": "boolean"},
     sort=_FACET_SORT,
     order=_FACET_SORT,
+    hide_zero={"type": "boolean"},
     hide_zero_doc_count={"type": "boolean"},
     chosen_filters_on_top={"type": "boolean"},
     show_facet_stats={"type": "boolean"},
 )
+_SEPARATOR: Final = {"type": "string", "minLength": 1}
+_TREE_OF_PATHS: Final = {
+    "type": "object",
+    "properties": {"path": FIELD_SCHEMA, "separator": _SEPARATOR},
+    "required": ["path"],
+}
+_TREE_OF_LEVELS: Final = {
+    "type": "object",
+    "properties": {
+        "levels": {
+            **list_of(FIELD_SCHEMA),
+            "minItems": 2,
+            "maxItems": DEFAULT_LIMITS.hierarchy_levels_max,
+        },
+        "separator": _SEPARATOR,
+    },
+    "required": ["levels"],
+}
 
 SCHEMAS: Final[dict[str, Any]] = {
     "Error": object_schema(
@@ -298,10 +325,12 @@ SCHEMAS: Final[dict[str, Any]] = {
             "type": "array",
             "minItems": 1,
             "maxItems": DEFAULT_LIMITS.searches_max,
-            "items": {
-                **parameters_schema(SEARCH_PARAMETERS, index=INDEX_NAME_SCHEMA, weight=_WEIGHT),
-                "required": ["index"],
-            },
+            "items": parameters_schema(
+                SEARCH_PARAMETERS,
+                "index",
+                index=INDEX_NAME_SCHEMA,
+                weight={"anyOf": [_WEIGHT, {"type": "null"}]},
+            ),
         },
         merge={
             "anyOf": [
@@ -309,12 +338,8 @@ SCHEMAS: Final[dict[str, Any]] = {
                 {
                     "type": "object",
                     "properties": {
-                        "page": {"type": "integer", "minimum": 1},
-                        "per_page": {
-                            "type": "integer",
-                            "minimum": 0,
-                            "maximum": DEFAULT_LIMITS.per_page_max,
-                        },
+                        "page": SEARCH_BY_NAME["page"].schema,
+                        "per_page": SEARCH_BY_NAME["per_page"].schema,
                     },
                     "additionalProperties": False,
                 },
@@ -468,6 +493,14 @@ SCHEMAS: Final[dict[str, Any]] = {
             "anyOf": [list_of(FIELD_SCHEMA), {"type": "object", "additionalProperties": _WEIGHT}]
         },
         sorting_fields=list_of(FIELD_SCHEMA),
+        geo_fields=list_of(FIELD_SCHEMA),
+        nested=list_of(FIELD_SCHEMA),
+        hierarchies={
+            "type": "object",
+            "propertyNames": FIELD_SCHEMA,
+            "additionalProperties": {"anyOf": [_TREE_OF_PATHS, _TREE_OF_LEVELS]},
+            "maxProperties": DEFAULT_LIMITS.hierarchies_max,
+        },
         language=_LANGUAGE,
         field_languages={
             "type": "object",
@@ -497,6 +530,9 @@ SCHEMAS: Final[dict[str, Any]] = {
             facets=list_of(FIELD_SCHEMA),
             popularity=FIELD_SCHEMA,
             searches={"type": "boolean"},
+        ),
+        display=open_body_schema(
+            title=FIELD_SCHEMA, image=FIELD_SCHEMA, fields=list_of(FIELD_SCHEMA)
         ),
         algolia={"type": "object"},
         ranking=open_body_schema(

@@ -4,7 +4,8 @@ Start at `parse`:
 
 raw              query string and body, decoded
 parse            the way of one request: raw → typed; of the same request again: cache
-table            every parameter, once; a row of it: parameter; its schemas: value_schemas
+table            every parameter, once; a row of it: parameter; its schemas: value_schemas,
+                 option_schemas
 reader           runs the readers of the parameters given; mistakes are collected
 search_draft     what has been read so far; assembly: draft → typed, with the index's defaults
 typed            the results

@@ -28,6 +28,7 @@ class Parameter(NamedTuple):
     """Whether its text in a query string is always JSON."""
     stage: int = 0
     """Order of reading: some parameters depend on others."""
+    is_required: bool = False
 
     @property
     def error_code(self) -> str:

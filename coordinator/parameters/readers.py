@@ -40,7 +40,6 @@ from coordinator.parameters.kinds import (
     text,
 )
 from coordinator.parameters.other_engines import MISPLACED
-from coordinator.parameters.raw import QueryText
 from coordinator.parameters.sort_keys import read_sort_keys
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ def read_rules(draft: SearchDraft, value: Any) -> None:
 
 def read_min_score(draft: SearchDraft, value: Any) -> None:
     """Read `min_score`."""
-    if value.__class__ is QueryText and NUMBER.fullmatch(value):
+    if isinstance(value, str) and NUMBER.fullmatch(value):
         value = float(value)
     if type(value) not in (int, float) or not 0 <= value <= MIN_SCORE_MAX:
         raise Mistake(f"must be a number from 0 to {MIN_SCORE_MAX:g}")
@@ -216,6 +215,7 @@ def read_distinct(draft: SearchDraft, value: Any) -> None:
     options = object_of(value, 'for example {"field": "brand", "limit": 1}')
     check_members(options, ("field", "limit", "sizes", "hits", "facets_by"))
     limit, hits = options.get("limit"), options.get("hits")
+    has_sizes = optional_bool(options, "sizes", False, "")
     facets_by = options.get("facets_by")
     if facets_by not in (None, "items", "groups"):
         raise Mistake('must be "items" or "groups"', path=".facets_by")
@@ -228,7 +228,7 @@ def read_distinct(draft: SearchDraft, value: Any) -> None:
         if limit not in (None, 1, "1"):
             raise Mistake("and a limit above 1 exclude each other", path=".hits")
         draft.values["group_hits"] = integer(hits, 1, "distinct_max", draft.limits, ".hits")
-    elif optional_bool(options, "sizes", False, ""):
+    elif has_sizes:
         draft.values["group_hits"] = 0
 
 

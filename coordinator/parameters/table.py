@@ -10,35 +10,33 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from common.limits import DEFAULT_LIMITS
-from common.rules import NAME_CHARS_MAX
 from coordinator.parameters import readers
-from coordinator.parameters.facet_options import CALENDARS, SPAN
+from coordinator.parameters.option_schemas import (
+    BOOSTS,
+    DISTINCT,
+    FACET_CUBE,
+    FACET_OPTIONS,
+    FACET_RANGES,
+    HIGHLIGHT,
+    RULES,
+    SCORE,
+    SNIPPET,
+    SORT,
+    TREES,
+)
 from coordinator.parameters.parameter import Parameter
-from coordinator.parameters.readers import MIN_SCORE_MAX, NUMBER
 from coordinator.parameters.typed import SUGGESTIONS_DEFAULT
 from coordinator.parameters.value_schemas import (
     BOOLEAN,
-    CHOICE,
-    COLLATION_SCHEMA,
     FIELD,
     FILTERS,
-    FLAG,
     ID,
-    MARK,
-    MARKED,
-    METRES,
-    POINT,
     QUERY,
-    RANGES,
-    SCALE,
-    SORT_KEY,
     TEXT,
     TYPO_LENGTHS_SCHEMA,
-    WEIGHT,
-    by_field,
     integer,
+    list_of,
     names,
-    options,
     text,
 )
 
@@ -110,7 +108,7 @@ _TEXT_MODES: Final = (
     Parameter(
         "typo_lengths",
         readers.read_typo_lengths,
-        TYPO_LENGTHS_SCHEMA,
+        {"anyOf": [TYPO_LENGTHS_SCHEMA, TEXT]},
         "Letters from which on a word may have one typo, and two: [5, 9]; not in fields that the "
         "configuration gives lengths of their own.",
         is_list=True,
@@ -118,7 +116,7 @@ _TEXT_MODES: Final = (
     Parameter(
         "search_fields",
         readers.read_search_fields,
-        names(_MAX.search_fields_max),
+        names(_MAX.search_fields_max, num_min=1),
         'Fields to search, with weights: ["name^3", "description"]. If no item has any of them, '
         "that is an error; `meta.warnings` lists each that no item has.",
         is_list=True,
@@ -127,26 +125,7 @@ _TEXT_MODES: Final = (
 _BOOST: Final = Parameter(
     "boost",
     readers.read_boost,
-    by_field(
-        {
-            "anyOf": [
-                options(log=WEIGHT),
-                options(linear=WEIGHT),
-                options(saturation=SCALE, weight=WEIGHT),
-                *(
-                    options(
-                        **{
-                            function: {"anyOf": [SCALE, TEXT]},
-                            "weight": WEIGHT,
-                            "origin": {"anyOf": [{"type": "number"}, TEXT, POINT]},
-                        }
-                    )
-                    for function in ("decay", "reciprocal")
-                ),
-            ]
-        },
-        _MAX.boosts_max,
-    ),
+    BOOSTS,
     'Numbers and dates that multiply scores, instead of the configured ones: {"popularity": '
     '{"log": 0.3}} by 1 + 0.3 · ln(1 + popularity), {"released": {"decay": "180d"}} by 1 + 0.5 '
     '^ (age / 180 days); also linear, saturation, reciprocal, with weight and origin; {"_geo": '
@@ -157,28 +136,7 @@ _BOOST: Final = Parameter(
 _RULES: Final = Parameter(
     "rules",
     readers.read_rules,
-    {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {
-                "name": text(NAME_CHARS_MAX, 1),
-                "when": options(
-                    query={"anyOf": [TEXT, options(**{"is": TEXT}), options(contains=TEXT)]},
-                    filters={"type": "object", "additionalProperties": CHOICE},
-                    **{"from": TEXT},
-                    until=TEXT,
-                ),
-                "pin": {"type": "array", "items": {}, "maxItems": _MAX.rule_items_max},
-                "hide": {"type": "array", "items": {}, "maxItems": _MAX.rule_items_max},
-                "boost": {"type": "array", "items": {"type": "object"}},
-                "bury": {"type": "array", "items": TEXT},
-                "filter": TEXT,
-            },
-            "additionalProperties": False,
-        },
-        "maxItems": _MAX.rules_max,
-    },
+    RULES,
     'Curation rules, instead of the configured ones: [{"name": "tv week", "when": {"query": '
     '{"contains": "tv"}, "filters": {"category": "tv"}, "from": "2026-11-20", "until": '
     '"2026-11-30"}, "pin": [42, {"id": 7, "position": 5}], "hide": [13], "boost": [{"filter": '
@@ -190,12 +148,7 @@ _RULES: Final = Parameter(
 _MIN_SCORE: Final = Parameter(
     "min_score",
     readers.read_min_score,
-    {
-        "type": ["number", "string"],
-        "minimum": 0,
-        "maximum": MIN_SCORE_MAX,
-        "pattern": f"^{NUMBER.pattern}$",
-    },
+    SCORE,
     "Items that score lower are not hits: they are neither listed nor counted.",
 )
 _TIMEOUT: Final = Parameter(
@@ -245,7 +198,7 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "facet_fields",
         readers.read_facet_fields,
-        {"anyOf": [{"type": "array", "items": TEXT, "maxItems": _MAX.facet_fields_max}, TEXT]},
+        {"anyOf": [list_of(TEXT, _MAX.facet_fields_max), TEXT]},
         "Facets to return; by default all that are configured. `meta.warnings` lists names that "
         "are none.",
         aliases=("facets_fields",),
@@ -267,17 +220,7 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "sort",
         readers.read_sort,
-        {
-            "anyOf": [
-                {"type": "string"},
-                SORT_KEY,
-                {
-                    "type": "array",
-                    "items": {"anyOf": [FIELD, SORT_KEY]},
-                    "maxItems": _MAX.sort_keys_max,
-                },
-            ]
-        },
+        SORT,
         'Sort keys: ["year:desc", "name:asc:missing=first", "_score:desc"]; by distance: '
         "_geo(48.2,16.4):asc, which adds _geoDistance in metres to each hit. A field inside a "
         "nested one sorts by the smallest (desc: the greatest) number among the elements that "
@@ -309,20 +252,14 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "highlight",
         readers.read_highlight,
-        {"anyOf": [{"type": "boolean"}, MARKED, options(fields=MARKED, pre=MARK, post=MARK)]},
+        HIGHLIGHT,
         'Mark the matching words: {"fields": ["name"], "pre": "<em>", "post": "</em>"}.',
         is_list=True,
     ),
     Parameter(
         "snippet",
         readers.read_snippet,
-        {
-            "anyOf": [
-                {"type": "boolean"},
-                MARKED,
-                options(fields=MARKED, pre=MARK, post=MARK, ellipsis=MARK),
-            ]
-        },
+        SNIPPET,
         'The best-matching part of long texts, with its length in words: {"fields": '
         '["description:20"]}.',
         is_list=True,
@@ -330,35 +267,7 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "facets",
         readers.read_facets,
-        by_field(
-            options(
-                size=integer(0, _MAX.facet_size_max),
-                sort={"anyOf": [TEXT, {"type": "array", "items": TEXT}]},
-                order={"anyOf": [TEXT, {"type": "array", "items": TEXT}]},
-                conjunction={"type": "boolean"},
-                hide_zero={"type": "boolean"},
-                query=QUERY,
-                offset=integer(0, _MAX.facet_offset_max),
-                stats={
-                    "anyOf": [
-                        {"type": "boolean"},
-                        {
-                            "type": "array",
-                            "items": FIELD,
-                            "maxItems": _MAX.value_statistics_max,
-                        },
-                    ]
-                },
-                missing={"type": "boolean"},
-                cardinality={"type": "boolean"},
-                percentiles={
-                    "type": "array",
-                    "items": {"type": "number", "minimum": 0, "maximum": 100},
-                    "maxItems": _MAX.percentiles_max,
-                },
-                collation=COLLATION_SCHEMA,
-            )
-        ),
+        FACET_OPTIONS,
         "Options of facets for this request, by facet; missing, cardinality and percentiles "
         '([50, 95]) tell more about the values: {"price": {"size": 0, "percentiles": [50]}}; '
         '{"brand": {"stats": ["price"]}} adds the count, sum, minimum, maximum and mean of the '
@@ -372,76 +281,7 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "facet_ranges",
         readers.read_facet_ranges,
-        by_field(
-            {
-                "anyOf": [
-                    RANGES,
-                    *(
-                        {
-                            "type": "object",
-                            "properties": properties,
-                            "required": list(properties),
-                            "additionalProperties": False,
-                        }
-                        for properties in (
-                            {"ranges": RANGES},
-                            {"ranges": RANGES, "missing": {"type": "boolean"}},
-                        )
-                    ),
-                    {
-                        "type": "object",
-                        "properties": {
-                            "interval": {
-                                "type": "number",
-                                "exclusiveMinimum": 0,
-                                "exclusiveMaximum": 1e300,
-                            },
-                            "missing": FLAG,
-                        },
-                        "required": ["interval"],
-                        "additionalProperties": False,
-                    },
-                    {
-                        "type": "object",
-                        "properties": {
-                            "calendar": {
-                                "anyOf": [
-                                    {"enum": list(CALENDARS)},
-                                    {"type": "string", "pattern": f"^{SPAN.pattern}$"},
-                                ]
-                            },
-                            "time_zone": {"anyOf": [TEXT, {"type": "null"}]},
-                            "missing": FLAG,
-                        },
-                        "required": ["calendar"],
-                        "additionalProperties": False,
-                    },
-                    {
-                        "type": "object",
-                        "properties": {
-                            "origin": POINT,
-                            "rings": {
-                                "type": "array",
-                                "items": METRES,
-                                "minItems": 1,
-                                "maxItems": _MAX.geo_rings_max,
-                            },
-                        },
-                        "required": ["origin", "rings"],
-                        "additionalProperties": False,
-                    },
-                    {
-                        "type": "object",
-                        "properties": {
-                            "grid": {"type": "integer", "minimum": 0, "maximum": _MAX.geo_zoom_max}
-                        },
-                        "required": ["grid"],
-                        "additionalProperties": False,
-                    },
-                ]
-            },
-            _MAX.facet_ranges_max,
-        ),
+        FACET_RANGES,
         'Counts by interval, by field: {"price": [{"to": 10}, {"from": 10, "to": 50}]}, '
         '{"price": {"interval": 10}}, {"date": {"calendar": "week"}} (also "6h"; "time_zone": '
         '"Europe/Vienna"); {"price": {"ranges": […], "missing": true}}; of points: {"_geo": '
@@ -456,37 +296,7 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "facet_cube",
         readers.read_facet_cube,
-        {
-            "anyOf": [
-                {
-                    "type": "object",
-                    "properties": {
-                        "field": FIELD,
-                        "interval": {
-                            "type": "number",
-                            "exclusiveMinimum": 0,
-                            "exclusiveMaximum": 1e300,
-                        },
-                    },
-                    "required": ["field", "interval"],
-                    "additionalProperties": False,
-                },
-                {
-                    "type": "object",
-                    "properties": {
-                        "field": FIELD,
-                        "edges": {
-                            "type": "array",
-                            "items": {"type": "number"},
-                            "minItems": 2,
-                            "maxItems": _MAX.facet_cube_bins_max + 1,
-                        },
-                    },
-                    "required": ["field", "edges"],
-                    "additionalProperties": False,
-                },
-            ]
-        },
+        FACET_CUBE,
         "Joint counts of a numeric field with all facets, ranges and trees of the response: "
         '{"field": "price", "interval": 10} or {"field": "price", "edges": [0, 10, 50]}. '
         "data.facet_cube has cumulative counts up to each edge, for each listed value and "
@@ -499,23 +309,7 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "trees",
         readers.read_trees,
-        {
-            "anyOf": [
-                names(_MAX.hierarchies_max),
-                by_field(
-                    {
-                        "anyOf": [
-                            options(
-                                size=integer(0, _MAX.facet_size_max),
-                                open={"type": "array", "items": TEXT},
-                            ),
-                            {"type": "null"},
-                        ]
-                    },
-                    _MAX.hierarchies_max,
-                ),
-            ]
-        },
+        TREES,
         "Trees to count, of the configured hierarchies: the top level, and the children of the "
         'nodes that `filters` select ({"category": ["Home > Garden"]}) or that are opened: '
         '{"category": {"size": 10, "open": ["Home"]}}.',
@@ -533,21 +327,7 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "distinct",
         readers.read_distinct,
-        {
-            "anyOf": [
-                FIELD,
-                {
-                    **options(
-                        field=FIELD,
-                        limit=integer(1, _MAX.distinct_max, 1),
-                        sizes={"type": "boolean"},
-                        hits=integer(1, _MAX.distinct_max),
-                        facets_by={"enum": ["items", "groups"]},
-                    ),
-                    "required": ["field"],
-                },
-            ]
-        },
+        DISTINCT,
         'Only the best "limit" hits per value of a field: {"field": "brand", "limit": 1}. Items '
         "without a value are all listed. pagination.total counts the hits that remain; facets "
         "count all matching items. An array counts as the set of its values. sizes: true adds "
@@ -576,7 +356,7 @@ SEARCH_PARAMETERS: Final = (
     Parameter(
         "show",
         readers.read_show,
-        {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}}, TEXT]},
+        {"anyOf": [list_of({"enum": _SHOWN}), TEXT]},
         "Also return: score, score_details, timings, elements (of nested fields: which passed).",
         is_list=True,
     ),
@@ -584,7 +364,9 @@ SEARCH_PARAMETERS: Final = (
 )
 
 FACET_PARAMETERS: Final = (
-    Parameter("name", readers.read_name, FIELD, "The facet.", code="missing_name"),
+    Parameter(
+        "name", readers.read_name, FIELD, "The facet.", code="missing_name", is_required=True
+    ),
     Parameter(
         "page",
         readers.read_page,
@@ -651,7 +433,7 @@ SUGGEST_PARAMETERS: Final = (
 
 
 EXPLAIN_PARAMETERS: Final = (
-    Parameter("id", readers.read_id, ID, "The item to explain."),
+    Parameter("id", readers.read_id, ID, "The item to explain.", is_required=True),
     *SEARCH_PARAMETERS,
 )
 

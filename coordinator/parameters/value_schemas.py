@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from common.boosts import SCALE_MAX, WEIGHT_MAX
 from common.limits import DEFAULT_LIMITS
 from common.option_forms import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
@@ -33,10 +32,14 @@ def integer(low: int, high: int, default: int | None = None) -> Schema:
     return schema if default is None else {**schema, "default": default}
 
 
-def options(**members: Schema) -> Schema:
+def options(*required: str, **members: Schema) -> Schema:
     """Return the schema of an object of options; null means "not given"."""
-    properties = {name: {"anyOf": [schema, {"type": "null"}]} for name, schema in members.items()}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+    properties = {
+        name: schema if name in required else {"anyOf": [schema, {"type": "null"}]}
+        for name, schema in members.items()
+    }
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": list(required)} if required else schema
 
 
 def by_field(schema: Schema, num_max: int | None = None) -> Schema:
@@ -51,10 +54,19 @@ def by_field(schema: Schema, num_max: int | None = None) -> Schema:
     return {"anyOf": [by_field, {"type": "array", "maxItems": 0}]}
 
 
-def names(num_max: int) -> Schema:
+def list_of(schema: Schema, num_max: int | None = None, num_min: int = 0) -> Schema:
+    """Return the schema of a list."""
+    listed: Schema = {"type": "array", "items": schema}
+    if num_max is not None:
+        listed["maxItems"] = num_max
+    if num_min:
+        listed["minItems"] = num_min
+    return listed
+
+
+def names(num_max: int, num_min: int = 0) -> Schema:
     """Return the schema of a list of names, or of a comma-separated list."""
-    listed = {"type": "array", "items": FIELD, "maxItems": num_max}
-    return {"anyOf": [listed, {"type": "string"}]}
+    return {"anyOf": [list_of(FIELD, num_max, num_min), TEXT]}
 
 
 TEXT: Final[Schema] = {"type": "string"}
@@ -69,23 +81,14 @@ FIELD: Final = text(_MAX.field_name_bytes_max, 1)
 SCALAR: Final[Schema] = {
     "anyOf": [{"type": ["number", "boolean"]}, text(_MAX.filter_value_bytes_max)]
 }
-SCALARS: Final[Schema] = {
-    "type": "array",
-    "items": SCALAR,
-    "maxItems": _MAX.filter_values_max,
-}
+SCALARS: Final[Schema] = list_of(SCALAR, _MAX.filter_values_max)
 CHOICE: Final[Schema] = {"anyOf": [SCALAR, SCALARS]}
 BOUND: Final[Schema] = {"anyOf": [{"type": "number"}, text(_MAX.filter_value_bytes_max)]}
 DEGREES: Final[Schema] = {"type": "number", "minimum": -180, "maximum": 180}
 POINT: Final[Schema] = {
     "anyOf": [
-        {
-            "type": "object",
-            "properties": {"lat": DEGREES, "lng": DEGREES},
-            "required": ["lat", "lng"],
-            "additionalProperties": False,
-        },
-        {"type": "array", "items": DEGREES, "minItems": 2, "maxItems": 2},
+        options("lat", "lng", lat=DEGREES, lng=DEGREES),
+        list_of(DEGREES, 2, 2),
     ]
 }
 METRES: Final[Schema] = {"type": "number", "minimum": 0, "maximum": METRES_MAX}
@@ -108,20 +111,9 @@ FILTERS: Final = by_field(
                 **COMPARED,
                 count={"anyOf": [COUNT, options(gt=COUNT, gte=COUNT, lt=COUNT, lte=COUNT)]},
                 same=by_field({"anyOf": [CHOICE, options(**COMPARED)]}, _MAX.filter_fields_max),
-                radius={
-                    **options(lat=DEGREES, lng=DEGREES, metres=METRES),
-                    "required": ["lat", "lng", "metres"],
-                },
-                box={
-                    **options(top_right=POINT, bottom_left=POINT),
-                    "required": ["top_right", "bottom_left"],
-                },
-                polygon={
-                    "type": "array",
-                    "items": POINT,
-                    "minItems": 3,
-                    "maxItems": _MAX.geo_corners_max,
-                },
+                radius=options("lat", "lng", "metres", lat=DEGREES, lng=DEGREES, metres=METRES),
+                box=options("top_right", "bottom_left", top_right=POINT, bottom_left=POINT),
+                polygon=list_of(POINT, _MAX.geo_corners_max, 3),
             ),
         ]
     },
@@ -133,40 +125,10 @@ BOOLEAN: Final[Schema] = {
     "type": ["boolean", "string"],
     "enum": [True, False, "true", "false"],
 }
-FLAG: Final[Schema] = {"type": ["boolean", "null"]}
-RANGES: Final[Schema] = {
-    "type": "array",
-    "items": {**options(**{"from": BOUND, "to": BOUND}), "minProperties": 1},
-    "minItems": 1,
-    "maxItems": _MAX.range_bounds_max,
-}
-TYPO_LENGTHS_SCHEMA: Final[Schema] = {
-    "type": "array",
-    "items": {
-        "type": "integer",
-        "minimum": TYPO_LENGTHS_MIN[0],
-        "maximum": TYPO_LENGTHS_MAX,
-    },
-    "minItems": 2,
-    "maxItems": 2,
-}
+TYPO_LENGTHS_SCHEMA: Final[Schema] = list_of(
+    {"type": "integer", "minimum": TYPO_LENGTHS_MIN[0], "maximum": TYPO_LENGTHS_MAX}, 2, 2
+)
 COLLATION_SCHEMA: Final[Schema] = {
     "type": "string",
     "examples": ["none", "root", "de", "de-phonebook", "root+numeric"],
 }
-SORT_KEY: Final[Schema] = {
-    **options(
-        field=FIELD,
-        order={"enum": ["asc", "desc"]},
-        missing={"enum": ["first", "last"]},
-        collation=COLLATION_SCHEMA,
-        point=POINT,
-        buckets=integer(1, _MAX.score_buckets_max),
-        seed=integer(0, _MAX.seed_max),
-    ),
-    "required": ["field"],
-}
-WEIGHT: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": WEIGHT_MAX}
-SCALE: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": SCALE_MAX}
-MARKED: Final = names(_MAX.projected_fields_max)
-MARK: Final = text(_MAX.mark_chars_max)

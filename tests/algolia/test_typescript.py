@@ -205,16 +205,26 @@ def test_an_export_that_is_left_early_ends_its_request(built: Path) -> None:
     assert run(built, "http://127.0.0.1", program) is True
 
 
-@pytest.mark.parametrize(
-    "wrong", ['client.search("a", { pages: 3 })', "client.search(3)", 'client.facet("a")']
-)
-def test_the_compiler_knows_the_parameters(built: Path, wrong: str) -> None:
-    program = built / "src" / "wrong.ts"
+WRONG = ['client.search("a", { pages: 3 })', "client.search(3)", 'client.facet("a")']
+RIGHT = [
+    'client.configure("a", { geo_fields: ["at"], nested: ["parts"], display: { title: "name" } })',
+    'client.configure("a", { hierarchies: { place: { levels: ["country", "city"] } } })',
+    'client.search("a", { rules: [{ pin: [1, { id: "b", position: 2 }] }], min_score: 0.5 })',
+    'client.explain("a", 1, { query: "b" })',
+]
+
+
+@pytest.mark.parametrize("call", [*WRONG, *RIGHT])
+def test_the_compiler_knows_the_parameters(built: Path, call: str) -> None:
+    program = built / "src" / "program.ts"
     program.write_text(
-        f'import {{ Client }} from "./index.js";\nconst client = new Client();\n{wrong};\n'
+        f'import {{ Client }} from "./index.js";\nconst client = new Client();\n{call};\n'
     )
     try:
-        with pytest.raises(AssertionError, match=r"wrong\.ts"):
+        if call in RIGHT:
             tool("tsc", "-p", ".", "--noEmit", cwd=built)
+        else:
+            with pytest.raises(AssertionError, match=r"program\.ts"):
+                tool("tsc", "-p", ".", "--noEmit", cwd=built)
     finally:
         program.unlink()

@@ -393,6 +393,7 @@ class TestMistakes:
             ({"facet_ranges": {"price": [{"from": 1}, {}]}}, "facet_ranges.price[1]"),
             ({"sort": ["year", 3]}, "sort[1]"),
             ({"distinct": {"field": "a", "limit": 0}}, "distinct.limit"),
+            ({"distinct": {"field": "a", "hits": 2, "sizes": "yes"}}, "distinct.sizes"),
         ):
             assert mistakes(**parameters)[0][1] == path
 
@@ -447,6 +448,10 @@ class TestLimitsAtTheirEdges:
     def test_edge(self, right: dict[str, Any], wrong: dict[str, Any], code: str) -> None:
         search(**right)
         assert mistakes(**wrong)[0][0] == code
+
+
+def test_the_threshold_of_scores_may_be_text_as_pages_may() -> None:
+    assert search(min_score="0.5", page="2").min_score == 0.5
 
 
 def test_distinct_forms() -> None:
