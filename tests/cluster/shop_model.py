@@ -12,19 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.oracle import (
-    Item,
-    Json,
-    distinct_of,
-    exists,
-    factor_of,
-    is_number,
-    keys_of,
-    passes,
-    sorted_by,
-    values_of,
-    with_pinned,
-)
+from tests.oracle.boosts import factor_of
+from tests.oracle.curation import with_pinned
+from tests.oracle.distinct import distinct_of
+from tests.oracle.filters import passes
+from tests.oracle.items import Item, Json, exists, is_number, keys_of, values_of
+from tests.oracle.orders import sorted_by
 
 Scores = Mapping[str, float]
 """By id, in the order of insertion."""

@@ -26,7 +26,9 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.cluster.conftest import Index, Services
-from tests.oracle import Found, Item, Oracle, compact, distinct_of, distinct_value, group_of
+from tests.oracle.distinct import distinct_of, distinct_value, group_of
+from tests.oracle.engine import Found, Oracle
+from tests.oracle.items import Item, compact
 from tests.service import Service
 
 SHARD_COUNTS = (1, 2, 3, 5)

@@ -17,7 +17,9 @@ import pytest
 
 from tests.cluster.conftest import DATA, Index, Services
 from tests.cluster.test_against_oracle import check, stable
-from tests.oracle import Item, Oracle, leaves, words_in
+from tests.oracle.engine import Oracle
+from tests.oracle.items import Item, leaves
+from tests.oracle.words import words_in
 
 SETS = sorted(path.parent.name for path in DATA.glob("*/items.ndjson.gz"))
 NUM_SAMPLED = 600

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from tests.cluster.conftest import Services, error_of
 from tests.cluster.test_against_oracle import Twins, Write, batches, conditions, is_text, stable
-from tests.oracle import Item, Json, Oracle, bucket_order, sorted_by
+from tests.oracle.engine import Oracle
+from tests.oracle.facets import bucket_order
+from tests.oracle.items import Item, Json
+from tests.oracle.orders import sorted_by
 
 facet_settings = st.fixed_dictionaries(
     {},

@@ -18,15 +18,11 @@ from hypothesis import strategies as st
 
 from tests.cluster.conftest import Services
 from tests.cluster.test_against_oracle import TwinIndexes, Write, stable
-from tests.oracle import Found, Item, exists, keys_of
-from tests.shapes_oracle import (
-    ShapesOracle,
-    distance,
-    element_passes,
-    elements_of,
-    in_area,
-    points_of,
-)
+from tests.oracle.elements import element_passes, elements_of
+from tests.oracle.engine import Found
+from tests.oracle.geo import distance, in_area, points_of
+from tests.oracle.items import Item, exists, keys_of
+from tests.oracle.shapes import ShapesOracle
 
 LATS = (-90, -89.9, -45.5, 0, 0.25, 10, 48.2, 89.9, 90)
 LNGS = (-180, -179.9, -90, -0.5, 0, 0.25, 16.4, 179.5, 180)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.conftest import Index, Services
 from tests.cluster.shop_model import CONFIGURATION, FACETS, Scores, ShopModel, ShopSearches
-from tests.oracle import Item
+from tests.oracle.items import Item
 from tests.service import Client
 
 NUM_IDS = 120

@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 
 from common.placement import shard_of_id
-from tests.oracle import Found, Item, Oracle, compact
+from tests.oracle.engine import Found, Oracle
+from tests.oracle.items import Item, compact
 
 Json = dict[str, Any]
 

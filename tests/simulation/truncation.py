@@ -18,7 +18,7 @@ from typing import Any
 from common.shard_settings import ShardSettings
 from coordinator.replication.entries import Kind, WriteGroup, decode_entry, unpack
 from coordinator.replication.stream_follower import FORGOTTEN_SECONDS
-from tests.oracle import Item
+from tests.oracle.items import Item
 from tests.simulation.client import Client, Reply
 from tests.simulation.jetstream import Client as Connection
 from tests.simulation.jetstream import JetStream

@@ -8,7 +8,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Final
 
-from tests.oracle import Item
+from tests.oracle.items import Item
 from tests.simulation.client import Client, Reply
 from tests.simulation.history import Change, Get, History, Json, Read, Write
 from tests.simulation.service import Machine

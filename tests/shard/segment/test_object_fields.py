@@ -24,7 +24,8 @@ from shard.segment.nested_elements import element_segment
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import SegmentBuilder, make_doc_maps, merge_segments
 from tests.cluster.test_shapes_against_oracle import places, variants
-from tests.shapes_oracle import elements_of, in_area
+from tests.oracle.elements import elements_of
+from tests.oracle.geo import in_area
 
 Item = dict[str, Any]
 

@@ -1,210 +1,20 @@
-"""The naive model of places and elements, beside that of everything else (`tests.oracle`).
-
-It says of items with points and with arrays of objects what `same`, `count`, areas, orders by
-distance or by elements, rings and cells must answer.
-"""
+"""The engine with places and elements: what `same`, `count`, areas, rings and cells answer."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.oracle import (
-    Found,
-    Item,
-    Json,
-    Oracle,
-    as_list,
-    exists,
-    in_range,
-    is_conjunctive,
-    is_number,
-    keys_of,
-    passes,
-    selected_keys,
-    values_of,
-)
+from tests.oracle.elements import element_passes, elements_of
+from tests.oracle.engine import Found, Oracle
+from tests.oracle.filters import as_list, in_range, is_conjunctive, passes, selected_keys
+from tests.oracle.geo import AREAS, as_point, cell_of, distance, in_area, points_of
+from tests.oracle.items import Item, Json, exists, is_number, keys_of, values_of
 
-EARTH_RADIUS = 6_371_008.8
-AREAS = ("radius", "box", "polygon")
 _VALUES = ("gt", "gte", "lt", "lte", "any", "all", "none", "exists")
-
-
-# --- elements -------------------------------------------------------------------------------------
-
-
-def reached(value: Any, path: str, arrays: int = 0, way: int = 0) -> Iterator[tuple[Any, int]]:
-    """Yield what stands at a path, and how deep in arrays its key stood: 0, 1, or 2 for deeper."""
-    if isinstance(value, list):
-        for inner in value:
-            yield from reached(inner, path, arrays + 1, way)
-    elif isinstance(value, dict):
-        way = max(way, min(arrays, 2))
-        for key, inner in value.items():
-            if key == path:
-                yield inner, way
-            elif path.startswith(f"{key}."):
-                yield from reached(inner, path[len(key) + 1 :], 0, way)
-
-
-def elements_of(item: Item, path: str) -> list[Item]:
-    """Return the elements of a field; one that is no object has no fields.
-
-    Those of an array in an array have fields, whose values lie too deep to be compared.
-    """
-    elements: list[Item] = []
-
-    def add(value: Any, arrays: int, way: int) -> None:
-        if isinstance(value, list):
-            for inner in value:
-                add(inner, arrays + 1, way)
-        elif isinstance(value, dict):
-            is_deep = max(arrays, way) > 1
-            elements.append({key: [[one]] for key, one in value.items()} if is_deep else value)
-        elif arrays or way:
-            elements.append({})
-
-    for value, way in reached(item, path):
-        add(value, 0, way)
-    return elements
-
-
-def element_passes(element: Item, wanted: Json, facets: Json) -> bool:
-    """Return whether one element has what `same` asks for."""
-    return all(
-        passes(element, name, one, any_will_do=not is_conjunctive(facets.get(name)))
-        for name, one in wanted.items()
-    )
-
-
-# --- places ---------------------------------------------------------------------------------------
-
-
-def points_of(item: Item, path: str) -> list[tuple[float, float]]:
-    """Return the points of a field: objects with one number lat and one lng within bounds."""
-    points = []
-    for element in elements_of(item, path):
-        lats = [one for one in values_of(element, "lat") if is_number(one)]
-        lngs = [one for one in values_of(element, "lng") if is_number(one)]
-        if len(lats) == len(lngs) == 1 and abs(lats[0]) <= 90 and abs(lngs[0]) <= 180:
-            points.append((lats[0] + 0.0, lngs[0] + 0.0))
-    return points
-
-
-def distance(point: tuple[float, float], other: tuple[float, float]) -> float:
-    """Return the length of the great circle between two points, in metres."""
-    (lat, lng), (other_lat, other_lng) = point, other
-    lng = -180.0 if lng == 180.0 else lng
-    radians = math.pi / 180.0
-    half_lat = math.sin((other_lat - lat) * radians * 0.5)
-    half_lng = math.sin((other_lng - lng) * radians * 0.5)
-    cosines = math.cos(lat * radians) * math.cos(other_lat * radians)
-    squared = half_lat * half_lat + cosines * (half_lng * half_lng)
-    return 2.0 * EARTH_RADIUS * math.asin(math.sqrt(min(1.0, squared)))
-
-
-def as_point(value: Any) -> tuple[float, float]:
-    return (value["lat"], value["lng"]) if isinstance(value, dict) else (value[0], value[1])
-
-
-def in_box(point: tuple[float, float], top_right: Any, bottom_left: Any) -> bool:
-    """Return whether a point lies in a box; 180 and -180 are one meridian, poles lie on all."""
-    lat, lng = point
-    (top, right), (bottom, left) = as_point(top_right), as_point(bottom_left)
-    if not bottom <= lat <= top:
-        return False
-    if abs(lat) == 90:
-        return True
-    left = -180.0 if left == 180 else left
-    for same in {lng, -180.0, 180.0} if abs(lng) == 180 else {lng}:
-        if left <= same <= right if left <= right else same >= left or same <= right:
-            return True
-    return False
-
-
-def in_polygon(point: tuple[float, float], corners: list[Any]) -> bool:
-    """Return whether a point lies in a polygon: a line to the east leaves it once more than it
-    enters, on one of the planes that the earth can be unrolled to.
-    """
-    lat, lng = point
-    lng = -180.0 if lng == 180 else lng
-    points = [as_point(corner) for corner in corners]
-    border = [points[0]]
-    for corner_lat, corner_lng in (*points[1:], points[0]):
-        step = (corner_lng - border[-1][1]) % 360.0
-        border.append((corner_lat, border[-1][1] + (step - 360.0 if step > 180.0 else step)))
-    if abs(border[-1][1] - border[0][1]) > 1:
-        pole = math.copysign(91.0, sum(one for one, _ in points))  # is inside
-        border += [(pole, border[-1][1]), (pole, border[0][1]), border[0]]
-    for turn in range(-3, 4):
-        east = lng + 360.0 * turn
-        crossings = 0
-        for (low, low_lng), (high, high_lng) in itertools.pairwise(border):
-            if (low > lat) != (high > lat):
-                crossing = low_lng + (lat - low) / (high - low) * (high_lng - low_lng)
-                crossings += east < crossing
-        if crossings % 2:
-            return True
-    return False
-
-
-def in_area(item: Item, path: str, name: str, area: Any) -> bool:
-    tests: dict[str, Callable[[tuple[float, float]], bool]] = {
-        "radius": lambda point: distance(point, as_point(area)) <= area["metres"],
-        "box": lambda point: in_box(point, area["top_right"], area["bottom_left"]),
-        "polygon": lambda point: in_polygon(point, area),
-    }
-    return any(tests[name](point) for point in points_of(item, path))
-
-
-def cell_of(point: tuple[float, float], zoom: int) -> str:
-    """Return the cell of a grid that a point lies in."""
-    count = 1 << zoom
-    lat, lng = point
-    lng = -180.0 if lng == 180 else lng
-    column = min(count - 1, math.floor((lng + 180.0) / (360.0 / count)))
-    row = min(count - 1, math.floor((90.0 - lat) / (180.0 / count)))
-    return f"{zoom}/{column}/{row}"
-
-
-# --- moments --------------------------------------------------------------------------------------
-
-
-def period_of(text: str, calendar: str, zone: str | None) -> str | None:
-    """Return the bucket of a moment written as year, month, day, or day and time."""
-    length = len(text.split("T")[0])
-    try:
-        moment = datetime.fromisoformat(text + "-01" * ((10 - length) // 3))
-    except ValueError:
-        return None
-    has_time = "T" in text
-    if zone is not None and has_time:
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        moment = moment.astimezone(ZoneInfo(zone))
-    moment = moment.replace(tzinfo=None)
-    needed = {"year": 4, "quarter": 7, "month": 7}.get(calendar, 10)
-    if length < needed or (calendar == "hour" and not has_time):
-        return None
-    forms = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H",
-             "week": "%G-W%V"}  # fmt: skip
-    if calendar == "quarter":
-        return f"{moment.year}-Q{math.ceil(moment.month / 3)}"
-    if calendar in forms:
-        return moment.strftime(forms[calendar])
-    seconds = int(calendar[:-1]) * {"m": 60, "h": 3600, "d": 86400}[calendar[-1]]
-    if seconds % 86400 and not has_time:
-        return None
-    since = int(moment.replace(tzinfo=UTC).timestamp())
-    start = datetime.fromtimestamp(since - since % seconds, UTC)
-    return start.strftime("%Y-%m-%dT%H:%M:%S")
-
-
-# --- the engine -----------------------------------------------------------------------------------
 
 
 class ShapesOracle(Oracle):
@@ -484,3 +294,32 @@ class ShapesOracle(Oracle):
         for item in items:
             counts.update({cell_of(one, zoom) for one in points_of(item, field)})
         return dict(counts)
+
+
+def period_of(text: str, calendar: str, zone: str | None) -> str | None:
+    """Return the bucket of a moment written as year, month, day, or day and time."""
+    length = len(text.split("T")[0])
+    try:
+        moment = datetime.fromisoformat(text + "-01" * ((10 - length) // 3))
+    except ValueError:
+        return None
+    has_time = "T" in text
+    if zone is not None and has_time:
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        moment = moment.astimezone(ZoneInfo(zone))
+    moment = moment.replace(tzinfo=None)
+    needed = {"year": 4, "quarter": 7, "month": 7}.get(calendar, 10)
+    if length < needed or (calendar == "hour" and not has_time):
+        return None
+    forms = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H",
+             "week": "%G-W%V"}  # fmt: skip
+    if calendar == "quarter":
+        return f"{moment.year}-Q{math.ceil(moment.month / 3)}"
+    if calendar in forms:
+        return moment.strftime(forms[calendar])
+    seconds = int(calendar[:-1]) * {"m": 60, "h": 3600, "d": 86400}[calendar[-1]]
+    if seconds % 86400 and not has_time:
+        return None
+    since = int(moment.replace(tzinfo=UTC).timestamp())
+    start = datetime.fromtimestamp(since - since % seconds, UTC)
+    return start.strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,74 @@
+"""Other spacings of words: one word written as several, several as one."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from tests.oracle.clauses import Clause, Text, rows_of
+from tests.oracle.words import is_run
+
+
+def in_parts(word: str) -> set[tuple[str, ...]]:
+    """Return the ways to write a word in several words."""
+    if is_run(word) or len(word) > 24:
+        return set()
+    if re.fullmatch("[0-9]+", word):
+        return {tuple(f"{int(word):,}".split(","))} if len(word) > 3 and word[0] != "0" else set()
+    found: set[tuple[str, ...]] = {
+        (word[:at], word[at:])
+        for at in range(1, len(word))
+        if not (word[at - 1].isdigit() and word[at].isdigit())
+    }
+    if 3 <= len(word) <= 4 and not re.search("[0-9]", word):
+        found.add(tuple(word))
+    by_digits = tuple(re.findall("[0-9]+|[^0-9]+", word))
+    return found | ({by_digits} if 3 <= len(by_digits) <= 4 else set())
+
+
+def is_joined(row: list[tuple[str, int]]) -> tuple[bool, bool]:
+    """Return whether words in a row may be one, and whether they are as good as that already."""
+    words = [word for word, _ in row]
+    if len(words) > 4 or any(map(is_run, words)) or sum(map(len, words)) > 24:
+        return False, False
+    is_close = True
+    for (left, piece), (right, next_piece) in pairwise(row):
+        digits = left[-1].isdigit(), right[0].isdigit()
+        if all(digits) and not re.fullmatch("[0-9]{1,3} [0-9]{3}", f"{left} {right}"):
+            return False, False
+        is_close &= piece == next_piece or digits[0] != digits[1]
+    return len(words) == 2 or is_close or all(len(word) == 1 for word in words), is_close
+
+
+def spacings(query: str, wanted: list[Clause], texts: list[list[Text]]) -> dict[str, set[Clause]]:
+    """Return what words of a query may also be written as, where enough items have it."""
+    quoted = {one.words[0] for one in wanted if one.is_quoted and len(one.words) == 1}
+    vocabularies = [{word for text in one for word in text} for one in texts]
+
+    def count(*words: str) -> int:
+        needed = set(words)
+        return sum(
+            Clause(words).is_in(text)
+            for text, vocabulary in zip(texts, vocabularies, strict=True)
+            if needed <= vocabulary
+        )
+
+    num_items = len(texts)
+    found: dict[str, set[Clause]] = {}
+    for row in rows_of(query):
+        for word in {word for word, _ in row} - quoted:
+            for parts in in_parts(word):
+                number = count(*parts)
+                if number and 10 * number >= count(word):
+                    found.setdefault(word, set()).add(Clause(parts))
+        for size in (2, 3, 4):
+            for start in range(len(row) - size + 1):
+                words = row[start : start + size]
+                may_join, is_close = is_joined(words)
+                joined = "".join(word for word, _ in words)
+                if may_join and quoted.isdisjoint(dict(words)) and count(joined):
+                    is_rare = max(count(word) for word, _ in words) <= num_items // 8
+                    if is_close or is_rare or num_items < 1_000:
+                        for word, _ in words:
+                            found.setdefault(word, set()).add(Clause((joined,)))
+    return found
