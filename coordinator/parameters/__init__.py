@@ -12,7 +12,8 @@ typed            the results
 
 kinds            integers, names, fields, …: what several readers take
 conditions       filters and trees, with what counts leave out
-filter_parser    the expression language; filter_objects: filters as JSON; geo: areas
+filter_parser    the expression language, filter_tokens: its words
+filter_objects   filters as JSON; geo: areas
 facet_options    options by facet, ranges, the cube
 sort_keys        orders; marks: highlights and snippets
 curation         the rules that apply to one search

@@ -1,0 +1,167 @@
+"""The tokens of a filter expression, and its errors: the lexer below `filter_parser`.
+
+A token is a word, a quoted text ('…' or "…", with backslash escapes) or an operator. Keywords are
+bare words, in either case. A bare word that is a JSON number is a number; a quoted one is text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from common.errors import InvalidRequest
+from common.values import INTEGER_MAX, INTEGER_MIN
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+      | (?P<operator><=|>=|!=|=|<|>|\(|\)|\[|\]|\{|\}|,)
+      | (?P<word>[^\s"'(){}\[\],=<>!]+)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_NUMBER = re.compile(
+    r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?=[.eE])(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)?\Z"
+)
+_INTEGER_CHARS_MAX = len(str(INTEGER_MAX))
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_KEYWORDS = frozenset(
+    ("AND", "OR", "NOT", "IN", "TO", "EXISTS", "IS", "NULL", "EMPTY", "STARTS", "WITH", "CONTAINS")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterToken:
+    """A word, a quoted text, an operator, or the end."""
+
+    kind: str
+    """quoted, operator, word or end."""
+    text: str
+    position: int
+
+    @property
+    def keyword(self) -> str | None:
+        """The keyword that this bare word is, in upper case."""
+        upper = self.text.upper()
+        return upper if self.kind == "word" and upper in _KEYWORDS else None
+
+    @property
+    def shown(self) -> str:
+        """The token as error messages show it."""
+        return "the end" if self.kind == "end" else f"'{self.text[:40]}'"
+
+    @property
+    def looks_like_number(self) -> bool:
+        """Whether the text is a JSON number, quoted or not."""
+        return _NUMBER.match(self.text) is not None
+
+    @property
+    def value(self) -> int | float | str:
+        """A bare word that is a number as a number, anything else as text.
+
+        An integer stays an integer within the range that items have (as the JSON decoder reads
+        them); greater ones become doubles, as they do in items.
+        """
+        if self.kind == "word" and (number_parts := _NUMBER.match(self.text)):
+            if number_parts["fraction"] is None and len(self.text) <= _INTEGER_CHARS_MAX:
+                integer = int(self.text)
+                if INTEGER_MIN <= integer <= INTEGER_MAX:
+                    return integer
+            number = float(self.text)
+            if number in (float("inf"), float("-inf")):
+                raise invalid_filter("a number is too large", self.position)
+            return number
+        return self.text
+
+
+class FilterTokens:
+    """Reads the tokens of an expression from left to right.
+
+    Args:
+        text: the expression.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokenize(text)
+        self._next = 0
+
+    @property
+    def next(self) -> FilterToken:
+        """The next token, which stays."""
+        return self._tokens[self._next]
+
+    def take(self) -> FilterToken:
+        """Return the next token and go on after it; the end stays."""
+        token = self._tokens[self._next]
+        if token.kind != "end":
+            self._next += 1
+        return token
+
+    def take_value(self) -> FilterToken:
+        """Return the next token, which must be a word or a quoted text."""
+        token = self.take()
+        if token.kind not in ("word", "quoted"):
+            raise invalid_filter(f"expected a value, not {token.shown}", token.position)
+        return token
+
+    def take_keyword(self, keyword: str) -> bool:
+        """Take a keyword; return whether it was there."""
+        if self.next.keyword == keyword:
+            self._next += 1
+            return True
+        return False
+
+    def take_operator(self, operator: str) -> bool:
+        """Take an operator; return whether it was there."""
+        if self.next.kind == "operator" and self.next.text == operator:
+            self._next += 1
+            return True
+        return False
+
+    def expect_operator(self, operator: str) -> None:
+        """Take an operator, which must be there."""
+        if not self.take_operator(operator):
+            raise self.unexpected(f"'{operator}'")
+
+    def unexpected(self, expected: str) -> InvalidRequest:
+        """Return the error for the next token, which is not what was expected."""
+        return invalid_filter(f"expected {expected}, not {self.next.shown}", self.next.position)
+
+
+def _tokenize(text: str) -> list[FilterToken]:
+    tokens = []
+    position = 0
+    end = len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            start = position + len(text[position:]) - len(text[position:].lstrip())
+            what = (
+                "a quoted text has no end"
+                if text[start] in "\"'"
+                else f"unexpected character '{text[start]}'"
+            )
+            raise invalid_filter(what, start)
+        kind = match.lastgroup or ""
+        raw = match.group(kind)
+        content = _ESCAPE.sub(r"\1", raw[1:-1]) if kind == "quoted" else raw
+        tokens.append(FilterToken(kind, content, match.start(kind)))
+        position = match.end()
+    tokens.append(FilterToken("end", "", end))
+    return tokens
+
+
+def invalid_filter(problem: str, position: int) -> InvalidRequest:
+    """Return the error for an expression.
+
+    Args:
+        problem: what was found, and what was expected there.
+        position: in characters, from 0.
+    """
+    return InvalidRequest(
+        f"{problem} at position {position}; valid is for example: "
+        'year >= 1990 AND (tags = a OR tags IN [b, "c d"]) AND NOT country = US',
+        code="invalid_filter",
+        param="filter",
+        details={"position": position},
+    )
