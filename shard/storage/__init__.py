@@ -1,6 +1,7 @@
 """LMDB, the truth, and the files derived from it.
 
     environment        the LMDB environment of an index
+    reader_gate        readers of it, or one writer alone
     meta_page          its meta pages, checked before LMDB trusts them
     page_check         whether its other pages are whole, before LMDB follows them
     refusals           what the disk refuses, and what is damaged

@@ -18,9 +18,9 @@ database.
 The map begins with `MAP_BYTES_MIN` and grows by `MAP_GROWTH` when a change finds it full: a service
 may have hundreds of environments open, and a system may limit address space. LMDB moves the map
 then, so no transaction may be open: the change is undone, waits until no reader is inside
-(`_reading`), lets LMDB remap the file, and is made again. It is rare: three times up to 64 GiB.
-New readers wait meanwhile, so they must be short. Only `copy` takes longer: it makes room before,
-and only a writer that needs even more waits for it.
+(`reader_gate.py`), lets LMDB remap the file, and is made again. It is rare: three times up to 64
+GiB. Only `copy` takes long: it makes room before, and only a writer that needs even more waits for
+it.
 
 LMDB trusts its file: a file of 0 bytes opens as an empty database, one that was cut opens and
 kills the process with SIGBUS at the first read past the cut. So `open` checks the two meta pages
@@ -52,6 +52,7 @@ from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.shard_settings import MAP_BYTES_DEFAULT
 from shard.storage.meta_page import read_meta_page
 from shard.storage.page_check import DamagedPage, Pages
+from shard.storage.reader_gate import ReaderGate
 from shard.storage.refusals import CAUSES, DamagedEnvironment, StorageFailure, has_no_block
 from shard.storage.residency import Mapping, find_mappings, release_pages
 
@@ -198,11 +199,7 @@ class Environment:
         self._env = env
         self._map_bytes = int(env.info()["map_size"])
         self._writing = threading.Lock()
-        self._gate = threading.Lock()
-        self._num_inside = 0
-        self._gate_changed = threading.Condition(self._gate)
-        self._num_copies = 0
-        self._is_closed = False
+        self._gate = ReaderGate()
         with env.begin(write=True) as txn:  # one for all: in a new file each is two syncs
             self._databases = {one: env.open_db(one.value, txn) for one in SubDatabase}
             if fill is not None:
@@ -337,7 +334,7 @@ class Environment:
             Unavailable: a commit has failed, and the process is about to end.
         """
         try:
-            with self._reading(), self._env.begin() as txn:
+            with self._gate.reading(), self._env.begin() as txn:
                 yield Transaction(txn, self._databases)
         except lmdb.Error as error:
             raise _unreadable(error) from error
@@ -371,7 +368,7 @@ class Environment:
             Unavailable: a commit has failed, and the process is about to end.
         """
         tree = self._databases[database]
-        self._enter()
+        self._gate.enter()
         try:
             with self._env.begin() as txn:
                 get = txn.get
@@ -379,30 +376,7 @@ class Environment:
         except lmdb.Error as error:
             raise _unreadable(error) from error
         finally:
-            self._leave()
-
-    # --- no reader is inside while the map moves, or a transaction is aborted
-
-    def _enter(self) -> None:
-        with self._gate:
-            while self._is_closed:
-                self._gate_changed.wait()
-            self._num_inside += 1
-
-    def _leave(self) -> None:
-        with self._gate:
-            self._num_inside -= 1
-            if self._is_closed and not self._num_inside:
-                self._gate_changed.notify_all()
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Keep the map where it is; not for a thread that does so already."""
-        self._enter()
-        try:
-            yield
-        finally:
-            self._leave()
+            self._gate.leave()
 
     def _grow(self, map_bytes: int) -> None:
         """Remap the file, larger, once no transaction is open.
@@ -417,7 +391,7 @@ class Environment:
             raise StorageFull(
                 "the index cannot grow: memory or address space ran out (ulimit -v)"
             ) from error
-        with self._alone():
+        with self._gate.alone():
             try:
                 self._env.set_mapsize(map_bytes)
             except lmdb.Error as error:
@@ -425,25 +399,8 @@ class Environment:
             self._map_bytes = map_bytes
             self._mappings = None
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep readers out; for a thread that holds `_writing`, so that no copy begins.
-
-        LMDB must not move the map under them. And its binding does not abort a transaction before
-        there is a moment without any other call: constant readers would leave none.
-        """
-        with self._gate:
-            self._gate_changed.wait_for(lambda: not self._num_copies)
-            self._is_closed = True
-            try:
-                self._gate_changed.wait_for(lambda: not self._num_inside)
-                yield
-            finally:
-                self._is_closed = False
-                self._gate_changed.notify_all()
-
     def _abort(self, txn: lmdb.Transaction) -> None:
-        with self._alone():
+        with self._gate.alone():
             txn.abort()
 
     def change(self, work: Callable[[Transaction], T]) -> T:
@@ -542,13 +499,13 @@ class Environment:
 
     def file_bytes(self) -> int:
         """Return how far data.mdb is written, including free pages."""
-        with self._reading():
+        with self._gate.reading():
             return int((self._env.info()["last_pgno"] + 1) * self._page_size)
 
     def bytes_used(self) -> int:
         """Return the bytes of pages in use, without pages that are free for reuse."""
         pages = 16  # meta pages, free list, roots
-        with self._reading(), self._env.begin() as txn:
+        with self._gate.reading(), self._env.begin() as txn:
             for database in self._databases.values():
                 stat = txn.stat(database)
                 pages += stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
@@ -556,7 +513,7 @@ class Environment:
 
     def release_pages(self) -> None:
         """Unmap the file's pages until they are read again."""
-        with self._reading():
+        with self._gate.reading():
             if self._mappings is None:
                 self._mappings = find_mappings(self.data_path)
             for mapping in self._mappings:
@@ -564,7 +521,7 @@ class Environment:
 
     def num_readers(self) -> int:
         """Return how many slots of the reader table were ever taken."""
-        with self._reading():
+        with self._gate.reading():
             return int(self._env.info()["num_readers"])
 
     def last_txn_id(self) -> int:
@@ -584,16 +541,13 @@ class Environment:
             wanted = _map_bytes_for(MAP_ROOM_FACTOR * self.file_bytes(), self.map_bytes_max)
             if wanted > self._map_bytes:
                 self._grow(wanted)
-            with self._gate:
-                self._num_copies += 1
+            self._gate.begin_copy()
         try:
             self._env.copy(str(folder), compact=True)
         except lmdb.Error as error:
             raise self._failure(error) from error
         finally:
-            with self._gate:
-                self._num_copies -= 1
-                self._gate_changed.notify_all()
+            self._gate.end_copy()
 
 
 def _map_bytes_for(num_bytes: int, map_bytes_max: int) -> int:
