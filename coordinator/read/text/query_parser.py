@@ -16,7 +16,8 @@ Rules that the picture does not show:
 - A run of a script without spaces is split into bigrams. Where all words must match, they form a
   phrase, so a run finds its substrings; otherwise each bigram is a word of its own.
 - A word that has synonyms becomes one clause: itself or any alternative. So does each word of a
-  sequence that has some: (new or nyc) and (york or nyc) is (new and york) or nyc.
+  sequence that has some: (new or nyc) and (york or nyc) is (new and york) or nyc. Stop words of
+  such a sequence need not be typed.
 - Unquoted words may also be written together or apart (`spacing`), unless no typos are allowed.
 - A repeated clause counts once, with its weight multiplied.
 """
@@ -118,7 +119,9 @@ class QueryDictionary:
         )
         self.synonyms: dict[Words, tuple[Words, ...]] = {}
         for phrase, alternatives in configuration.synonyms.items():
-            key = _folded(analyzer, phrase)
+            words = _folded(analyzer, phrase)
+            # A query is looked up without its stop words.
+            key = tuple([word for word in words if word not in self.stop_words]) or words
             folded = [_folded(analyzer, alternative) for alternative in alternatives]
             known = self.synonyms.get(key, ())
             self.synonyms[key] = tuple(dict.fromkeys([*known, *filter(None, folded)]))

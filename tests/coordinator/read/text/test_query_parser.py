@@ -117,6 +117,21 @@ def test_stop_words_are_left_out_while_another_word_remains() -> None:
     assert parse("lord of the", configuration=configuration).clauses == (Word("lord"),)
 
 
+def test_words_with_stop_words_between_them_have_their_synonyms() -> None:
+    configuration: dict[str, object] = {
+        "stop_words": ["the", "of"],
+        "synonyms": {"bank of america": ["boa"], "the": ["le"]},
+    }
+    for text in ("bank of america", "bank america"):
+        assert parse(text, configuration=configuration).clauses == (
+            Word("bank", synonyms=(("boa",),)),
+            Word("america", is_prefix=True, typos=1, synonyms=(("boa",),)),
+        )
+    assert parse("the", configuration=configuration).clauses == (
+        Word("the", is_prefix=True, synonyms=(("le",),)),
+    )
+
+
 def test_unspaced_scripts_are_phrases_of_bigrams_where_all_words_must_match() -> None:
     assert parse("日本語").clauses == (Phrase(("日本", "本語"), is_prefix=True),)
     bag = parse("日本語", QueryOptions(match="any"))
