@@ -85,6 +85,8 @@ def search(
         click.echo(json.dumps(answer, ensure_ascii=False))
     else:
         print_answer(answer)
+        for warning in answer["meta"].get("warnings") or []:
+            click.echo(f"facetd: {warning}", err=True)
 
 
 @click.command()

@@ -8,6 +8,7 @@ import os
 import re
 from contextlib import suppress
 from typing import Any, Final
+from urllib.parse import quote
 
 import click
 
@@ -156,7 +157,7 @@ def list_(service: ServiceOptions, as_json: bool) -> None:
 def remove(service: ServiceOptions, key_id: str) -> None:
     """Remove the key with the id KEY_ID (facetd keys list shows the ids)."""
     client = service.client()
-    click.echo(json.dumps(client.request("DELETE", f"/_keys/{key_id}")))
+    click.echo(json.dumps(client.request("DELETE", f"/_keys/{quote(key_id, safe='')}")))
     with suppress(ClientError):  # others are left, of which this one was not the last
         if not _existing(client):
             click.echo("facetd: no key is left: every request is allowed", err=True)

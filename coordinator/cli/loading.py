@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -22,6 +22,7 @@ from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.source_remarks import counted, show_first, tell_about
 from coordinator.cli.sources import databases, formats, places
 from coordinator.cli.sources.cells import DECIMALS
+from coordinator.cli.sources.fetching import is_url
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
@@ -225,11 +226,19 @@ def index_name(file: str, table: str | None, *, has_query: bool = False) -> str:
     elif file == "-" or databases.is_database(file):
         raise click.UsageError("name the --index to load into")
     else:
-        stem = PurePosixPath(urlsplit(file).path if "://" in file else file).name.partition(".")[0]
+        path = unquote(_path_of(file)) if is_url(file) else file
+        stem = PurePosixPath(path).name.partition(".")[0]
     cleaned = re.sub(r"[^\w.-]+", "-", stem).strip("-._").lower()
     if not cleaned:
         raise click.UsageError(f"{file!r} gives no name of an index: name it with --index")
     return cleaned
+
+
+def _path_of(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError as error:
+        raise click.UsageError(f"{url} is no address: {error}") from error
 
 
 # --- the source

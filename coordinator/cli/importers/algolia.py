@@ -22,6 +22,7 @@ from coordinator.cli.importers.imported import (
     FACET_SIZE_MAX,
     ImportedIndex,
     add_typos,
+    converting,
     read_items,
     read_object,
     sampled,
@@ -60,13 +61,14 @@ def read(name: str, settings: str | None) -> list[ImportedIndex]:
 
     imported = ImportedIndex("", items, {"geo_fields": ["_geoloc", GEO_FIELD]})
     document = read_object(settings) if settings else {}
-    inner = document.get("settings")
-    if isinstance(inner, dict):  # {"settings": …, "rules": …, "synonyms": …}
-        convert(inner, imported)
-        for kind in (RULES, SYNONYMS):
-            _convert_objects(document.get(kind.name) or [], kind, imported)
-    else:
-        convert(document, imported)
+    with converting(str(settings)):
+        inner = document.get("settings")
+        if isinstance(inner, dict):  # {"settings": …, "rules": …, "synonyms": …}
+            convert(inner, imported)
+            for kind in (RULES, SYNONYMS):
+                _convert_objects(document.get(kind.name) or [], kind, imported)
+        else:
+            convert(document, imported)
     if not settings:
         imported.is_open = True
         imported.notes.append("settings: none were given (--settings FILE)")

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from common.option_forms import LANGUAGES
 from coordinator.cli.importers.imported import (
     ImportedIndex,
+    converting,
     fetch_object,
     read_items,
     read_object,
     sampled,
 )
-from coordinator.cli.sources.fetching import basic_authorization, is_url
+from coordinator.cli.sources.fetching import basic_authorization, is_url, split_url
 from coordinator.cli.sources.source import SourceError
 
 PAGE: Final = 1_000
@@ -41,7 +42,7 @@ def read(name: str, settings: str | None, key: str | None) -> list[ImportedIndex
         mapping = read_object(settings) if settings else None
         return [_index("", mapping, _hits_of_file(name))]
     url = name.rstrip("/")
-    parts = urlsplit(url)
+    parts = split_url(url)
     headers = _authorization(key)
     root = f"{parts.scheme}://{parts.netloc}{parts.path.rpartition('/')[0]}"
     index = unquote(parts.path.rpartition("/")[2])
@@ -161,7 +162,8 @@ def _index(
         imported.notes.append("mapping: none was given (--settings FILE)")
         imported.find_points(map(_source, sample))
     else:
-        _convert(mapping, imported)
+        with converting(f"the mapping of {name or 'the index'}"):
+            _convert(mapping, imported)
     return imported
 
 

@@ -146,7 +146,7 @@ def read_object(name: str) -> dict[str, Any]:
     """Read a file or URL that holds one JSON object."""
     with _unbroken(name), OpenedSource(name).open_once() as stream:
         content = stream.read()
-    document = _decode(content, f"{name} is no JSON")
+    document = _decode(content.removeprefix(b"\xef\xbb\xbf"), f"{name} is no JSON")
     if not isinstance(document, dict):
         raise SourceError(f"{name} must hold a JSON object")
     return document
@@ -181,6 +181,21 @@ def _unbroken(name: str) -> Iterator[None]:
         yield
     except BROKEN as error:
         raise SourceError(f"{name} is cut off or damaged: {error}") from error
+
+
+@contextmanager
+def converting(settings: str) -> Iterator[None]:
+    """Raise SourceError for settings that do not have the form of their engine.
+
+    Args:
+        settings: what is converted, for the message.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise SourceError(
+            f"{settings}: not in the form that the engine gives ({type(error).__name__}: {error})"
+        ) from error
 
 
 def object_of(line: bytes, place: str) -> dict[str, Any]:

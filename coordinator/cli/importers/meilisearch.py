@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-import orjson
-
 from common.option_forms import LANGUAGES, parse_language
 from coordinator.cli.importers.imported import (
     FACET_SIZE_MAX,
     ImportedIndex,
     add_typos,
+    converting,
     object_of,
     weighted,
 )
@@ -79,13 +78,16 @@ def read(name: str) -> list[ImportedIndex]:
 def _object(
     archive: tarfile.TarFile, members: dict[PurePosixPath, tarfile.TarInfo], place: PurePosixPath
 ) -> dict[str, Any]:
-    """Read a JSON object in the archive; empty if it is missing."""
+    """Read a JSON object in the archive; empty if it is missing.
+
+    Raises:
+        SourceError: it is none.
+    """
     member = members.get(place)
     stream = None if member is None else archive.extractfile(member)
     if stream is None:
         return {}
-    document = orjson.loads(stream.read())
-    return document if isinstance(document, dict) else {}
+    return object_of(stream.read(), str(place))
 
 
 def _index(
@@ -107,7 +109,8 @@ def _index(
                     yield imported.with_id(item, item.get(key), key, keeps_former=key != "id")
 
     imported = ImportedIndex(uid, items)
-    convert(settings, imported)
+    with converting(f"{opened.name}, settings of {uid}"):
+        convert(settings, imported)
     return imported
 
 

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from common.option_forms import parse_language
 from coordinator.cli.importers.imported import (
     ImportedIndex,
+    converting,
     fetch,
     fetch_object,
     object_of,
@@ -111,9 +112,10 @@ def _collection(
     if is_open:
         imported.notes.append("schema: none was given (--settings FILE)")
         imported.find_points(sample)
-    _convert_fields(schema.get("fields") or [], imported)
-    _convert_synonyms(schema, imported)
-    _convert_overrides(schema, imported)
+    with converting(f"the schema of {imported.name or 'the collection'}"):
+        _convert_fields(schema.get("fields") or [], imported)
+        _convert_synonyms(schema, imported)
+        _convert_overrides(schema, imported)
     if schema.get("default_sorting_field"):
         imported.notes.append(
             f"default_sorting_field: search with sort={schema['default_sorting_field']}:desc"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from coordinator.cli.sources.declared_kinds import DeclaredKinds
 from coordinator.cli.sources.postgres import ROWS_AT_ONCE, without_password
@@ -31,6 +31,7 @@ from coordinator.cli.sources.source import (
 NO_KINDS: Final[Mapping[str, str]] = MappingProxyType({})
 _BOOLEANS: Final = ("boolean", "bool")
 """Declared types of SQLite whose values are 1 and 0."""
+MYSQL_PORT: Final = 3306
 _MYSQL_TINY: Final = 1
 _MYSQL_BIT: Final = 16
 _MYSQL_JSON: Final = 245
@@ -60,7 +61,8 @@ class Rows(Protocol):
 
 def is_database(name: str) -> bool:
     """Return whether a name is the URL of a database."""
-    return urlsplit(name).scheme in SCHEMES and "://" in name
+    scheme, mark, _ = name.partition("://")
+    return bool(mark) and scheme.lower() in SCHEMES
 
 
 def read(name: str, options: ReadOptions) -> Source:
@@ -69,9 +71,10 @@ def read(name: str, options: ReadOptions) -> Source:
     Raises:
         SourceError: its library is not installed, it cannot be reached, or the query is invalid.
     """
-    scheme = urlsplit(name).scheme
+    scheme, _, rest = name.partition("://")
+    scheme = scheme.lower()
     if scheme == "sqlite":
-        return read_sqlite(unquote(name.removeprefix("sqlite://")), options)
+        return read_sqlite(unquote(rest), options)
     query = _query(options, '"' if scheme.startswith("postgres") else "`", name)
     fetch = _postgres(name) if scheme.startswith("postgres") else _mysql(name)
     return _source(without_password(name), fetch, query, options)
@@ -83,7 +86,7 @@ def read_sqlite(path: str, options: ReadOptions) -> Source:
 
     def connect() -> sqlite3.Connection:
         try:
-            return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            return sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
         except sqlite3.Error as error:
             raise SourceError(f"cannot open {path}: {error}") from error
 
@@ -200,14 +203,21 @@ def _mysql(url: str) -> Rows:
     with importing_extra("mysql", "MySQL"):
         import pymysql
         from pymysql.cursors import SSCursor
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or MYSQL_PORT
+    except ValueError as error:
+        raise SourceError(
+            f"{without_password(url)} is no address ({error}); write "
+            "mysql://user:password@host:port/database"
+        ) from error
     options = dict(parse_qsl(parts.query))
 
     def fetch(query: str, *, only_first: bool = False) -> Iterator[ResultRow]:
         try:
             connection = pymysql.connect(
                 host=parts.hostname or "localhost",
-                port=parts.port or 3306,
+                port=port,
                 user=unquote(parts.username or "") or None,
                 password=unquote(parts.password or ""),
                 database=unquote(parts.path.lstrip("/")) or None,

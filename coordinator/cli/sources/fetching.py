@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, cast
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from coordinator.cli.sources.source import SourceError, shown
 from coordinator.clients.http_client import connection_fault, reason_of
@@ -22,11 +22,25 @@ from coordinator.clients.http_client import connection_fault, reason_of
 URL_SECONDS: Final = 120.0
 """Without receiving a byte, after which a request fails."""
 _BODY_BYTES_SHOWN: Final = 300
+_UNESCAPED: Final = "/?:@!$&'()*+,;=%"
+"""Characters of a path and a query that stay as they are; % begins what is escaped already."""
 
 
 def is_url(name: str) -> bool:
     """Return whether a name is a URL to fetch."""
     return name.startswith(("http://", "https://"))
+
+
+def split_url(url: str) -> SplitResult:
+    """Return the parts of a URL.
+
+    Raises:
+        SourceError: it is malformed.
+    """
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise SourceError(f"{url} is no address: {error}") from error
 
 
 def open_url(
@@ -46,7 +60,9 @@ def open_url(
     address, login = without_login(url)
     data = None if body is None else json.dumps(body).encode()
     try:
-        request = urllib.request.Request(address, data, {"User-Agent": "facetd"}, method=method)
+        request = urllib.request.Request(
+            _escaped(address), data, {"User-Agent": "facetd"}, method=method
+        )
         own = {} if login is None else basic_authorization(login)
         sent = {"Content-Type": "application/json"} if data is not None else {}
         for name, value in {**sent, **own, **(headers or {})}.items():
@@ -96,9 +112,21 @@ class _WholeBody(io.RawIOBase):
         super().close()
 
 
+def _escaped(url: str) -> str:
+    """Return a URL as it is sent, of one as people write it: with spaces, and any letters.
+
+    Raises:
+        ValueError: its host is none.
+    """
+    parts = split_url(url)
+    host = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
+    path, query = (quote(part, safe=_UNESCAPED) for part in (parts.path, parts.query))
+    return urlunsplit(parts._replace(netloc=host, path=path, query=query))
+
+
 def without_login(url: str) -> tuple[str, str | None]:
     """Split a URL into what to request and its `user:password`, if it has one."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     login, at, host = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=host)), unquote(login) if at else None
 

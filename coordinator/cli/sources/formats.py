@@ -245,7 +245,7 @@ def with_seen_places(source: Source, fields: tuple[str, str]) -> Source:
 
 def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
     """Yield the place and value of each item of an array, or of JSON with one item per line."""
-    rest = b""
+    rest = bytearray()  # which grows in place: an array may be as long as the file
     number = 0
     is_array: bool | None = None
     for piece in pieces:
@@ -271,7 +271,7 @@ def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
         yield from _parsed_line(rest, f"{name}, line {number + 1}")
 
 
-def _parsed_line(line: bytes, place: str) -> Iterator[tuple[str, Any]]:
+def _parsed_line(line: bytearray, place: str) -> Iterator[tuple[str, Any]]:
     try:
         yield place, orjson.loads(line)
     except orjson.JSONDecodeError as error:

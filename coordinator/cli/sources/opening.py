@@ -20,12 +20,12 @@ import weakref
 import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO, Final, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import brotli
 import zstandard
 
-from coordinator.cli.sources.fetching import is_url, open_url
+from coordinator.cli.sources.fetching import is_url, open_url, split_url
 from coordinator.cli.sources.source import SourceError
 
 _GZIP: Final = b"\x1f\x8b"
@@ -50,7 +50,7 @@ class OpenedSource:
     def __init__(self, name: str) -> None:
         self.name = "stdin" if name == "-" else name
         self._is_stdin = name == "-"
-        path = unquote(urlsplit(name).path) if is_url(name) else name
+        path = unquote(split_url(name).path) if is_url(name) else name
         self.file_name = PurePosixPath(path).name if name != "-" else ""
         for suffix in _SUFFIXES:
             self.file_name = self.file_name.removesuffix(suffix)

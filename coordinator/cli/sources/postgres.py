@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from coordinator.cli.sources.source import SourceError, importing_extra
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE: Final = 1_000
 """Rows that the server sends at a time."""
+_PASSWORD: Final = re.compile(r"^([^:/?#]+://[^/?#@:]*):[^/?#]*@")
+_PASSWORD_OPTION: Final = re.compile(r"([?&]password=)[^&#]*", re.IGNORECASE)
 
 
 class Disconnected(Exception):
@@ -88,8 +90,5 @@ class PostgresConnection:
 
 
 def without_password(url: str) -> str:
-    """Return a URL without its password, for messages."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return url.replace(f":{parts.password}@", ":…@", 1)
+    """Return a URL without its password, for messages; the URL may be malformed."""
+    return _PASSWORD_OPTION.sub(r"\1…", _PASSWORD.sub(r"\1:…@", url))

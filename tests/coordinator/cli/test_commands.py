@@ -43,6 +43,8 @@ class TestLoad:
         shown = run_command("search", "books", "--port", str(service.port))
         assert b"2 hits" in shown.stdout
         assert b"Title" in shown.stdout
+        mistyped = run_command("search", "books", "--fields", "titel", "--port", str(service.port))
+        assert (mistyped.returncode, b"did you mean title?" in mistyped.stderr) == (0, True)
 
     def test_fields_of_the_configuration_that_no_item_has_are_named(
         self, service: Service, tmp_path: Path

@@ -59,6 +59,9 @@ def test_a_running_service_gets_the_key_however_it_is_named(
         if one["id"] != made["id"]:
             removed = _run("keys", "delete", one["id"], "--url", url, "--key", key)
             assert (removed.exit_code, removed.stderr) == (0, "")
+    for key_id in ("é", "a b", "a/b"):
+        unknown = _run("keys", "rm", key_id, "--url", url, "--key", key)
+        assert (unknown.exit_code, "key_not_found" in unknown.stderr) == (1, True), unknown.stderr
     last = _run("keys", "rm", made["id"], "--url", url, "--key", key)
     assert "no key is left: every request is allowed" in last.stderr
 

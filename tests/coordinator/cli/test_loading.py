@@ -553,6 +553,7 @@ def test_whether_there_is_an_index(
         (["-"], "name the --index to load into"),
         (["postgres://localhost/shop"], "say which rows to load: --table NAME"),
         (["postgres://localhost/shop", "--query", "SELECT 1"], "name the --index to load into"),
+        (["http://[::1/x.csv"], "is no address"),
         (["x.csv", "--type", "a"], "'a' is not FIELD=KIND"),
         (["x.csv", "--delimiter", "ab"], "one character"),
         (["x.csv", "--format", "xls"], "'csv', 'tsv'"),

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from coordinator.cli.commands import main
 from coordinator.cli.importers import elasticsearch
-from coordinator.cli.importers.imported import read_items
+from coordinator.cli.importers.imported import read_items, read_object
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.fetching import open_url
 from coordinator.cli.sources.source import ReadOptions, SourceError
@@ -34,6 +34,36 @@ def test_an_answer_on_many_lines_is_read(tmp_path: Path) -> None:
     assert list(one.items()) == [{"id": "1", "a": 1}]
     with pytest.raises(SourceError, match="neither one JSON object nor one on each line"):
         elasticsearch.read(write(tmp_path / "y.json", "{\n  oh\n"), None, None)
+
+
+@pytest.mark.parametrize(
+    ("engine", "items", "settings"),
+    [
+        ("algolia", '{"objectID":"1"}', {"attributesForFaceting": 5}),
+        ("typesense", '{"id":"1"}', {"overrides": [{"rule": {"query": "a"}, "includes": [{}]}]}),
+        ("elasticsearch", '{"_id":"1","_source":{}}', {"properties": {"a": {"fields": [1]}}}),
+        ("meilisearch", '{"id":1}', {"faceting": [1]}),
+        ("meilisearch", '{"id":1}', 5),
+    ],
+)
+def test_settings_in_another_form_are_named(
+    tmp_path: Path, engine: str, items: str, settings: Any
+) -> None:
+    if engine == "meilisearch":
+        arguments = [dump(tmp_path / "a.dump", {"books": ({}, settings, items)})]
+    else:
+        arguments = [write(tmp_path / "items.json", items)]
+        arguments += ["--settings", write(tmp_path / "settings.json", settings)]
+    result = CliRunner().invoke(main, ["import", engine, *arguments, "--dry-run"])
+
+    assert result.exit_code == 1
+    assert "not in the form that the engine gives" in result.stderr or "no object" in result.stderr
+
+
+def test_settings_may_begin_with_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_object(str(path)) == {"a": 1}
 
 
 def test_indexes_are_made_once_and_none_is_left_by_a_failure(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import contextlib
 import datetime
 import decimal
 import functools
@@ -18,6 +19,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import brotli
 import pytest
@@ -25,9 +27,11 @@ import zstandard
 
 from coordinator.cli.sources import formats, rows
 from coordinator.cli.sources.cells import ColumnKind
+from coordinator.cli.sources.fetching import open_url
 from coordinator.cli.sources.postgres import without_password
 from coordinator.cli.sources.rows import plain
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
+from tests.facetd.scripted import serving
 
 BOOKS = "id,title,year,price,new,zip,misc\n"
 BOOKS += '1,"Sea, the\nsea",1978,9.5,true,01234,"[1,2]"\n'
@@ -569,10 +573,39 @@ class TestDatabases:
     [
         ("postgres://a:b%40c@h/x", "postgres://a:…@h/x"),
         ("postgres://a@h/x", "postgres://a@h/x"),
+        ("postgres://a:b:c@[::1/x", "postgres://a:…@[::1/x"),
+        ("postgres://h/x?password=b&sslmode=require", "postgres://h/x?password=…&sslmode=require"),
     ],
 )
 def test_passwords_are_not_shown(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize("name", ["a#b.db", "a?b.db", "100%41.db"])
+def test_a_database_may_have_any_name(tmp_path: Path, name: str) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / name)) as connection:
+        connection.execute("CREATE TABLE t (id INTEGER, x TEXT)")
+        connection.execute("INSERT INTO t VALUES (1, 'a')")
+        connection.commit()
+    for source in (str(tmp_path / name), f"sqlite://{quote(str(tmp_path / name))}"):
+        assert items_of(formats.read(source, ReadOptions())) == [{"id": 1, "x": "a"}]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    "name", ["http://[::1/a.csv", "https://[x]y/a.csv", "mysql://h:port/x", "mysql://[::1/x"]
+)
+def test_a_malformed_address_is_named(name: str) -> None:
+    table = "t" if name.startswith("mysql") else None
+    with pytest.raises(SourceError, match="is no address"):
+        formats.read(name, ReadOptions(table=table))
+
+
+@pytest.mark.parametrize("target", ["/büch er.csv?q=ä b", "/b%C3%BCch%20er.csv?q=%C3%A4%20b"])
+def test_an_address_may_be_written_as_people_read_it(target: str) -> None:
+    with serving((200, b"id\n1\n")) as server, open_url(server.url + target) as stream:
+        assert stream.read() == b"id\n1\n"
+    assert server.asked[0].path == "/b%C3%BCch%20er.csv?q=%C3%A4%20b"
 
 
 def test_options_that_do_not_fit_the_format(tmp_path: Path) -> None:
