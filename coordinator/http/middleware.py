@@ -103,7 +103,9 @@ class Middleware:
 
     def __init__(self, services: Services, routes: Iterable[ServedRoute]) -> None:
         self._services = services
+        routes = tuple(routes)
         self._router = Router(routes)
+        self._posted = {route.path: route.handler for route in routes if route.method == "POST"}
         self._limits = services.settings.limits
         self._guard = services.guard
         self._metrics = services.metrics
@@ -254,8 +256,13 @@ class Middleware:
             await self._wait_fresh(self._services.shared_log, request)
         if request.arguments and "{index}" in route.path:
             self._find_index(route, request)
+        if request.query_string and route.refuses_ignored and not route.takes_query:
+            refuse_query(request)
         num_taken = num_admitted = 0
-        if route.body is not Body.NONE and request.has_body:
+        if route.body is Body.NONE:
+            if request.has_body and route.refuses_ignored:
+                await self._refuse_body(route, request)
+        elif request.has_body:
             check_content_type(route.body, request.headers.get(hdrs.CONTENT_TYPE, ""))
             if route.body is not Body.STREAM:
                 num_taken = await request.read_body(self._limits, route.bytes_limit, self._budget)
@@ -284,6 +291,29 @@ class Middleware:
         finally:
             metrics.requests_in_flight -= num_admitted
             self._budget.give_back(num_taken)
+
+    async def _refuse_body(self, route: ServedRoute, request: Request) -> None:
+        """Refuse the body of a request that takes none, unless it says nothing.
+
+        A search whose body is ignored would find everything.
+
+        Raises:
+            InvalidRequest: code invalid_body.
+        """
+        num_taken = await request.read_body(self._limits, route.bytes_limit, self._budget)
+        self._budget.give_back(num_taken)
+        if request.body.strip() in (b"", b"{}"):
+            request.body = b""
+            return
+        if self._posted.get(route.path) is route.handler:
+            advice = "send it with POST, or the parameters in the query string"
+        elif route.takes_query:
+            advice = "parameters go into the query string"
+        else:
+            advice = "nothing was changed" if route.is_change else "leave it out"
+        raise InvalidRequest(
+            f"{request.method} {route.path} takes no body", advice=advice, code="invalid_body"
+        )
 
     def _run(self, route: ServedRoute, request: Request) -> Awaitable[Response]:
         """Run a route; retry it once if a host that it reads from is lost."""
@@ -351,6 +381,20 @@ class Middleware:
             return b"Vary: Origin\r\n"
         origin = header("Access-Control-Allow-Origin", request.headers[hdrs.ORIGIN])
         return origin + b"Vary: Origin\r\n" + _CORS_EXPOSED
+
+
+def refuse_query(request: Request) -> None:
+    """Reject a query string on a page that takes everything from path and body.
+
+    Raises:
+        InvalidRequest: code unknown_parameter.
+    """
+    for name in query_parameters(request.query_string):
+        raise InvalidRequest(
+            f"unknown parameter {name[:100]!r}; this page takes none in the query string",
+            code="unknown_parameter",
+            param=name[:100],
+        )
 
 
 def is_algolia(request: Request) -> bool:

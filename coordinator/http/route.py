@@ -25,7 +25,7 @@ class Body(Enum):
     """The body that a route accepts, with its content types."""
 
     NONE = ()
-    """Any body is ignored."""
+    """No body, or an empty one."""
     JSON = ("application/json",)
     """One JSON document, read completely before the handler runs."""
     LOOSE_JSON = ("application/json", "text/plain", "application/x-www-form-urlencoded", "")
@@ -74,6 +74,16 @@ class Route:
     """Additions to the OpenAPI operation: request body, responses."""
     name: str = field(init=False)
     """In metrics and logs."""
+    refuses_ignored: bool = field(init=False)
+    """Whether a query string and a body are refused where the handler reads neither. Pages that
+    need no key ignore them, as probes and browsers expect, and so does Algolia's protocol."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", f"{self.method} {self.path}")
+        refuses = self.action is not None and self.tag != "algolia"
+        object.__setattr__(self, "refuses_ignored", refuses)
+
+    @property
+    def takes_query(self) -> bool:
+        """Whether the handler reads the query string."""
+        return bool(self.parameters or "query" in self.document)

@@ -11,7 +11,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_object, query_parameters
-from coordinator.routes.items import refuse_query, refuse_unknown
+from coordinator.routes.items import refuse_unknown
 from coordinator.routes.search import counted_client
 
 if TYPE_CHECKING:
@@ -119,7 +119,6 @@ async def forget(services: Services, request: Request) -> Response:
 async def clicks(services: Services, request: Request) -> Response:
     """Answer `POST /_analytics/clicks`: counts those that belong to counted searches."""
     _check_on(services)
-    refuse_query(request)
     limits = services.settings.limits
     raw = decode_object(request.body, limits)
     refuse_unknown(raw, ("clicks",))

@@ -13,9 +13,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Route
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.parse import parse_search
-from coordinator.parameters.raw import query_parameters
 from coordinator.read.configuration_proposal import propose, spread_pages
-from coordinator.routes.items import refuse_unknown
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -44,7 +42,6 @@ ROUTES: Final = RouteTable()
 )
 async def proposal(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/proposal` from a sample, spread over the whole index."""
-    refuse_unknown(query_parameters(request.query_string), ())
     index = request.index
     limits = services.settings.limits
 

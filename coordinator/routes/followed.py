@@ -28,8 +28,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw import query_parameters
-from coordinator.routes.items import refuse_conditions, refuse_query, refuse_unknown, write_response
+from coordinator.routes.items import refuse_conditions, refuse_unknown, write_response
 
 if TYPE_CHECKING:
     from common.limits import Limits
@@ -63,7 +62,6 @@ ROUTES: Final = RouteTable()
 )
 async def change_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/changes`: all of it in one write, or nothing."""
-    refuse_query(request)
     refuse_conditions(request)
     limits = services.settings.limits
     try:
@@ -102,7 +100,6 @@ async def change_items(services: Services, request: Request) -> Response:
 )
 async def positions(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/positions`: how far each source is stored on all shards."""
-    refuse_unknown(query_parameters(request.query_string), ())
     answers = await gather(
         services.cluster,
         POSITIONS,

@@ -35,7 +35,6 @@ from coordinator.routes.items import (
     RESTRICTING,
     matching_hits,
     refuse_conditions,
-    refuse_query,
     refuse_unknown,
     write_response,
 )
@@ -123,7 +122,6 @@ def _change_of_many(path: str, summary: str, body: str) -> Route:
 )
 async def delete_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/delete`: by ids, or all that match."""
-    refuse_query(request)
     refuse_conditions(request)
     raw = decode_object(request.body, services.settings.limits)
     refuse_unknown(raw, ("ids", *sorted(RESTRICTING)))
@@ -156,7 +154,6 @@ async def delete_matching(services: Services, request: Request, raw: dict[str, A
 )
 async def update_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
-    refuse_query(request)
     refuse_conditions(request)
     raw = decode_stored(request.body, services.settings.limits)
     refuse_unknown(raw, ("ids", "fields", *sorted(RESTRICTING)))

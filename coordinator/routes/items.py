@@ -163,7 +163,6 @@ def _deadline(services: Services) -> Deadline:
 )
 async def get_item(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/items/{id}` with the stored bytes."""
-    refuse_query(request)
     canonical = item_id(request)
     cluster = services.cluster
     index = request.index
@@ -190,7 +189,6 @@ async def get_item(services: Services, request: Request) -> Response:
 )
 async def update_item(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/{id}/update`: the body is the whole new item."""
-    refuse_query(request)
     result = await services.ingest.replace_item(
         request.index,
         item_id(request),
@@ -209,7 +207,6 @@ async def put_item(services: Services, request: Request) -> Response:
 
     With `If-Match` the item must exist.
     """
-    refuse_query(request)
     if request.headers.get(hdrs.IF_MATCH) is not None:
         return await update_item(services, request)
     refuse_conditions(request)
@@ -228,7 +225,6 @@ async def merge_item(services: Services, request: Request) -> Response:
 
     The body holds the fields to change.
     """
-    refuse_query(request)
     result = await services.ingest.merge_item(
         request.index,
         item_id(request),
@@ -253,7 +249,6 @@ async def merge_item(services: Services, request: Request) -> Response:
 )
 async def delete_item(services: Services, request: Request) -> Response:
     """Answer `DELETE /{index}/items/{id}`."""
-    refuse_query(request)
     canonical = item_id(request)
     result = await services.ingest.delete_item(
         request.index, canonical, _deadline(services), version=wanted_version(request)
@@ -280,7 +275,6 @@ async def delete_item(services: Services, request: Request) -> Response:
 )
 async def put_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items`: a JSON array, all or nothing; or a single item."""
-    refuse_query(request)
     refuse_conditions(request)
     result = await services.ingest.put_items(request.index, request.body, _deadline(services))
     return write_response("indexed", result)
@@ -350,20 +344,6 @@ def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:
                 code="unknown_parameter",
                 param=name[:100],
             )
-
-
-def refuse_query(request: Request) -> None:
-    """Reject a query string on a page that takes everything from path and body.
-
-    Raises:
-        InvalidRequest: code unknown_parameter.
-    """
-    for name in query_parameters(request.query_string):
-        raise InvalidRequest(
-            f"unknown parameter {name[:100]!r}; this page takes none in the query string",
-            code="unknown_parameter",
-            param=name[:100],
-        )
 
 
 @ROUTES.add(

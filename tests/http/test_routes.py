@@ -11,6 +11,8 @@ import orjson
 import pytest
 
 from common.protocol.messages import OpeningStatistics, SnapshotSource
+from coordinator.http.route import Body
+from coordinator.http.routing import ServedRoute
 from coordinator.routes import ROUTES
 from tests.http.conftest import MakeWeb, Web
 from tests.http.raw_requests import request
@@ -515,6 +517,42 @@ async def test_writes_refuse_what_they_would_ignore(web: Web, method: str, path:
 
     assert (refused.status, refused.code) == (400, "unknown_parameter")
     assert refused.json["error"]["param"] == "anything"
+
+
+@pytest.mark.parametrize(
+    "route", [one for one in ROUTES if one.refuses_ignored], ids=lambda route: route.name
+)
+async def test_no_page_ignores_parameters_or_a_body(web: Web, route: ServedRoute) -> None:
+    """`DELETE /films?query=x` would delete everything, a search whose body is ignored find it."""
+    target = route.path.replace("{index}", "films").replace("{id}", "7")
+    body = b'{"filters":{"year":1}}'
+
+    if not route.parameters:
+        sent = None if route.body is Body.NONE else b"{}"
+        answer = await web.send(request(route.method, f"{target}?query=sea", sent))
+        assert (answer.status, answer.code) == (400, "unknown_parameter"), answer
+    if route.body is Body.NONE:
+        answer = await web.send(request(route.method, target, body))
+        assert (answer.status, answer.code) == (400, "invalid_body"), answer
+        assert "takes no body" in answer.json["error"]["message"]
+    assert "films" in web.services.catalog.indexes
+
+
+@pytest.mark.parametrize("body", [b"", b" \n", b"{}"])
+async def test_a_body_that_says_nothing_is_accepted_everywhere(web: Web, body: bytes) -> None:
+    assert (await web.send(request("GET", "/films/search", body))).status == 200
+    assert (await web.send(request("POST", "/films/reset", body))).status == 200
+
+
+async def test_a_search_with_a_body_is_told_to_post_it(web: Web) -> None:
+    searched = await web.send(request("GET", "/films/search", b'{"query":"sea"}'))
+    exported = await web.send(request("GET", "/films/items", b'{"query":"sea"}'))
+
+    assert searched.json["error"]["message"] == (
+        "GET /{index}/search takes no body; send it with POST, or the parameters in the query "
+        "string"
+    )
+    assert "POST" not in exported.json["error"]["message"]
 
 
 async def test_algolias_deletion_may_have_a_query_string(web: Web) -> None:
