@@ -133,9 +133,11 @@ class Middleware:
             guard = self._guard
             key = algolia_key(request) if is_algolia(request) else None
             caller = request.caller = guard.identify(request.headers, key)
-            if caller.key_id is None:
+            is_options = request.method == "OPTIONS"
+            # A preflight has no key, whatever the request that follows it will have.
+            if caller.key_id is None and not is_options:
                 guard.check_host(request.headers, is_http_1_0=request.is_http_1_0)
-            if request.method == "OPTIONS":
+            if is_options:
                 answer = self._options(request, segments)
             else:
                 route, request.arguments = self._resolve(request, segments)

@@ -3,7 +3,8 @@
 Every request passes three checks, in this order:
 
 1. *Host*. A web page may point a name of its own at 127.0.0.1 (DNS rebinding); its requests carry
-   that name. Without a key, only addresses, `localhost` and configured names are served.
+   that name. Without a key, only addresses, `localhost` and configured names are served. `OPTIONS`
+   is answered for any name: it says the methods of a path, which the documentation lists too.
 2. *Origin*. Browsers send forms and plain text from any page without a preflight. A change sent by
    a page of another origin is rejected, unless that origin is configured.
 3. *Key*. As soon as any key exists, every request except health and the dashboard's own files needs

@@ -416,6 +416,27 @@ async def test_configured_origin_may_read_and_write(make_web: MakeWeb) -> None:
     assert "access-control-allow-methods" not in stranger.headers
 
 
+async def test_a_preflight_is_answered_for_a_host_that_its_request_may_name(
+    make_web: MakeWeb,
+) -> None:
+    """A preflight never has a key; with one, a request may name any host."""
+    web = await make_web(allowed_origins=("https://shop.example",))
+    key = await make_key(web, actions=["admin", "search"])
+    host, origin = b"Host: search.example\r\n", "Origin: https://shop.example"
+    asks = ("Access-Control-Request-Method: GET", "Access-Control-Request-Headers: x-api-key")
+
+    preflight = await web.send(request("OPTIONS", "/films/search", None, origin, *asks, host=host))
+    real = await web.send(
+        request("GET", "/films/search", None, origin, f"X-API-Key: {key}", host=host)
+    )
+    keyless = await web.send(request("GET", "/films/search", None, origin, host=host))
+
+    assert (preflight.status, real.status) == (204, 200)
+    assert "X-API-Key" in preflight.headers["access-control-allow-headers"]
+    assert (keyless.status, keyless.code) == (403, "host_not_allowed")
+    assert keyless.headers["access-control-allow-origin"] == "https://shop.example"
+
+
 async def test_a_page_may_read_what_a_reader_refuses_at_once(make_web: MakeWeb) -> None:
     web = await make_web(allowed_origins=("https://shop.example",))
     catalog = create_autospec(ReaderCatalog, instance=True, is_current=False)
