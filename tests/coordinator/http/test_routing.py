@@ -85,6 +85,21 @@ def test_wrong_method_names_the_right_ones() -> None:
         ("GET", "/collections/books/documents/search", "GET or POST /books/search finds items"),
         ("DELETE", "/books/items", "POST /books/items/delete removes what filters match"),
         ("GET", "/solr/books/select", "GET or POST /books/search finds items"),
+        ("POST", "/books/_update_by_query", "POST /books/items/update sets fields in what"),
+        ("POST", "/books/_doc/7/_update", "PATCH /books/items/{id} changes some of its fields"),
+        ("GET", "/_search", "GET or POST /{index}/search finds items of one index"),
+        ("POST", "/_reindex", "POST /{index}/copy copies an index"),
+        ("POST", "/_search/scroll", "GET /{index}/search?cursor=* begins to page"),
+        ("GET", "/books/_explain/7", "GET /books/explain?id=7&query=sea says why"),
+        ("PUT", "/books/_alias/b", "POST /_aliases sets aliases, GET /_aliases lists them"),
+        ("POST", "/swap-indexes", "POST /_aliases points aliases at other indexes"),
+        ("POST", "/indexes/books/similar", "GET /books/search?similar_to=7 finds items like"),
+        ("PATCH", "/collections/books/documents", "POST /books/items/update sets fields in what"),
+        ("PUT", "/collections/books/synonyms/x", "PATCH /books/configuration sets synonyms"),
+        ("GET", "/solr/admin/cores", "GET /_indexes lists the indexes"),
+        ("GET", "/solr/books/schema/fields", "GET /books says what an index has"),
+        ("POST", "/books/documents", "POST /books/items adds items, one or an array"),
+        ("PUT", "/books/settings", "PATCH /books/configuration changes its settings"),
     ],
 )
 def test_pages_of_other_engines_are_answered_with_ours(
@@ -115,7 +130,7 @@ def test_what_is_named_instead_exists() -> None:
     known = {f"{route.method} {route.path}" for route in ROUTES}
     for page in other_engines._PAGES:
         named = re.findall(r"(?:GET|POST|PUT|PATCH|DELETE) /[^\s?:;,]+", page.instead)
-        assert named or "nothing to wait for" in page.instead
+        assert named or "there is nothing to" in page.instead
         assert known.issuperset(named), page
 
 
