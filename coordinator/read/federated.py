@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -45,12 +45,15 @@ class Member(Struct, frozen=True):
     """As requested."""
 
 
-def mergeable(parameters: SearchParameters, num_hits: int) -> SearchParameters:
+def mergeable(
+    parameters: SearchParameters, num_hits: int, hides_zero: Mapping[str, bool]
+) -> SearchParameters:
     """Return a search whose result can be merged: its first hits, and all buckets.
 
     Args:
         parameters: of the search, as requested.
         num_hits: on the merged page and those before it.
+        hides_zero: whether values without hits are left out, by facet; from `zeros_hidden`.
 
     Raises:
         InvalidRequest: `invalid_merge`; it uses a feature that works on one index only.
@@ -79,15 +82,29 @@ def mergeable(parameters: SearchParameters, num_hits: int) -> SearchParameters:
         parameters,
         page=1,
         per_page=num_hits,
-        facets=tuple(map(_with_all_buckets, parameters.facets)),
-        field_facets=tuple(map(_with_all_buckets, parameters.field_facets)),
+        facets=tuple([_with_all_buckets(spec, hides_zero) for spec in parameters.facets]),
+        field_facets=tuple([_with_all_buckets(spec, {}) for spec in parameters.field_facets]),
         keeps_order=True,
     )
 
 
-def _with_all_buckets(spec: FacetSpec) -> FacetSpec:
-    configuration = dataclasses.replace(spec.configuration, size=_EVERY)
-    return structs.replace(spec, configuration=configuration, offset=0)
+def zeros_hidden(searches: Iterable[SearchParameters]) -> dict[str, bool]:
+    """Return whether values without hits are left out, by facet: the first search with it says."""
+    hides: dict[str, bool] = {}
+    for parameters in searches:
+        for spec in (*parameters.facets, *parameters.field_facets):
+            hides.setdefault(spec.configuration.field, spec.configuration.hide_zero)
+    return hides
+
+
+def _with_all_buckets(spec: FacetSpec, hides_zero: Mapping[str, bool]) -> FacetSpec:
+    configuration, order = spec.configuration, spec.order
+    if not order.hides_chosen_zero:
+        hides = hides_zero.get(configuration.field, configuration.hide_zero)
+        configuration = dataclasses.replace(configuration, hide_zero=hides)
+        order = structs.replace(order, hides_zero=hides)
+    configuration = dataclasses.replace(configuration, size=_EVERY)
+    return structs.replace(spec, configuration=configuration, order=order, offset=0)
 
 
 def check_orders(members: Sequence[Member]) -> None:
@@ -205,7 +222,8 @@ def _with_pinned(
 def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -> list[FacetResult]:
     """Add up the counts of facets of the same name.
 
-    The first search that has one says how to order its buckets, and how many to show.
+    The first search that has one says how to order its buckets, how many to show, and whether
+    values without hits are among them.
     """
     specs: dict[str, FacetSpec] = {}
     parts: dict[str, list[FacetResult]] = {}

@@ -44,6 +44,7 @@ from coordinator.read.federated import (
     mergeable,
     merged_hits,
     merged_result,
+    zeros_hidden,
 )
 from coordinator.read.multi_search import CostSum, run_fairly
 from coordinator.read.result_cache import ResultKey
@@ -323,12 +324,13 @@ def _members(
     """
     members: list[Member] = []
     to_run: list[tuple[Index, SearchParameters]] = []
+    hides = zeros_hidden(ready[1] for ready in prepared if not isinstance(ready, ServiceError))
     for i, (one, ready) in enumerate(zip(named, prepared, strict=True)):
         if isinstance(ready, ServiceError):
             raise _placed(ready, i)
         index, parameters = ready
         try:
-            search = mergeable(parameters, merge.num_hits)
+            search = mergeable(parameters, merge.num_hits, hides)
         except ServiceError as error:
             raise _placed(error, i) from None
         members.append(Member(one.index, one.weight, parameters))

@@ -55,7 +55,8 @@ def merged_buckets(oracles: list[Oracle], searches: list[Json], name: str) -> li
         if name in oracle.facet_settings:
             first = oracle.facet_settings[name] if first is None else first
             counted = oracle.counted_for(name, oracle.matches(search), search)
-            for key, count, is_selected in oracle.buckets(name, counted, search):
+            hides_zero = first.get("hide_zero_doc_count", False)
+            for key, count, is_selected in oracle.buckets(name, counted, search, hides_zero):
                 before = counts.get(key, (0, False))
                 counts[key] = (before[0] + count, before[1] or is_selected)
     assert first is not None
@@ -249,4 +250,23 @@ def test_merged_ranges_stand_in_the_order_of_a_single_search(services: Services)
         (0.0, 1), (100.0, 1), (200.0, 1), (300.0, 1), ("missing", 1),
     ]  # fmt: skip
     assert [one["key"] for one in answer["_geo"]] == ["4/8/8", "4/10/8", "4/13/8", "4/15/8"]
+    client.close()
+
+
+def test_the_first_search_says_whether_values_without_hits_are_shown(services: Services) -> None:
+    client = services(2).client()
+    for name, hides in (("hiding", True), ("showing", False)):
+        facet = {"hide_zero_doc_count": hides}
+        client.post(f"/zeros-{name}/configuration", {"aggregations": {"tag": facet}})
+        items = [{"id": 1, "tag": "both", "n": 1}, {"id": 2, "tag": name, "n": 2}]
+        client.post(f"/zeros-{name}/items", items)
+
+    def counts(*names: str) -> dict[str, int]:
+        searches = [{"index": f"zeros-{name}", "filter": "n = 1"} for name in names]
+        answer = client.post("/_search", {"searches": searches, "merge": True}).json
+        buckets = answer["data"]["aggregations"]["tag"]["buckets"]
+        return {one["key"]: one["doc_count"] for one in buckets}
+
+    assert counts("hiding", "showing") == {"both": 2}
+    assert counts("showing", "hiding") == {"both": 2, "hiding": 0, "showing": 0}
     client.close()

@@ -203,10 +203,12 @@ class Oracle:
         return collations.get(name) or str(self.configuration.get("collation", "none"))
 
     def buckets(
-        self, name: str, counted: list[Item], parameters: Json
+        self, name: str, counted: list[Item], parameters: Json, hides_zero: bool | None = None
     ) -> list[tuple[str, int, bool]]:
         """Return all buckets of a facet, in their order; of another field those with hits."""
         settings = self.facet_settings.get(name, FIELD_SETTINGS)
+        if hides_zero is None:
+            hides_zero = settings.get("hide_zero_doc_count", False)
         chosen = selected_keys((parameters.get("filters") or {}).get(name))
         counts = {key: 0 for item in self.items.values() for key in keys_of(item, name)}
         for key, _ in keyed_groups(counted, name, parameters):
@@ -214,9 +216,7 @@ class Oracle:
         buckets = [
             (key, count, key in chosen)
             for key, count in counts.items()
-            if count
-            or (name in self.facet_settings and key in chosen)
-            or not settings.get("hide_zero_doc_count")
+            if count or (name in self.facet_settings and key in chosen) or not hides_zero
         ]
         collation = (parameters.get("facets") or {}).get(name, {}).get("collation")
         by_text = text_order(collation or self.collation_of(name))

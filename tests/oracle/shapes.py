@@ -113,12 +113,12 @@ class ShapesOracle(Oracle):
         return None
 
     def buckets(
-        self, name: str, counted: list[Item], parameters: Json
+        self, name: str, counted: list[Item], parameters: Json, hides_zero: bool | None = None
     ) -> list[tuple[str, int, bool]]:
         """Return all buckets of a facet; inside a nested field, of the elements that pass."""
         within = self.same_of(name, parameters)
         if within is None:
-            return super().buckets(name, counted, parameters)
+            return super().buckets(name, counted, parameters, hides_zero)
         nested, same = within
         inner = name.removeprefix(f"{nested}.")
         chosen = selected_keys(same.get(inner)) | selected_keys(
