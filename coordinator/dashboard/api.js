@@ -6,6 +6,7 @@
 import { PREFIX } from "./paths.js";
 
 const KEY_NAME = "facetd-api-key";
+const INDEX_NAME_CHARS_MAX = 64;
 
 /** What went wrong with one request, in the service's own words where it gave any. */
 export class ApiError extends Error {
@@ -221,11 +222,23 @@ export const restoreSnapshot = (snapshot, index, name) =>
   });
 export const deleteItem = (index, id) => json("DELETE", indexPath(index, "items", id));
 
-/** Removes all items of an index and keeps its configuration. */
+/**
+ * Removes all items of an index, keeps its configuration and its aliases.
+ *
+ * An empty index with the same configuration takes its place in one step: if any step fails, the
+ * index is as it was. A deletion by filter would leave the items that have no id.
+ */
 export async function emptyIndex(index) {
-  const text = await configurationText(index);
-  await removeIndex(index);
-  return configure(index, text);
+  const suffix = `-empty-${Math.random().toString(36).slice(2, 10)}`;
+  const successor = [...index].slice(0, INDEX_NAME_CHARS_MAX - suffix.length).join("") + suffix;
+  await configure(successor, await configurationText(index));
+  try {
+    const operation = `/1${indexPath("indexes", successor, "operation")}`;
+    await json("POST", operation, { operation: "move", destination: index });
+  } catch (error) {
+    await removeIndex(successor).catch(() => null); // the first error says what is wrong
+    throw error;
+  }
 }
 
 /** A search with the phases of its time: {answer, phases: [{name, ms}], roundTripMs}. */

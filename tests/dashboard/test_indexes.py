@@ -71,6 +71,39 @@ def test_create_configure_load_empty_and_remove(page: Any, service: Service, exp
     expect(row).to_have_count(0)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_emptying_keeps_configuration_and_aliases_or_changes_nothing(
+    page: Any, service: Service, expect: Any, fails: bool
+) -> None:
+    name = "n" * 63 + ("1" if fails else "0")
+    configuration = {"aggregations": {"tags": {"size": 3}}}
+    service.call("POST", f"/{name}/configuration", configuration)
+    # A deletion by filter would leave an item without an id.
+    service.call("POST", f"/{name}/items", [{"id": 1, "tags": ["a"]}, {"tags": ["b"]}])
+    service.call("POST", "/_aliases", {"aliases": {f"alias-{fails}": name}})
+    try:
+        if fails:
+            page.route("**/operation", lambda route: route.fulfill(status=500, json={}))
+        page.goto("/dashboard")
+        page.get_by_role("button", name=f"Empty {name}").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("textbox").fill(name)
+        dialog.get_by_role("button", name="Empty the index").click()
+        if fails:
+            expect(dialog.get_by_role("alert")).not_to_be_empty()
+        else:
+            expect(dialog).to_have_count(0)
+
+        summary = service.call("GET", f"/{name}")
+        assert summary["items"] == (2 if fails else 0)
+        assert summary["aliases"] == [f"alias-{fails}"]
+        assert service.call("GET", f"/{name}/configuration") == configuration
+        names = [one["name"] for one in service.call("GET", "/_indexes")["indexes"]]
+        assert not [one for one in names if "-empty-" in one]
+    finally:
+        service.call("DELETE", f"/{name}")
+
+
 def test_configuration_mistakes_are_shown_at_the_field(page: Any, expect: Any) -> None:
     page.goto("/dashboard")
     page.get_by_role("button", name="Configure films").click()
