@@ -1,1 +1,27 @@
-"""Modules for both processes: messages, framing, errors, limits, analysis, JSON scanning."""
+"""What both kinds of process need: messages, framing, errors, limits, analysis, JSON scanning.
+
+An index and its items:
+
+    configuration      of an index, parsed by configuration_parser from checked_values
+    option_forms       values that it shares with requests
+    foreign_settings   settings of other engines, and what takes their place
+    values             the values of items; changes of stored ones: value_changes
+    query              the abstract syntax of a search
+    scoring            statistics → weights
+    boosts             factors from numbers and dates; rules: curation
+    placement          id → shard
+    key_order          texts by code points
+    nearest_name       what a mistyped name was meant to be
+
+A process:
+
+    settings           how they are declared, and read; those of shards: shard_settings
+    limits             every bound, with unit and reason
+    errors             every error, with code and status
+    deadline           when a response is due
+    page_size          bytes of a page of hits
+    data_directory     its layout and its owner; long files: file_io
+
+Folders: analysis (text → words), json (bytes → items), kernels (compiled functions), process (what
+a process is made of), protocol (calls between processes).
+"""

@@ -216,8 +216,10 @@ def test_partition_is_closed() -> None:
 @pytest.mark.parametrize(
     "folder",
     [
+        "common",
         "common/analysis",
         "common/json",
+        "common/kernels",
         "common/process",
         "common/protocol",
         "coordinator/algolia",
@@ -231,6 +233,7 @@ def test_partition_is_closed() -> None:
         "coordinator/read/facets",
         "coordinator/read/suggest",
         "coordinator/read/text",
+        "coordinator/replication",
         "coordinator/write",
         "shard/caches",
         "shard/collect",
