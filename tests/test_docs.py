@@ -23,6 +23,8 @@ DOCUMENTS = [
     "deploy/README.md",
     "benchmarks/README.md",
     "shard/storage/FORMAT.md",
+    "coordinator/replication/README.md",
+    "docs/decisions.md",
 ]
 
 

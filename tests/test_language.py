@@ -19,6 +19,7 @@ DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "shard").rglob("*.md")),
+    *sorted((ROOT / "coordinator").rglob("*.md")),
 ]
 TESTS = sorted(
     path

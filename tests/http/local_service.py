@@ -26,6 +26,7 @@ from shard.process.server import Identity, _make_server
 from tests.service import Client
 
 NUM_SHARDS = 2
+DEFAULTS = Settings()
 
 
 class LocalService:
@@ -45,9 +46,11 @@ def _fail(error: BaseException) -> None:
 
 
 @asynccontextmanager
-async def local_service(data: Path, **limits: int) -> AsyncIterator[LocalService]:
-    """Run shards and a coordinator on this event loop, with some limits set."""
-    settings = Settings(data_dir=data, shards=NUM_SHARDS)
+async def local_service(
+    data: Path, base: Settings = DEFAULTS, **limits: int
+) -> AsyncIterator[LocalService]:
+    """Run shards and a coordinator on this event loop, with some settings and limits set."""
+    settings = replace(base, data_dir=data, shards=NUM_SHARDS)
     settings = replace(settings, limits=replace(settings.limits, **limits))
     async with AsyncExitStack() as stack:
         data_directory.create(data)
