@@ -5,7 +5,8 @@
 Every peer loads the corpus and gets time to finish background work, then all take turns in rounds:
 open, (first round) compare results with the brute-force truth, run Q1-Q16 with one client and with
 sixteen, measure the processes' memory, close. The floor, the same HTTP stack without a search, is
-measured in every round. Result caches are off; tables show medians over the rounds. "facetd:4" is
+measured in every round. Result caches are off; tables show medians over the rounds, and of memory
+the most. Requests that fail are listed: they are in the medians. "facetd:4" is
 facetd with four shards, "facetd+cache" has its result cache on: its first requests fill it, so it
 shows the cost of repeated searches. "lucene:2" searches with two threads a query, as two shards do;
 "lucene+merged" has one segment. `--before CHECKOUT` takes another version of facetd along, in turns
@@ -249,6 +250,12 @@ class Report:
         loads = [getattr(turn, part).get(class_name, {}) for turn in result.rounds]
         return results.median(load.get(measure) for load in loads)
 
+    def _num_errors(self, result: Result, class_name: str) -> float:
+        loads = [
+            part.get(class_name, {}) for turn in result.rounds for part in (turn.one, turn.many)
+        ]
+        return sum(load.get("num_errors", 0) for load in loads)
+
     def resources(self) -> str:
         """Return the table of loading, opening, disk and memory."""
         rows: list[list[results.Cell]] = []
@@ -317,13 +324,19 @@ class Report:
         return ratios
 
     def agreement(self) -> str:
-        """Report which results differ from the truth."""
+        """Report which results differ from the truth, and requests that failed."""
         lines = [
             f"- {name} {class_name}: {difference}"
             for name, result in self.found.items()
             for class_name, difference in result.wrong.items()
         ]
         lines += [f"- {n}: {r.failure}" for n, r in self.found.items() if r.failure]
+        lines += [
+            f"- {name} {class_name}: {num_errors:,.0f} requests failed"
+            for name, result in self.found.items()
+            for class_name in self.classes
+            if (num_errors := self._num_errors(result, class_name))
+        ]
         return "\n".join(lines) or "All totals, facet counts, values and sorted prices are right."
 
     def spread(self) -> str:

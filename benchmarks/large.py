@@ -232,7 +232,7 @@ class Large:
         """Stop in order and start; kill everything and start."""
         self.service.close()
         self.note("start after SIGTERM, s", self.start())
-        measure_single_items(self.service, 1, NUM_SINGLE_ITEMS)
+        measure_single_items(self.service, 1, NUM_SINGLE_ITEMS, "k")
         self.service.kill()
         self.note("start after a kill, s", self.start())
 

@@ -2,9 +2,9 @@
 
 python -m benchmarks.writes --items 100000 --seconds 10
 
-single items     16 clients, each POST has one item; answered when on disk, visible, counted; right
-                 after the load, while its segments are merged, and when that is done
-bulk             the corpus in one request
+single items     16 clients, each POST has one new item; answered when on disk, visible, counted;
+                 right after the load, while its segments are merged, and when that is done
+bulk             the corpus in one request: items per second until it is answered
 Q2 idle, loading p99 of full text + 4 facets with one client, before and during a bulk load
 disk             what a commit waits for: 16 KiB written in place and synced, by as many threads at
                  once as there are shards; a group of single items costs each shard two such syncs
@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks import corpus, processes, results, wrk
 from benchmarks.compare import Workload
@@ -35,12 +35,18 @@ SYNC_BYTES = 16_384
 OTHER_SEED = 77
 
 
-def other_items(num_items: int) -> Iterator[str]:
-    """Yield items that the corpus does not have, with ids of their own ("w7")."""
+def other_items(num_items: int, prefix: str = "w") -> Iterator[str]:
+    """Yield items that the corpus does not have, with ids of their own ("w7").
+
+    Args:
+        num_items: how many.
+        prefix: of their ids; items of another prefix are new, too.
+    """
     shape = Shape(seed=OTHER_SEED)
     for items in corpus.generate(shape, num_items):
         for line in corpus.lines(shape, items):
-            yield line.replace('{"id":', '{"id":"w', 1).replace(',"title"', '","title"', 1)
+            with_id = line.replace('{"id":', f'{{"id":"{prefix}', 1)
+            yield with_id.replace(',"title"', '","title"', 1)
 
 
 def write_other_items(path: Path, num_items: int) -> Path:
@@ -51,13 +57,21 @@ def write_other_items(path: Path, num_items: int) -> Path:
     return path
 
 
-def measure_single_items(service: Facetd, seconds: float, num_items: int) -> wrk.Load:
-    """Let sixteen writers add single items (replace them, where wrk comes round again)."""
+def measure_single_items(
+    service: Facetd, seconds: float, num_items: int, prefix: str = "s"
+) -> wrk.Load:
+    """Let sixteen writers add single items.
+
+    Args:
+        service: to write to.
+        seconds: how long.
+        num_items: after so many the first ones are replaced.
+        prefix: of their ids, which another call must not have had.
+    """
     file = service.home / "requests" / "facetd-single-items.txt"
     target = f"/{INDEX}/items"
-    wrk.write_requests(
-        file, (HttpRequest(target, "POST", JSON, f"[{item}]") for item in other_items(num_items))
-    )
+    items = other_items(num_items, prefix)
+    wrk.write_requests(file, (HttpRequest(target, "POST", JSON, f"[{item}]") for item in items))
     return wrk.run(service.port, file, connections=NUM_WRITERS, seconds=seconds)
 
 
@@ -147,13 +161,13 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     requests = service.home / "requests" / "facetd-writes-Q2.txt"
     wrk.write_requests(requests, (service.request(query) for query in workload.queries["Q2"]))
     try:
-        service.load(workload.file)
+        bulk_seconds = service.load(workload.file)
         others = write_other_items(service.home / "corpus" / "others.ndjson", options.items)
         idle = wrk.run(service.port, requests, connections=1, seconds=options.seconds)
         with Loading(service, others) as loading:
             busy = wrk.run(service.port, requests, connections=1, seconds=options.seconds)
         num_singles = min(SINGLE_ITEMS, 2 * options.items)
-        merging = measure_single_items(service, options.seconds / 2, num_singles)
+        merging = measure_single_items(service, options.seconds / 2, num_singles, "m")
         processes.wait_for_rest(service.pids())
         singles = measure_single_items(service, options.seconds, num_singles)
         disk = measure_disk(service.folder, options.shards)
@@ -171,6 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         for name, one in measured.items()
     ]
     head = ["what", "median ms", "p99 ms", "max ms", "per second"]
+    bulk_per_second = options.items / bulk_seconds
+    rows.append(["bulk, items", None, None, None, bulk_per_second])
     report = [
         f"{options.items:,} items; {results.describe(machine)}",
         results.table(head, rows),
@@ -179,7 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         f"errors: {sum(one.num_errors for one in loads.values())}",
     ]
     sys.stdout.write("\n\n".join(report) + "\n")
-    raw = {name: one._asdict() for name, one in measured.items()}
+    raw: dict[str, Any] = {name: one._asdict() for name, one in measured.items()}
+    raw["bulk"] = {"per_second": bulk_per_second}
     return results.save("writes", {"machine": machine, "options": vars(options), **raw})
 
 

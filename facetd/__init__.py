@@ -39,6 +39,7 @@ from facetd.results import (
     FacetPage,
     SearchPage,
     Suggestion,
+    TreeNode,
     WriteResult,
 )
 from facetd.retries import Retries
@@ -68,6 +69,7 @@ __all__ = [
     "Suggestion",
     "TooLarge",
     "TooManyRequests",
+    "TreeNode",
     "Unauthorized",
     "Unavailable",
     "WriteResult",

@@ -38,11 +38,25 @@ class Facet(Struct):
     position: int
     buckets: list[Bucket]
     facet_stats: FacetStatistics | None = None
+    missing: int | None = None
+    """Hits without the field, where `facets` asks for it."""
+    cardinality: int | None = None
+    percentiles: dict[str, float | None] | None = None
 
     @property
     def counts(self) -> dict[str, int]:
         """Number of items by value, in the order of the response."""
         return {bucket.key: bucket.doc_count for bucket in self.buckets}
+
+
+class TreeNode(Struct):
+    """A node of a tree; its path selects it in filters."""
+
+    key: str
+    path: str
+    doc_count: int
+    selected: bool = False
+    children: list[TreeNode] = []
 
 
 class Pagination(Struct):
@@ -72,20 +86,32 @@ class Meta(Struct):
     ignored_words: list[str] = []
     warnings: list[str] = []
     """Names of fields that no item has, and what was probably meant."""
+    rules: list[str] = []
+    """Names of the rules that applied."""
+    match: str | None = None
+    """How words matched, where that was `auto`."""
+    words_cut: int = 0
+    """Words at the end of the query that were dropped, as it has too many."""
+    did_you_mean: str | None = None
+    """The query in another spelling."""
     timings_us: dict[str, int] | None = None
 
 
-class _Data(Struct):
+class SearchData(Struct):
+    """Hits and counts."""
+
     items: list[dict[str, Any]]
     aggregations: dict[str, Facet] = {}
     ranges: dict[str, list[dict[str, Any]]] = {}
+    trees: dict[str, list[TreeNode]] = {}
+    facet_cube: dict[str, Any] | None = None
 
 
 class SearchPage(Struct):
     """One page of hits, and facets."""
 
     pagination: Pagination
-    data: _Data
+    data: SearchData
     meta: Meta
 
     @property
@@ -107,6 +133,16 @@ class SearchPage(Struct):
     def ranges(self) -> dict[str, list[dict[str, Any]]]:
         """Counts by interval, by field."""
         return self.data.ranges
+
+    @property
+    def trees(self) -> dict[str, list[TreeNode]]:
+        """Top nodes of each tree."""
+        return self.data.trees
+
+    @property
+    def facet_cube(self) -> dict[str, Any] | None:
+        """Joint counts of a numeric field with the facets."""
+        return self.data.facet_cube
 
     @property
     def cursor(self) -> str | None:

@@ -11,6 +11,7 @@ import click
 import pytest
 import yaml
 
+from common.configuration_parser import CONFIGURATION_KEYS
 from coordinator.cli.commands import main
 from coordinator.routes.reference import reference
 
@@ -131,6 +132,16 @@ def test_the_format_has_the_versions_of_the_code() -> None:
 def test_the_reference_says_what_the_service_does() -> None:
     text = (ROOT / "docs" / "reference.md").read_text()
     assert text == reference(), "python -m coordinator.routes.reference > docs/reference.md"
+
+
+def test_the_page_on_configuration_has_every_key() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    table = text[text.index("| key | meaning |") : text.index("\n\n", text.index("| key |"))]
+    listed = {
+        name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    }
+    without_effect = {"sortings", "searchableFields"}  # of itemsjs: another word, and nothing
+    assert listed == set(CONFIGURATION_KEYS) - without_effect
 
 
 def test_every_page_of_the_documentation_is_in_its_table_of_contents() -> None:

@@ -160,13 +160,18 @@ _TIMINGS: Final = object_schema(
     sort=COUNT_SCHEMA,
     sorting=COUNT_SCHEMA,
 )
-_JOINT_COUNTS: Final = object_schema("counts", counts=list_of({"type": "integer"}))
+_JOINT_COUNTS: Final = object_schema(
+    "counts", key=TEXT_SCHEMA, path=TEXT_SCHEMA, counts=list_of({"type": "integer"})
+)
 _PAGINATION: Final = object_schema(
     "per_page page total",
     per_page=COUNT_SCHEMA,
     page=COUNT_SCHEMA,
     total=COUNT_SCHEMA,
     cursor=TEXT_SCHEMA,
+)
+_SHARDS: Final = object_schema(
+    "total ok failed", total=COUNT_SCHEMA, ok=COUNT_SCHEMA, failed=COUNT_SCHEMA
 )
 _META: Final = object_schema(
     "request_id seq took_us shards",
@@ -179,8 +184,23 @@ _META: Final = object_schema(
     words_cut=COUNT_SCHEMA,
     did_you_mean=TEXT_SCHEMA,
     warnings=list_of(TEXT_SCHEMA),
-    shards=object_schema(
-        "total ok failed", total=COUNT_SCHEMA, ok=COUNT_SCHEMA, failed=COUNT_SCHEMA
+    timings_us={"type": "object", "additionalProperties": COUNT_SCHEMA},
+    shards=_SHARDS,
+)
+_MERGED_META: Final = object_schema(
+    "request_id took_us searches",
+    request_id=TEXT_SCHEMA,
+    took_us=COUNT_SCHEMA,
+    searches=list_of(
+        object_schema(
+            "index total seq ignored_words shards",
+            index=TEXT_SCHEMA,
+            total=COUNT_SCHEMA,
+            seq=COUNT_SCHEMA,
+            ignored_words=list_of(TEXT_SCHEMA),
+            warnings=list_of(TEXT_SCHEMA),
+            shards=_SHARDS,
+        )
     ),
 )
 _LANGUAGE: Final = {"enum": ["none", *LANGUAGES, *LANGUAGES.values()]}
@@ -244,6 +264,10 @@ SCHEMAS: Final[dict[str, Any]] = {
             fault=TEXT_SCHEMA,
             request_id=TEXT_SCHEMA,
             errors=list_of({"type": "object"}),
+            created=COUNT_SCHEMA,
+            updated=COUNT_SCHEMA,
+            deleted=COUNT_SCHEMA,
+            rejected=COUNT_SCHEMA,
         ),
     ),
     "SearchAnswer": object_schema(
@@ -255,6 +279,7 @@ SCHEMAS: Final[dict[str, Any]] = {
             items=list_of({"type": "object"}),
             aggregations={"type": "object", "additionalProperties": _FACET},
             ranges={"type": "object", "additionalProperties": list_of({"type": "object"})},
+            trees={"type": "object", "additionalProperties": list_of(ref("TreeNode"))},
             facet_cube=object_schema(
                 "field edges total facets ranges trees",
                 field=TEXT_SCHEMA,
@@ -266,6 +291,14 @@ SCHEMAS: Final[dict[str, Any]] = {
             ),
         ),
         meta=_META,
+    ),
+    "TreeNode": object_schema(
+        "key path doc_count selected",
+        key=TEXT_SCHEMA,
+        path=TEXT_SCHEMA,
+        doc_count=COUNT_SCHEMA,
+        selected={"type": "boolean"},
+        children=list_of(ref("TreeNode")),
     ),
     "FacetAnswer": object_schema(
         "pagination timings data meta",
@@ -360,7 +393,7 @@ SCHEMAS: Final[dict[str, Any]] = {
                     aggregations={"type": "object", "additionalProperties": _FACET},
                     ranges={"type": "object"},
                 ),
-                meta={"type": "object"},
+                meta=_MERGED_META,
             ),
         ]
     },
@@ -404,6 +437,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         ),
         "dependentRequired": {"source": ["position"], "position": ["source"]},
     },
+    "CountedClicks": object_schema("status counted", status=TEXT_SCHEMA, counted=COUNT_SCHEMA),
     "Positions": object_schema(
         "positions", positions={"type": "object", "additionalProperties": TEXT_SCHEMA}
     ),

@@ -254,7 +254,8 @@ class Conditions:
             if name not in trees:
                 known = ", ".join(trees) or "none"
                 raise Mistake(f"is no tree; the hierarchies are {known[:500]}", path=path)
-            specs.append(self._tree(name, trees[name], options or {}, path, is_strict=is_strict))
+            given = {} if options in (None, []) else options
+            specs.append(self._tree(name, trees[name], given, path, is_strict=is_strict))
         return tuple(specs)
 
     def _tree(

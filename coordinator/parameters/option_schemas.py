@@ -170,11 +170,11 @@ FACET_CUBE: Final[Schema] = {
     ]
 }
 
-_TREE: Final = options(size=integer(0, _MAX.facet_size_max), open=list_of(TEXT))
+_TREE: Final = options(size=integer(0, _MAX.facet_size_max), open=CHOICE)
 TREES: Final[Schema] = {
     "anyOf": [
         names(_MAX.hierarchies_max),
-        by_field({"anyOf": [_TREE, {"type": "null"}]}, _MAX.hierarchies_max),
+        by_field({"anyOf": [_TREE, list_of({}, 0), {"type": "null"}]}, _MAX.hierarchies_max),
     ]
 }
 

@@ -113,7 +113,7 @@ async def forget(services: Services, request: Request) -> Response:
         is_change=True,
         applies_filter=True,
         tag="operations",
-        document={"body": "Clicks", "answer": "Status"},
+        document={"body": "Clicks", "answer": "CountedClicks"},
     ),
 )
 async def clicks(services: Services, request: Request) -> Response:

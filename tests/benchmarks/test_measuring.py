@@ -99,6 +99,9 @@ def test_a_large_index_is_measured(home: Path) -> None:
 def test_single_writes_and_a_load_are_measured(service: Facetd, home: Path) -> None:
     load = writes.measure_single_items(service, 1, num_items=50)
     assert load.num_errors == 0
+    num_items = json.loads(service.client.ask("GET", f"/{INDEX}/stats"))["items"]
+    writes.measure_single_items(service, 1, num_items=50, prefix="n")
+    assert json.loads(service.client.ask("GET", f"/{INDEX}/stats"))["items"] == num_items + 50
     others = writes.write_other_items(home / "others.ndjson", 50)
     with writes.Loading(service, others) as loading:
         pass

@@ -74,7 +74,8 @@ def test_the_report_has_medians_multiples_and_what_disagrees() -> None:
             [Round(0.5, Memory(600, 100), {"Q1": load(ms)}) for ms in (1, 2, 9)],
         ),
         "tantivy": Result(
-            "tantivy", rounds=[Round(0.5, Memory(800), {"Q1": load(4), "Q2": load(1)})]
+            "tantivy",
+            rounds=[Round(0.5, Memory(800), {"Q1": load(4), "Q2": {**load(1), "num_errors": 3}})],
         ),
         "typesense": Result(
             "typesense",
@@ -94,6 +95,7 @@ def test_the_report_has_medians_multiples_and_what_disagrees() -> None:
     assert table[9] == "| facetd ÷ facetd before | 0.250 | - |"
     text = report.text("title")
     assert "typesense Q1: 1 of 9: total" in text
+    assert "tantivy Q2: 3 requests failed" in text
     assert "x9.00" in text
 
 

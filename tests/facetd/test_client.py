@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import jwt
+import msgspec
 import pytest
 
 import facetd
+from coordinator.http.schemas import SCHEMAS
 from facetd import (
     ApiError,
     AsyncClient,
@@ -31,6 +33,7 @@ from facetd import (
     Retries,
     TooManyRequests,
     Unavailable,
+    results,
     tenant_token,
 )
 from facetd.calls import address_of, encoded
@@ -104,6 +107,38 @@ def test_search_is_typed(use: Use) -> None:
     assert asked.body == b'{"query":"x","per_page":3}'
     assert asked.headers["authorization"] == "Bearer fk_1_2"
     assert (found.total, found.items, found.facets["year"].counts) == (1, [{"id": 1}], {"1972": 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        (results.SearchPage, "SearchAnswer"),
+        (results.Pagination, "SearchAnswer.pagination"),
+        (results.SearchData, "SearchAnswer.data"),
+        (results.Facet, "SearchAnswer.data.aggregations.*"),
+        (results.Bucket, "SearchAnswer.data.aggregations.*.buckets.*"),
+        (results.FacetStatistics, "SearchAnswer.data.aggregations.*.facet_stats"),
+        (results.TreeNode, "TreeNode"),
+        (results.Meta, "SearchAnswer.meta"),
+        (results.Shards, "SearchAnswer.meta.shards"),
+        (results.FacetPage, "FacetAnswer"),
+        (results.Suggestion, "Suggestions.data.suggestions.*"),
+        (results.Explanation, "Explanation.data"),
+        (results.WriteResult, "WriteAnswer"),
+        (results.ConfigurationResult, "ConfigurationAnswer"),
+    ],
+)
+def test_results_have_all_that_the_service_describes(kind: type[msgspec.Struct], path: str) -> None:
+    first, *names = path.split(".")
+    described = SCHEMAS[first]
+    for name in names:
+        if name == "*":
+            described = described.get("items") or described["additionalProperties"]
+        else:
+            described = described["properties"][name]
+
+    unknown = {"timings", "id"} if kind is not results.Explanation else set()
+    assert described["properties"].keys() - unknown <= set(kind.__struct_fields__)
 
 
 def test_several_searches_are_typed(use: Use) -> None:

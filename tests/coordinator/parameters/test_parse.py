@@ -450,6 +450,16 @@ class TestLimitsAtTheirEdges:
         assert mistakes(**wrong)[0][0] == code
 
 
+def test_options_of_a_tree_are_an_object() -> None:
+    for wrong in (0, False, ""):
+        with pytest.raises(InvalidRequest, match=r"^trees\.category must be an object"):
+            parse_search({"trees": {"category": wrong}}, SHOP, DEFAULT_LIMITS)
+    by_name = parse_search({"trees": ["category"]}, SHOP, DEFAULT_LIMITS)
+    without_options: tuple[Any, ...] = (None, {}, [])
+    for empty in without_options:
+        assert parse_search({"trees": {"category": empty}}, SHOP, DEFAULT_LIMITS) == by_name
+
+
 def test_the_threshold_of_scores_may_be_text_as_pages_may() -> None:
     assert search(min_score="0.5", page="2").min_score == 0.5
 
