@@ -224,7 +224,7 @@ def test_modes() -> None:
     ]
 
 
-def test_limits_refuse_what_is_no_positive_integer() -> None:
+def test_limits_refuse_all_but_positive_integers() -> None:
     with pytest.raises(ValueError, match="unknown limit 'frobs'"):
         Limits.from_overrides({"frobs": 1})
     with pytest.raises(ValueError, match="per_page_max must be a positive integer"):

@@ -46,7 +46,7 @@ def test_variables_go_before_the_file_which_has_more_than_a_shard_needs(tmp_path
 
 
 @pytest.mark.parametrize("text", ["-1", "0", "1_0", "a", "²", "1.5"])
-def test_value_that_is_no_positive_integer_is_refused(text: str) -> None:
+def test_a_value_that_is_not_a_positive_integer_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match=r"IDLE_MS: shard.idle_ms must be an integer of at leas"):
         settings_of({"FACETD_SHARD_IDLE_MS": text})
 

@@ -216,7 +216,7 @@ def test_only_what_cannot_happen_twice_is_sent_again(
     assert len({(asked.path, asked.body) for asked in server.asked}) == 1
 
 
-def test_what_was_refused_unread_is_sent_again_whatever_it_is(use: Use) -> None:
+def test_any_call_that_was_refused_unread_is_retried(use: Use) -> None:
     busy = error("overloaded", 503)
     limited = (*error("too_many_requests", 429), {"Retry-After": "0"})
     with serving(busy, limited, (200, WRITTEN)) as server:
@@ -244,7 +244,7 @@ def test_a_service_that_starts_is_waited_for(use: Use) -> None:
 
 
 @pytest.mark.parametrize("code", ["starting", "overloaded"])
-def test_a_stream_is_never_sent_again(use: Use, code: str) -> None:
+def test_a_stream_is_never_retried(use: Use, code: str) -> None:
     """What was read of it is gone: the rest alone would be loaded, and reported as success."""
     with serving(error(code, 503), (200, WRITTEN)) as server, pytest.raises(Unavailable):
         use(server.url, lambda c: c.load("a", ({"id": n} for n in range(3))))
@@ -261,7 +261,7 @@ def test_a_start_is_waited_for_while_the_port_changes_hands() -> None:
     assert tries.wait_after(ConnectionFailed("broke", was_sent=True)) is None
 
 
-def test_who_is_told_to_come_much_later_is_told_so(use: Use) -> None:
+def test_a_long_retry_after_is_left_to_the_caller(use: Use) -> None:
     later = (*error("overloaded", 503), {"Retry-After": "60"})
     with serving(later) as server, pytest.raises(Unavailable) as caught:
         use(server.url, lambda c: c.search("a"))
@@ -434,7 +434,7 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("key", ["fk_…", "fk_a b", "fk_a\n", "\ufefffk_a"])
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_what_is_no_key_is_refused_before_it_is_sent(kind: type, key: str) -> None:
+def test_an_invalid_key_is_refused_before_it_is_sent(kind: type, key: str) -> None:
     with pytest.raises(ValueError, match="no API key"):
         kind("http://127.0.0.1:1", key)
 

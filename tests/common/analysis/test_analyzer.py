@@ -98,7 +98,7 @@ class TestSpellings:
         ["cafe", "straße", "ﬁne", "İstanbul", "ısı", "m²", "Σίγμας".replace("ί", "ι"), "٣٤", "ＡＢ",
          "soft\u00adhyphen", "日本語", "ガ", "½", "کی"],
     )  # fmt: skip
-    def test_another_way_to_write_the_same_letters_is_no_spelling(self, text: str) -> None:
+    def test_another_encoding_of_the_same_letters_is_not_a_spelling(self, text: str) -> None:
         assert ANALYZER.spelling(text) is None
 
     def test_items_have_spellings_beside_the_words_and_queries_do_not(self) -> None:
@@ -143,7 +143,7 @@ class TestRuns:
             ("水", 3),
         ]
 
-    def test_digits_and_letters_are_no_part_of_a_run(self) -> None:
+    def test_digits_and_letters_are_not_part_of_a_run(self) -> None:
         assert words("2023年的iPhone") == ["2023", "年的", "iphone"]
 
 

@@ -10,6 +10,6 @@ def test_arrays_add_nothing_to_a_path() -> None:
     assert list(texts_of(document)) == [("b", "x"), ("a.c", "y"), ("a.c.d", "z"), ("e", "w")]
 
 
-def test_what_is_no_container_has_no_path() -> None:
+def test_a_value_that_is_not_a_container_has_no_path() -> None:
     assert list(texts_of("x")) == [("", "x")]
     assert list(texts_of(7)) == []

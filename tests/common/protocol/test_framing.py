@@ -116,7 +116,7 @@ def test_a_frame_over_the_limit_is_refused_before_its_body_arrives() -> None:
         reader.feed(struct.pack("<I", 11))
 
 
-def test_an_unfinished_frame_is_told_from_a_finished_one() -> None:
+def test_an_unfinished_frame_is_distinguished_from_a_finished_one() -> None:
     reader = FrameReader()
     reader.feed(_stream([b"abc"])[:-1])
     assert not reader.is_between_frames

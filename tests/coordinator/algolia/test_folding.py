@@ -51,7 +51,7 @@ def test_what_differs_is_a_search_of_its_own(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "group", ["brand:A", ["brand:A", "size:M"], ["brand:-A"], [], ["brand"], [3]]
 )
-def test_what_is_no_choice_of_the_facet_is_not_folded(group: Any) -> None:
+def test_a_filter_that_does_not_select_in_the_facet_is_not_folded(group: Any) -> None:
     assert not folded(COUNTS, {**MAIN, "facetFilters": [group, ["size:L"]]})
 
 

@@ -94,12 +94,12 @@ def test_https_is_spoken_and_certificates_are_checked(
 @pytest.mark.parametrize(
     "url", ["ftp://host", "http://", "http://host:x", "http://h/?a=b", "http://u:p@h"]
 )
-def test_what_is_no_address_of_a_service_is_refused(url: str) -> None:
+def test_an_invalid_service_address_is_refused(url: str) -> None:
     with pytest.raises(ClientError, match="the URL must be http://HOST:PORT or https://"):
         Client(url)
 
 
-def test_what_is_not_facetd_is_told(serve: Serve) -> None:
+def test_another_server_is_reported_as_such(serve: Serve) -> None:
     port, _ = serve(content=b"<html>")
     with pytest.raises(ClientError, match="is not facetd"):
         Client(f"http://127.0.0.1:{port}").request("GET", "/_health")
@@ -128,7 +128,7 @@ def test_an_export_without_a_service_says_how_to_start_one() -> None:
             list(client.stream("/films/items"))
 
 
-def test_a_redirect_is_told_with_where_to() -> None:
+def test_a_redirect_is_reported_with_its_target() -> None:
     target = {"Location": "https://example.org/_health"}
     with serving((301, b"", target)) as server, pytest.raises(ClientError) as caught:
         Client(server.url).request("GET", "/_health")
@@ -137,7 +137,7 @@ def test_a_redirect_is_told_with_where_to() -> None:
     )
 
 
-def test_each_mistake_is_told_once() -> None:
+def test_each_mistake_is_reported_once() -> None:
     errors = [{"line": 2, "message": "line 2: a"}, {"line": 5, "message": "line 5: b"}]
     answer = {"error": {"code": "c", "message": "line 2: a (and 1 more)", "errors": errors}}
     assert str(error_of(400, json.loads(json.dumps(answer)))) == (
@@ -189,7 +189,9 @@ def test_a_request_waits_for_a_service_that_is_starting() -> None:
         Client(server.url, starting_seconds=30).request("GET", "/_health")
 
 
-def test_a_port_that_changes_hands_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_changes_hands_does_not_count_as_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The coordinator takes the port over from the process that answers `starting`."""
     refused = facetd.ConnectionFailed("refused", was_sent=False)
     starting = facetd.ApiError(503, {"code": "starting", "message": "soon"})
@@ -223,7 +225,7 @@ def test_a_port_that_changes_hands_is_no_failure(monkeypatch: pytest.MonkeyPatch
         (TimeoutError(), r"\(TimeoutError\)"),
     ],
 )
-def test_a_connection_that_fails_says_what_helps(
+def test_a_failed_connection_is_reported_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, cause: OSError, message: str
 ) -> None:
     if isinstance(cause, ssl.SSLCertVerificationError):

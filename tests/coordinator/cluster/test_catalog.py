@@ -140,7 +140,7 @@ async def test_the_next_process_does_not_find_a_change_that_failed(
     assert Catalog.open(tmp_path, 2).state == catalog.state
 
 
-async def test_a_state_that_only_another_process_can_know_is_told(
+async def test_a_state_that_only_another_process_can_know_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalog = Catalog.open(tmp_path, 2)
@@ -180,7 +180,7 @@ async def test_a_cancelled_change_is_whole_or_not_at_all(
     assert [one.name for one in catalog.state.indexes] == ["films", "books"]
 
 
-async def test_changes_are_told(tmp_path: Path) -> None:
+async def test_listeners_hear_of_changes(tmp_path: Path) -> None:
     catalog = Catalog.open(tmp_path, 2)
     told: list[int] = []
     catalog.on_change(lambda: told.append(catalog.state.revision))

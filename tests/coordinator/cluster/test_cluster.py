@@ -53,7 +53,9 @@ class TestFanOut:
         results = await gather_partial(service.cluster, GET, ITEM, soon(), is_partial=True)
         assert results == [GetResponse(None), None, GetResponse(None)]
 
-    async def test_a_part_of_nothing_is_no_answer(self, make_service: MakeService) -> None:
+    async def test_without_any_shard_there_is_no_partial_answer(
+        self, make_service: MakeService
+    ) -> None:
         service = await make_service(2)
         for shard in service.shards:
             await shard.die()
@@ -61,7 +63,9 @@ class TestFanOut:
         with pytest.raises(Unavailable):
             await gather_partial(service.cluster, GET, ITEM, soon(), is_partial=True)
 
-    async def test_a_refusal_is_no_hole(self, make_service: MakeService) -> None:
+    async def test_a_refusal_does_not_count_as_a_missing_shard(
+        self, make_service: MakeService
+    ) -> None:
         service = await make_service(2)
         with pytest.raises(InvalidRequest, match="no method"):
             await gather_partial(service.cluster, DANCE, ITEM, soon(), is_partial=True)

@@ -61,7 +61,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
 
 
 @pytest.mark.parametrize("partial", ["fail", "allow"])
-def test_totals_of_all_shards_are_no_counts_of_a_part(partial: str) -> None:
+def test_totals_of_all_shards_do_not_serve_as_counts_of_some(partial: str) -> None:
     """Found by the simulation: total and hits were those of one shard, counts those of both."""
     memory = FacetMemory(a_cluster(failed=[]), CacheBudget())
     nothing = np.zeros(0, np.int64)

@@ -134,7 +134,7 @@ def test_what_is_named_instead_exists() -> None:
         assert known.issuperset(named), page
 
 
-def test_our_own_pages_are_no_indexes_of_other_engines() -> None:
+def test_our_own_pages_are_not_taken_for_indexes_of_other_engines() -> None:
     for path in ("/_keys", "/status", "/dashboard", "/*"):
         with pytest.raises((NotFound, MethodNotAllowed)) as caught:
             resolve("PUT", path)

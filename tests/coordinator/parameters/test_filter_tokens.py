@@ -44,6 +44,6 @@ def test_the_end_stays() -> None:
 
 
 @pytest.mark.parametrize(("text", "problem"), [("a '", "no end at position 2"), ("!", "'!' at")])
-def test_what_is_no_token_is_refused(text: str, problem: str) -> None:
+def test_an_invalid_token_is_refused(text: str, problem: str) -> None:
     with pytest.raises(InvalidRequest, match=problem):
         FilterTokens(text)

@@ -153,7 +153,7 @@ class TestSpellings:
             ([{"v": "desc"}], 'or "year:desc"'),
         ],
     )
-    def test_orders_that_are_none_are_told_what_would_be_one(self, sort: Any, said: str) -> None:
+    def test_invalid_orders_are_answered_with_valid_ones(self, sort: Any, said: str) -> None:
         with pytest.raises(InvalidRequest) as caught:
             search(sort=sort)
         assert caught.value.code == "invalid_sort"
@@ -381,7 +381,7 @@ class TestMistakes:
             ({"filter": ["a = b"]}, "must be one text; join conditions by AND or OR"),
         ],
     )
-    def test_a_mistake_names_what_was_meant(self, asked: dict[str, Any], hint: str) -> None:
+    def test_a_mistake_suggests_the_intended_name(self, asked: dict[str, Any], hint: str) -> None:
         with pytest.raises(InvalidRequest, match=hint):
             search(**asked)
 

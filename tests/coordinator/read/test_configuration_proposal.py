@@ -102,7 +102,7 @@ def test_one_long_value_takes_no_facet_away() -> None:
     assert list(propose(items, 201, {})["configuration"]["aggregations"]) == ["licence"]
 
 
-def test_two_numbers_are_no_range() -> None:
+def test_two_numbers_are_not_a_range() -> None:
     items: list[dict[str, Any]] = [{"id": i, "name": f"Item {i}"} for i in range(20)]
     items[3]["position"], items[7]["position"] = 1, 2
     assert "aggregations" not in propose(items, 20, {})["configuration"]

@@ -100,7 +100,7 @@ async def test_an_index_is_alone_again_once_the_others_are_silent(
     assert (searches.num_running(1), searches.share.num_waiting) == (9, 0)
 
 
-async def test_who_waits_too_long_is_told(searches: Searches) -> None:
+async def test_a_search_that_waits_too_long_fails(searches: Searches) -> None:
     await searches.begin(2)
     await searches.begin(1, RUNNING_MAX)
     began: list[bool] = []
@@ -117,7 +117,7 @@ async def test_who_waits_too_long_is_told(searches: Searches) -> None:
     assert searches.num_running(1) == 1
 
 
-async def test_who_gives_up_takes_no_place(searches: Searches) -> None:
+async def test_a_search_that_gives_up_frees_its_place(searches: Searches) -> None:
     await searches.begin(2)
     await searches.begin(1, RUNNING_MAX + 3)
     waiting = searches.tasks[-3:]

@@ -96,7 +96,7 @@ class TestBulk:
             (b"id,name\n1,sea\n", "line 1, byte 1: "),
         ],
     )
-    async def test_a_place_is_named_once_and_what_is_no_json_is_told_what_is(
+    async def test_a_position_is_named_once_and_invalid_json_is_explained(
         self, make_service: MakeService, body: bytes, message: str
     ) -> None:
         service = await make_service()

@@ -128,7 +128,7 @@ def test_whether_a_field_exists_may_be_asked_of_any() -> None:
     assert warnings_of({"rules": [{"bury": ["sold_out EXISTS"]}]}) == []
 
 
-def test_nothing_is_said_of_an_index_whose_fields_are_not_all_numbered() -> None:
+def test_an_index_whose_fields_are_not_all_numbered_gives_no_warnings() -> None:
     wrong = references({"boost": {"X": {"log": 1}}})
     assert unknown_fields(wrong, {**FIELDS, "*": []}) == []
     assert unknown_fields(wrong, {}) == []

@@ -55,7 +55,7 @@ def test_nothing_of_it_has_a_name(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = Spool(tmp_path / "spool")
 
     def fail(*_: object) -> int:

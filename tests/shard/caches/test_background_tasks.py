@@ -81,7 +81,7 @@ def test_only_so_many_wait() -> None:
     assert made == list(range(WAITING_MAX))
 
 
-def test_what_fails_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_reported_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[BaseException] = []
     log = SimpleNamespace(error=lambda _, *, cause: told.append(cause))
     monkeypatch.setattr(background_tasks, "_log", log)

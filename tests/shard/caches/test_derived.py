@@ -26,7 +26,7 @@ def test_a_value_is_made_once_for_each_owner() -> None:
     assert made == [first, second]
 
 
-def test_kinds_and_keys_are_told_apart() -> None:
+def test_kinds_and_keys_are_distinguished() -> None:
     @derived_by_key
     def low(owner: _Owner, key: str) -> str:
         return key.lower()

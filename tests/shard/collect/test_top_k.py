@@ -282,9 +282,7 @@ def test_no_hits_are_asked_of_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("cuts", [(), (20,)])
 @pytest.mark.parametrize("num_items", [40, 100, 400])
-def test_insertion_numbers_of_documents_that_are_no_hits_are_not_read(
-    cuts: Sequence[int], num_items: int
-) -> None:
+def test_insertion_numbers_are_read_of_hits_only(cuts: Sequence[int], num_items: int) -> None:
     """In large segments each lies in another page, or waits for the disk."""
     world = World([{"year": 1}] * num_items, cuts=cuts)
     scores = dict.fromkeys(range(num_items), 2.5)

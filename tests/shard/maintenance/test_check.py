@@ -88,7 +88,7 @@ def test_sound_index_has_no_problems(folder: Path) -> None:
     assert report.num_items == 251
 
 
-def test_fields_that_a_merge_has_dropped_are_no_problem(tmp_path: Path) -> None:
+def test_fields_that_a_merge_has_dropped_are_ignored(tmp_path: Path) -> None:
     """No item has them any more; neither has the segment, whose own pieces for elements too."""
     folder = tmp_path / "shard-0" / "index-1"
     folder.parent.mkdir()

@@ -137,7 +137,7 @@ def test_filters_agree_with_a_naive_look_at_each_item(world: World, condition: F
 
 
 @given(worlds(facets=()), leaf_filters)
-def test_fields_that_are_no_facets_are_filtered_alike(world: World, condition: Filter) -> None:
+def test_fields_that_are_not_facets_are_filtered_alike(world: World, condition: Filter) -> None:
     assert found(world, condition) == expected(world, condition)
 
 

@@ -168,7 +168,7 @@ def test_facets_counted_together_have_the_counts_of_each_alone(
         BACKGROUND_TASKS.run_all()
 
 
-def test_a_field_that_is_no_facet_counts_nothing() -> None:
+def test_a_field_that_is_not_a_facet_counts_nothing() -> None:
     world = World([{"name": "a"}])
     found = searcher.search(world.snapshot, request(facets=(FacetRequest("name", False, 5),)))
     (facet,) = found.facets

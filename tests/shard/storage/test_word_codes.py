@@ -109,7 +109,7 @@ def test_damaged_dictionaries_are_refused_or_harmless(where: int, byte: int, cut
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 100, zstandard.ZstdCompressor().compress(b"")])
-def test_what_is_no_dictionary_is_refused(content: bytes) -> None:
+def test_a_value_that_is_not_a_dictionary_is_refused(content: bytes) -> None:
     with pytest.raises(DamagedDictionary):
         WordCodes(content)
 

@@ -38,7 +38,7 @@ def test_the_children_of_a_chosen_node_are_shown() -> None:
 
 
 @pytest.mark.parametrize("node", ["", " > ", " > Novels"])
-def test_the_empty_path_is_no_node(node: str) -> None:
+def test_the_empty_path_is_not_a_node(node: str) -> None:
     for nodes in (shown({"Books": 3}, chosen=(node,)), shown({"Books": 3}, opened=(node,))):
         assert nodes[0]["path"] == "Books"
         assert "" not in [one["path"] for one in nodes]

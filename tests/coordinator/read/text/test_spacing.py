@@ -76,7 +76,7 @@ def test_without_typos_words_are_taken_as_typed() -> None:
     assert spacings("spiderman lap top", QueryOptions(typo=0)) == set()
 
 
-def test_words_around_a_stop_word_are_no_neighbours() -> None:
+def test_words_around_a_stop_word_are_not_neighbours() -> None:
     assert "laptop" not in spacings("lap the top", stop_words=["the"])
 
 
