@@ -33,6 +33,7 @@ from typing import Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
+from common.errors import CommandError
 from common.kernels import extension, sources
 from common.kernels.extension import KernelsMissing
 from common.process.logs import Log
@@ -346,6 +347,9 @@ class Supervisor:
         assert self._with_service is not None
         try:
             await self._with_service()
+        except CommandError as error:  # the service said why; its user can mend it
+            print(f"facetd: {error}", file=sys.stderr)
+            self._give_up()
         except Exception as error:
             _log.error("failed", cause=error)
             self._give_up()

@@ -181,8 +181,29 @@ class TestDemo:
         assert "facetd serves 314 films at http://127.0.0.1:" in text
         assert "/dashboard/films" in text
 
+    def test_what_the_service_refuses_is_said_in_one_line(self, tmp_path: Path) -> None:
+        shown = run_command(
+            *("demo", "--port", "0", "--shards", "1", "--data-dir", str(tmp_path / "demo")),
+            *("--log-level", "error", "--set", "limits.item_bytes_max=2000"),
+            *("--set", "limits.bulk_body_bytes_max=2000"),
+        )
+        assert shown.returncode == 1
+        (line,) = shown.stderr.decode().splitlines()
+        assert line.startswith("facetd: ")
+        assert "payload_too_large" in line
+
 
 class TestWithoutService:
+    def test_the_package_is_the_command(self) -> None:
+        shown = subprocess.run(
+            [sys.executable, "-m", "facetd", "--version"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert shown.stdout.startswith("facetd, version")
+
     def test_settings_are_shown_with_their_origin(self) -> None:
         shown = CliRunner(env={"FACETD_PORT": "4000"}).invoke(main, ["config", "--json"])
         rows = json.loads(shown.stdout)
