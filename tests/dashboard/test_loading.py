@@ -289,7 +289,9 @@ def test_a_bad_row_refuses_the_file_unless_bad_rows_are_left_out(
     load = dialog.get_by_role("button", name="Load", exact=True)
     expect(dialog.get_by_role("checkbox")).not_to_be_checked()
     load.click()
-    expect(dialog.get_by_role("alert")).to_contain_text("1 row of the file cannot become")
+    expect(dialog.get_by_role("alert")).to_contain_text(
+        "1 row of the file cannot become an item; nothing was sent. Mend it, or leave it out"
+    )
     expect(dialog.get_by_role("region", name="Rejected lines")).to_contain_text("62")
     names = [index["name"] for index in service.call("GET", "/_indexes")["indexes"]]
     assert "my-tools" not in names

@@ -178,6 +178,8 @@ def test_the_page_finds_lists_as_the_command_line_does(page: Any, tmp_path: Path
         "text": ["Call me; Ishmael", "It was; the best", "of times", "it"],
         "long": ["a" * 61 + "|b"] * 4,
         "just": ["😀" * 60 + "|b"] * 4,
+        "alone": ["red|oak", "oak", "red", "pine"],
+        "pair": ["red|oak", "pine", "red", "elm"],
         "numbers": ["1", "2", "3", "4"],
     }
     rows = [",".join(row) for row in zip(*columns.values(), strict=True)]
@@ -195,7 +197,7 @@ def test_the_page_finds_lists_as_the_command_line_does(page: Any, tmp_path: Path
         text,
     )
     assert found == expected
-    assert [*found.values()] == ["|", ";", "", "", "|", ""]
+    assert [*found.values()] == ["|", ";", "", "", "|", "|", "|", ""]
 
 
 def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
@@ -344,3 +346,27 @@ def test_numbers_in_groups_are_read_on_a_click_as_by_the_command_line(
     found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
     assert found == expected
     assert [item["n"] for item in expected["items"]] == [1299.0, 12345678.0, 7.0, -1000.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("sales.xlsx", b""),
+        ("sales.ods", b"PK"),
+        ("a.csv", b"PK\x03\x04"),
+        ("b.csv", b"\xd0\xcf\x11\xe0"),
+    ],
+)
+def test_a_workbook_is_to_be_saved_as_csv_for_the_command_line_reads_none_either(
+    page: Any, name: str, start: bytes
+) -> None:
+    page.goto("/dashboard")
+    said = page.evaluate(
+        """async ([start, name]) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const file = new File([new Uint8Array(start)], name);
+            return readSource(file).then(() => "nothing", (error) => error.message);
+        }""",
+        [list(start), name],
+    )
+    assert "Save the sheet as CSV" in said

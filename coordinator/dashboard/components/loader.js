@@ -158,7 +158,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
           fill(
             problem,
             errorNotice({
-              message: `${plural(made.numBad, "row")} of the file cannot become items; nothing was sent. Mend them, or leave them out with the box above.`,
+              message: `${plural(made.numBad, "row")} of the file cannot become ${made.numBad === 1 ? "an item; nothing was sent. Mend it, or leave it" : "items; nothing was sent. Mend them, or leave them"} out with the box above.`,
             }),
             rejectedTable(made.bad, made.numBad),
           );

@@ -24,7 +24,10 @@ const BY_SUFFIX = {
 };
 /** Suffixes of which a table of one column may be; after others it is more likely another format. */
 const ANY_TEXT = ["", "txt"];
-const FOR_COMMAND_LINE = /\.(parquet|pq|sqlite3?|db|zst|xlsx?|ods)$/i;
+const FOR_COMMAND_LINE = /\.(parquet|pq|sqlite3?|db|zst)$/i;
+const SHEET = /\.(xls[bmx]?|ods|numbers)$/i;
+/** How workbooks begin, those of today (ZIP files) and those of old. */
+const SHEET_MARKS = ["PK\x03\x04", "\xd0\xcf\x11\xe0"];
 
 /** What a file picker offers. */
 export const ACCEPTED = ".csv,.tsv,.tab,.json,.ndjson,.jsonl,.ldjson,.txt,.gz";
@@ -64,6 +67,10 @@ export async function readSource(file, { encoding = null } = {}) {
     };
   }
   const start = await beginningOf(file, isGzip, PEEK_BYTES);
+  if (SHEET.test(plainName) || SHEET_MARKS.includes(String.fromCharCode(...start.slice(0, 4))))
+    throw new SourceError(
+      "This is a workbook or a ZIP file, not text. Save the sheet as CSV (UTF-8), or unpack the file.",
+    );
   const wanted = encoding ?? markedEncoding(start);
   const text = decodeStart(start, wanted);
   format ??= formatOf(text, suffix);

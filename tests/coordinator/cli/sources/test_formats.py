@@ -25,7 +25,7 @@ import brotli
 import pytest
 import zstandard
 
-from coordinator.cli.sources import formats, rows
+from coordinator.cli.sources import formats, lists, rows
 from coordinator.cli.sources.cells import ColumnKind
 from coordinator.cli.sources.fetching import open_url
 from coordinator.cli.sources.postgres import without_password
@@ -252,6 +252,20 @@ class TestCsv:
         source = read(tmp_path, ",a\n0,x\n1,y\n")
         assert items_of(source) == [{"row": 0, "a": "x"}, {"row": 1, "a": "y"}]
         assert items_of(read(tmp_path, '"",a\n7,x\n', id_field="row"))[0]["id"] == 7
+
+    def test_parts_of_lists_may_recur_as_whole_cells(self, tmp_path: Path) -> None:
+        """As the authors of books do, most of whom have written alone."""
+        authors = ["Ann|Bob", "Ann", "Bob", "Ann|Cy"]
+        source = read(tmp_path, "\n".join(["by", *authors, ""]))
+        assert source.columns[0].separator == "|"
+        titles = ["Sea; a tale", "Sea; a poem", "Moby-Dick", "Ann", "It"]
+        source = read(tmp_path, "\n".join(["title,n", *(f"{one},1" for one in titles), ""]))
+        assert source.columns[0].separator == ""
+
+    def test_the_first_parts_decide_about_lists(self, tmp_path: Path) -> None:
+        pairs = [f"p{n}|p{n + 1}" for n in range(2 * lists.PARTS_MAX)]
+        source = read(tmp_path, "\n".join(["by", *pairs, ""]))
+        assert source.columns[0].separator == "|"
 
     def test_bad_rows_are_named_by_their_lines(self, tmp_path: Path) -> None:
         content = 'id,a\n1,"x\ny"\n2\n\n3,4,5\n,6\n7,8\n'
