@@ -11,7 +11,7 @@ from typing import Final
 
 SEPARATORS: Final = ("|", ";")
 PARTS_MAX: Final = 2_000
-"""Distinct parts of a column's lists, and distinct cells without a separator; the first ones decide."""
+"""Distinct parts of a column's lists, and distinct cells without a separator: the first decide."""
 PART_CHARS_MAX: Final = 60
 REPEATED_MIN: Final = 1.5
 """How often a part must occur on average: the authors of 3,000 popular books do 1.83 times."""
