@@ -498,6 +498,8 @@ def offer_configuration(
     lines = [f"  facet   {_facet_line(field)}" for field in facets]
     if "geo_fields" in document:
         lines.append(f"  places  {', '.join(document['geo_fields'])}")
+    if "display" in document:
+        lines.append(f"  image   {document['display']['image']}")
     if "searchable_fields" in document:
         lines.append(f"  search  {', '.join(document['searchable_fields'])}")
     is_sample = found["sampled"] < found["items"]

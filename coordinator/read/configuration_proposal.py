@@ -11,7 +11,8 @@
     code    divides the items just as another field does, which is kept: "AT" beside "Austria"
     place   degrees of latitude and longitude: shown on a map, not counted by intervals; an object
             of both is a geo field
-    link    addresses of pages and images: neither searched nor counted
+    link    addresses of pages and images: neither searched nor counted; the first field of images
+            is shown beside each item
 
 Values without hits are hidden, lists are conjunctive (hits have every chosen value), single values
 disjunctive (any of them). All figures are those of the sample; users can change every decision made
@@ -70,6 +71,10 @@ _STEP_MAX: Final = 1e15
 _TITLES: Final = ("title", "name", "label", "headline", "subject", "product", "question")
 _DATE: Final = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d.*)?)?", re.ASCII)
 _LINK: Final = re.compile(r"(https?|ftp)://|data:|[\w./-]+\.(jpe?g|png|gif|webp|svg|html?)$", re.I)
+_IMAGE: Final = re.compile(r"(https?://|/)[^?#]+\.(jpe?g|png|gif|webp|avif|svg)([?#].*)?", re.I)
+_IMAGE_NAME: Final = re.compile(
+    r"(?i)(^|[_\- ])(image|img|picture|photo|poster|cover|thumbnail)s?([_\- ]?(url|src|link))?$"
+)
 _KEY_NAME: Final = re.compile(r"(?i)(^|[_.\- ])(id|uuid|guid|sku|isbn|ean|gtin|slug|hash|url)$")
 _DEGREES: Final = re.compile(r"(?i)(^|[_.\- ])(lat|latitude|lng|lon|long|longitude)$")
 _GEO_FIELD: Final = "_geo"
@@ -95,6 +100,7 @@ class _Field:
     division: list[tuple[int, int]] = field(default_factory=list)
     num_dates: int = 0
     num_links: int = 0
+    num_images: int = 0
     num_paths: int = 0
     num_long: int = 0
     num_chars: int = 0
@@ -115,6 +121,7 @@ class _Field:
             self.num_paths += TREE_SEPARATOR in value
             self.num_dates += _is_date(value)
             self.num_links += _LINK.match(value) is not None
+            self.num_images += _IMAGE.fullmatch(value) is not None
         elif kind == "number":
             self.least = value if self.least is None else min(self.least, value)
             self.greatest = value if self.greatest is None else max(self.greatest, value)
@@ -331,6 +338,9 @@ def _configuration(
     }
     if trees:
         proposed["hierarchies"] = trees
+    image = _image(fields)
+    if image is not None and "display" not in document:
+        proposed["display"] = {"image": image}
     point = _point(fields, roles)
     if point is not None and "geo_fields" not in document:
         proposed["geo_fields"] = [point]
@@ -344,6 +354,24 @@ def _configuration(
     if titles and not is_named and all("^" not in path for path in (*titles, *texts)):
         proposed["searchable_fields"] = [*(f"{path}^3" for path in titles), *texts][:SEARCHED_MAX]
     return proposed
+
+
+def _image(fields: Mapping[str, _Field]) -> str | None:
+    """Return the field of most items' pictures; None: no field is one of pictures."""
+    found = [
+        (one.num_items, path)
+        for path, one in fields.items()
+        if "." not in path and _is_image(path, one)
+    ]
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _is_image(path: str, one: _Field) -> bool:
+    """Return whether most values are addresses of images: by their ends, or by the field's name."""
+    are_links = one.num_links > 0.5 * one.num_values
+    return one.num_images > 0.5 * one.num_values or (
+        are_links and _IMAGE_NAME.search(path) is not None
+    )
 
 
 def _point(fields: Mapping[str, _Field], roles: Mapping[str, str]) -> str | None:

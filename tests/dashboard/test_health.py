@@ -95,3 +95,13 @@ def test_the_end_of_an_axis_is_round(page: Any, value: float, expected: float) -
     script = "async (x) => (await import('/dashboard/assets/components/chart.js')).roundUp(x)"
 
     assert page.evaluate(script, value) == pytest.approx(expected)
+
+
+def test_searches_without_words_that_find_nothing_are_not_denied(
+    page: Any, service: Service, expect: Any
+) -> None:
+    service.call("DELETE", "/_analytics")
+    service.call("POST", "/sought/search", {"filter": "name = nothing"})
+    page.goto("/dashboard/_health")
+    expect(page.get_by_role("region", name="Searches")).to_contain_text("1 search, 100 %")
+    expect(panel(page, "Without a hit")).to_contain_text("Every search with words found something.")

@@ -103,7 +103,9 @@ export function createAnalytics() {
       report.without_hits.map((entry) => ({
         cells: [queryLink(entry), entry.index, number(count(entry.no_hits))],
       })),
-      "Every search found something.",
+      report.no_hits === 0
+        ? "Every search found something."
+        : "Every search with words found something.",
     );
     slow.draw(
       report.slow.map((entry) => ({

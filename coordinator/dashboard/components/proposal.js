@@ -23,7 +23,7 @@ export async function proposalForm(index, { onApplied, onSkipped, skipLabel }) {
     settings,
     input: h("input", { type: "checkbox", checked: true }),
   }));
-  const { searchable_fields: searched, geo_fields: places } = configuration;
+  const { searchable_fields: searched, geo_fields: places, display } = configuration;
   const problem = h("div", { class: "messages" });
   const submit = h("button", { type: "submit", class: "button primary", autofocus: true }, "Apply");
   const apply = async () => {
@@ -79,6 +79,7 @@ export async function proposalForm(index, { onApplied, onSkipped, skipLabel }) {
         ),
       ),
     places && h("p", { class: "small muted" }, "Places, for a map: ", places.join(", ")),
+    display && h("p", { class: "small muted" }, "Pictures: ", display.image),
     searched &&
       h(
         "p",

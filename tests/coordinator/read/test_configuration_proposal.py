@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -208,6 +209,38 @@ def test_what_is_proposed_is_a_valid_configuration_and_search() -> None:
     assert found["configuration"]["searchable_fields"][0] == "title^3"
     assert "poster" not in found["configuration"]["searchable_fields"]
     parse_search({"facet_ranges": found["ranges"]}, configuration, DEFAULT_LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("poster", "https://example.org/{}.jpg"),
+        ("front", "https://example.org/{}.webp?w=300"),
+        ("front", "/pictures/{}.PNG"),
+        ("image_url", "https://images.example.org/{}"),
+        ("thumbnail", "https://images.example.org/{}"),
+    ],
+)
+def test_pictures_are_shown(name: str, address: str) -> None:
+    items = [{"id": i, name: address.format(i), "url": f"https://a.org/{i}"} for i in range(9)]
+    found = propose(items, 9, {})
+    assert found["configuration"]["display"] == {"image": name}
+    configuration, warnings = parse_configuration(found["configuration"], DEFAULT_LIMITS)
+    assert (configuration.display, warnings) == ({"image": name}, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("url", "https://example.org/{}"),
+        ("image", "picture {}"),
+        ("file", "picture-{}.jpg"),  # no address
+        ("image_page", "https://example.org/{}.html"),
+    ],
+)
+def test_other_links_are_no_pictures(name: str, value: str) -> None:
+    items = [{"id": i, name: value.format(i)} for i in range(9)]
+    assert "display" not in propose(items, 9, {})["configuration"]
 
 
 def test_what_is_configured_is_not_proposed_again() -> None:
