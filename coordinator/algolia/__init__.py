@@ -5,7 +5,7 @@ table                the parameters that are honoured; those that are not: unsup
 draft                what the parameters have said so far: raw parameters of ours and filters
 readers              one function a parameter; filters and geo among them
 assembly             what depends on several parameters
-folding              the queries of a page → fewer searches
+combined_queries     the queries of a page → fewer searches
 responses            results in Algolia's form
 
 settings             an index's settings; its rules and synonyms: stored, rules, synonyms

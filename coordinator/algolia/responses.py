@@ -87,8 +87,8 @@ def search_answer(
     return answer
 
 
-def folded_response(main: Mapping[str, Any], facet: str) -> dict[str, Any]:
-    """Return the response to a query that was folded into a search: the same members, its facet."""
+def facet_query_response(main: Mapping[str, Any], facet: str) -> dict[str, Any]:
+    """Return the response to a query that another search answers: the same members, its facet."""
     counts, stats = main.get("facets", {}), main.get("facets_stats", {})
     own = {
         "hits": [],

@@ -13,9 +13,9 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
 from coordinator.algolia import settings as index_settings
+from coordinator.algolia.combined_queries import RequestedQuery, combine
 from coordinator.algolia.errors import translated
-from coordinator.algolia.folding import RequestedQuery, fold
-from coordinator.algolia.responses import facet_response, folded_response, search_answer
+from coordinator.algolia.responses import facet_query_response, facet_response, search_answer
 from coordinator.algolia.search import (
     AlgoliaSearch,
     SearchedIndex,
@@ -215,7 +215,7 @@ async def _facet_response(services: Services, search: _FacetSearch) -> dict[str,
 async def queries(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/*/queries`: all results, or the first error, with its position.
 
-    Queries that ask only for the counts of a disjunctive facet are folded into the main search.
+    Queries that ask only for the counts of a disjunctive facet are answered by the main search.
     """
     limits = services.settings.limits
     listed = _listed_queries(_search_body(services, request), limits)
@@ -242,9 +242,9 @@ async def queries(services: Services, request: Request) -> Response:
                 code="unsupported_parameter",
                 param=f"requests[{position}].type",
             )
-    for group in fold([requested for _, requested in searches]):
-        folded = [(searches[position][0], facet) for position, facet in group.folded]
-        batch.add_search(searches[group.position][0], group.main, folded)
+    for group in combine([requested for _, requested in searches]):
+        facet_queries = [(searches[position][0], facet) for position, facet in group.facet_queries]
+        batch.add_search(searches[group.position][0], group.main, facet_queries)
     for position, requested, facet in facet_searches:
         batch.add_facet_search(position, requested, facet)
     return json_response({"results": await batch.run()})
@@ -292,14 +292,14 @@ class _Batch:
         self._costs = CostSum(services.settings.limits)
 
     def add_search(
-        self, position: int, requested: RequestedQuery, folded: Sequence[tuple[int, str]]
+        self, position: int, requested: RequestedQuery, facet_queries: Sequence[tuple[int, str]]
     ) -> None:
-        """Read a search, which also answers the queries folded into it: position and facet."""
+        """Read a search, which also answers the facet queries: position and facet of each."""
         with _located(position):
-            choices = frozenset(facet for _, facet in folded)
+            choices = frozenset(facet for _, facet in facet_queries)
             index, search = _read(self._services, self._request, requested, choices)
             self._costs.add(search.search)
-        self._searches.append(partial(self._search, position, folded, index, search))
+        self._searches.append(partial(self._search, position, facet_queries, index, search))
 
     def add_facet_search(self, position: int, requested: RequestedQuery, facet: Any) -> None:
         """Read a search in the values of a facet."""
@@ -315,13 +315,17 @@ class _Batch:
         return self._responses
 
     async def _search(
-        self, position: int, folded: Sequence[tuple[int, str]], index: Index, search: AlgoliaSearch
+        self,
+        position: int,
+        facet_queries: Sequence[tuple[int, str]],
+        index: Index,
+        search: AlgoliaSearch,
     ) -> None:
         with _located(position):
             answer, _ = await _answer(self._services, self._request, index, search)
         self._responses[position] = answer
-        for i, facet in folded:
-            self._responses[i] = folded_response(answer, facet)
+        for i, facet in facet_queries:
+            self._responses[i] = facet_query_response(answer, facet)
 
     async def _search_facet(self, position: int, search: _FacetSearch) -> None:
         with _located(position):

@@ -35,7 +35,12 @@ from coordinator.write.field_references import (
 )
 from coordinator.write.index_restorer import IndexRestorer
 from coordinator.write.log import DocumentOf, WriteLog, check_still_there, no_index, without
-from coordinator.write.new_indexes import check_free, check_free_in, check_no_alias, check_number
+from coordinator.write.new_indexes import (
+    check_free,
+    check_free_in,
+    check_no_alias,
+    check_num_indexes,
+)
 
 T = TypeVar("T")
 
@@ -133,7 +138,7 @@ class IndexAdministration:
             async with self._configuring:
                 if name in self._catalog.indexes or name in self._catalog.aliases:
                     return
-                check_number(self._catalog, self._limits, 1)
+                check_num_indexes(self._catalog, self._limits, 1)
 
                 def document_of(before: dict[str, Any]) -> dict[str, Any]:
                     if any(one.name == name for one in self._catalog.state.indexes):
@@ -250,7 +255,7 @@ class IndexAdministration:
             plan = await self.preview(name, document, is_patch=is_patch)
             current = self._catalog.indexes.get(name)
             if current is None:
-                check_number(self._catalog, self._limits, 1)
+                check_num_indexes(self._catalog, self._limits, 1)
             await self._log.put_index(
                 name, lambda before: self._checked_document(before, document, is_patch).document
             )
@@ -337,7 +342,7 @@ class IndexAdministration:
                 former = self._catalog.indexes.get(new_name) if replaces else None
                 if former is None:
                     check_free(self._catalog, new_name)
-                    check_number(self._catalog, self._limits, 1)
+                    check_num_indexes(self._catalog, self._limits, 1)
                 async with make_source(index) as source:
                     if former is None:
                         await self._restorer.restore([source])

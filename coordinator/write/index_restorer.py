@@ -23,7 +23,7 @@ from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState, RestoredIndex, StoredIndex
 from coordinator.cluster.cluster import Cluster
 from coordinator.write.log import WriteLog, without
-from coordinator.write.new_indexes import check_free, check_number
+from coordinator.write.new_indexes import check_free, check_num_indexes
 
 _log = Log("ingest")
 
@@ -53,7 +53,7 @@ class IndexRestorer:
         catalog = self._catalog
         for one in wanted:
             check_free(catalog, one.name)
-        check_number(catalog, self._limits, len(wanted))
+        check_num_indexes(catalog, self._limits, len(wanted))
         stored: list[StoredIndex] = []
         state = catalog.state
         for one in wanted:

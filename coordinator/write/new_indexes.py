@@ -50,7 +50,7 @@ def check_no_alias(aliases: Mapping[str, str], name: str) -> None:
         )
 
 
-def check_number(catalog: Catalog, limits: Limits, num_new: int) -> None:
+def check_num_indexes(catalog: Catalog, limits: Limits, num_new: int) -> None:
     """Check that so many more indexes are within the limit.
 
     Raises:

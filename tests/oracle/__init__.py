@@ -8,19 +8,19 @@ It is written from the descriptions of the interface (`docs/`) alone. It shares 
 only the text of a facet key (`common.values.facet_key`). Words of scripts without spaces are
 modelled for Han, Hiragana and Katakana. Stemming and stop words are not modelled.
 
-    engine      Oracle: the items, writes, and a search as the sum of the rules below
-    shapes      ShapesOracle: the same with places and elements
+    engine          Oracle: the items, writes, and a search as the sum of the rules below
+    nested_and_geo  NestedGeoOracle: the same with places and elements
 
-    items       the values that an item has
-    filters     which items pass a filter
-    words       what a word is, and which words it matches: prefixes, typos
-    clauses     a query text as words and phrases, synonyms
-    spacings    words written together or apart
-    facets      what is counted, buckets and their order, statistics
-    orders      texts in a language, hits by a field
-    distinct    the best hits of each value
-    boosts      what multiplies a score
-    curation    pinned and hidden items
-    elements    arrays of objects
-    geo         points, distances, areas
+    items           the values that an item has
+    filters         which items pass a filter
+    words           what a word is, and which words it matches: prefixes, typos
+    clauses         a query text as words and phrases, synonyms
+    spacings        words written together or apart
+    facets          what is counted, buckets and their order, statistics
+    orders          texts in a language, hits by a field
+    distinct        the best hits of each value
+    boosts          what multiplies a score
+    curation        pinned and hidden items
+    elements        arrays of objects
+    geo             points, distances, areas
 """

@@ -23,7 +23,7 @@ from shard.segment.geo_columns import geo_column
 from shard.segment.nested_elements import element_segment
 from shard.segment.segment import Segment
 from shard.segment.segment_builder import SegmentBuilder, make_doc_maps, merge_segments
-from tests.cluster.test_shapes_against_oracle import places, variants
+from tests.cluster.test_nested_and_geo_against_oracle import places, variants
 from tests.oracle.elements import elements_of
 from tests.oracle.geo import in_area
 

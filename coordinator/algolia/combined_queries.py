@@ -1,9 +1,9 @@
-"""Folds the queries of a page into fewer searches (pure).
+"""Combines the queries of a page into fewer searches (pure).
 
 InstantSearch renders a page from one list of queries: the search itself, and, for every disjunctive
 facet with a selection, the same search without that selection, of which it uses only the facet's
 counts. facetd counts disjunctive facets without their own selection anyway, so these queries are
-folded into the search that they belong to:
+answered by the search that they belong to:
 
     query  {facetFilters: [["brand:A", "brand:B"], ["size:L"]]}    search  brand, size disjunctive
     query  {facetFilters: [["size:L"]], facets: "brand"}        ─▶           (their own filters
@@ -37,24 +37,24 @@ class RequestedQuery(NamedTuple):
     params: Mapping[str, Any]
 
 
-class FoldedSearch(NamedTuple):
+class CombinedSearch(NamedTuple):
     """A search, and the other queries that its result answers."""
 
     position: int
     main: RequestedQuery
-    folded: list[tuple[int, str]]
-    """Position and facet of each folded query."""
+    facet_queries: list[tuple[int, str]]
+    """Position and facet of each query that it answers too, for the counts of that facet."""
 
 
-def fold(queries: Sequence[RequestedQuery]) -> list[FoldedSearch]:
+def combine(queries: Sequence[RequestedQuery]) -> list[CombinedSearch]:
     """Return the searches to run for a list of queries."""
-    groups: list[FoldedSearch] = []
+    groups: list[CombinedSearch] = []
     for position, query in enumerate(queries):
         facet = _left_out_facet(groups[-1].main, query) if groups else None
         if facet is not None:
-            groups[-1].folded.append((position, facet))
+            groups[-1].facet_queries.append((position, facet))
         else:
-            groups.append(FoldedSearch(position, query, []))
+            groups.append(CombinedSearch(position, query, []))
     return groups
 
 

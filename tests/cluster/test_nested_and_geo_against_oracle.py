@@ -22,7 +22,7 @@ from tests.oracle.elements import element_passes, elements_of
 from tests.oracle.engine import Found
 from tests.oracle.geo import distance, in_area, points_of
 from tests.oracle.items import Item, exists, keys_of
-from tests.oracle.shapes import ShapesOracle
+from tests.oracle.nested_and_geo import NestedGeoOracle
 
 LATS = (-90, -89.9, -45.5, 0, 0.25, 10, 48.2, 89.9, 90)
 LNGS = (-180, -179.9, -90, -0.5, 0, 0.25, 16.4, 179.5, 180)
@@ -291,11 +291,11 @@ def as_request(parameters: dict[str, Any], facets: Iterable[str]) -> dict[str, A
     return request
 
 
-class ShapeTwins(TwinIndexes[ShapesOracle]):
+class ShapeTwins(TwinIndexes[NestedGeoOracle]):
     """With searches of points, elements, trees and calendars."""
 
     def __init__(self, services: Services, configuration: dict[str, Any]) -> None:
-        super().__init__(services, ShapesOracle(configuration), configuration)
+        super().__init__(services, NestedGeoOracle(configuration), configuration)
 
     def search(self, parameters: dict[str, Any]) -> None:
         request = as_request(parameters, self.oracle.facet_settings)

@@ -17,7 +17,7 @@ from tests.oracle.items import Item, Json, exists, is_number, keys_of, values_of
 _VALUES = ("gt", "gte", "lt", "lte", "any", "all", "none", "exists")
 
 
-class ShapesOracle(Oracle):
+class NestedGeoOracle(Oracle):
     """One index whose items have points and elements."""
 
     @property
