@@ -1,0 +1,167 @@
+"""What `facetd load` says of a file before it is loaded: lists, dates, decimal commas, ids."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from coordinator.cli import source_remarks
+from coordinator.cli.commands import main
+from coordinator.cli.sources import formats
+from coordinator.cli.sources.source import ReadOptions
+from coordinator.clients.http_client import Client
+from tests.coordinator.cli.loads import run
+from tests.service import Service
+
+
+def test_one_object_around_an_array_is_mentioned(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "wrapped.json"
+    file.write_text('{"total": 2, "products": [{"id": 1}, {"id": 2}]}')
+    result = run(service, "load", str(file))
+    assert result.exit_code == 0, result.output
+    assert "one item; if the objects in its 'products' are the items" in result.stderr
+    file.write_text('{"id": 1, "sizes": [{"n": 1}]}\n{"id": 2, "sizes": [{"n": 1}]}\n')
+    assert "one item" not in run(service, "load", str(file)).stderr
+    client.request("DELETE", "/wrapped")
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["red|oak", "oak", "red|pine|oak", "pine|red"], '--split "tags=|" reads tags as lists'),
+        (["red; oak", "oak; red", "oak"], '--split "tags=;" reads tags as lists, of red, oak'),
+        (["Call me; Ishmael", "It was; the best", "of times"], None),
+        (["a" * 61 + "|b"] * 4, None),
+        (["1", "2"], None),
+    ],
+)
+def test_cells_that_are_lists_are_named(
+    service: Service, tmp_path: Path, cells: list[str], said: str | None
+) -> None:
+    file = tmp_path / "listed.csv"
+    file.write_text("name,tags\n" + "".join(f"x{i},{cell}\n" for i, cell in enumerate(cells)))
+    shown = run(service, "load", str(file), "--dry-run").stderr
+    assert said in shown if said else "--split" not in shown
+    assert "--split" not in run(service, "load", str(file), "--dry-run", "--split", "tags=|").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.ndjson", '{"_id": "1", "_source": {"a": 1}}', "facetd import elasticsearch"),
+        ("a.ndjson", '{"index": {"_id": "1"}}\n{"a": 1}', "is a _bulk body of Elasticsearch"),
+        ("a.json", '[{"isbn": "1", "title": "Sea"}]', "for example --id-field isbn"),
+        ("a.csv", "title,isbn13\nSea,1\n", "for example --id-field isbn13"),
+        ("a.json", '[{"_id": {"$oid": "5f"}}]', "for example --id-field '_id.$oid'"),
+        ("a.csv", "title,year\nSea,1\n", "--id-field names the field of their ids\n"),
+        ("a.csv", "ID,isbn\n1,1\n", None),
+        ("a.json", '[{"id": 1, "isbn": "1"}]', None),
+    ],
+)
+def test_what_a_load_would_make_is_said_before(
+    service: Service, tmp_path: Path, name: str, content: str, said: str | None
+) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+    shown = run(service, "load", str(file), "--dry-run").stderr
+    assert said in shown if said else "no id" not in shown
+    assert ("its first item {" in shown) == (not name.endswith(".csv"))
+    named = run(service, "load", str(file), "--dry-run", "--id-field", "isbn").stderr
+    assert "no id" not in named
+
+
+def test_a_wide_table_is_shown_in_part(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(source_remarks.COLUMNS_SHOWN + 50)]
+    file = tmp_path / "wide.csv"
+    file.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n")
+
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+
+    assert result.exit_code == 0
+    assert "… and 50 columns more" in result.stderr
+    assert "c149" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "--decimal , reads price as numbers, such as 1.299,00\n"),
+        (["--type", "price=number"], "'1.299,00' is no number; --decimal , reads decimal commas"),
+        (["--decimal", ","], "price   number"),
+        (["--decimal", ";"], "'.', ','"),
+    ],
+)
+def test_decimal_commas_are_named(tmp_path: Path, more: list[str], said: str) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text("id;price;size\n1;1.299,00;1,000\n2;7;2,000\n")
+
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1", *more])
+
+    assert said in result.output
+
+
+@pytest.mark.parametrize(
+    ("cells", "advice"),
+    [
+        (["31.12.2024", "1.2.2024"], "--type released=dmy reads them as dates"),
+        (["12/31/2024", ""], "--type released=mdy reads them as dates"),
+        (["1-2-2024", "3-4-2024"], "--type released=dmy (day first) or released=mdy"),
+        (["31.12.2024", "12.31.2024"], "write them as 2024-12-31"),
+        (["3 May 2021", "May 3, 2021"], "write them as 2024-12-31"),
+        (["31.12.2024", "unknown"], None),
+        (["2024-12-31", "2024-01-01"], None),
+        (["1.2.3", "12 of 2024"], None),
+        (["12 Monkeys 1995", "3 Idiots 2009"], None),
+        (["", ""], None),
+    ],
+)
+def test_dates_that_stay_text_are_named(
+    tmp_path: Path, cells: list[str], advice: str | None
+) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text("id;released\n" + "".join(f'{i};"{one}"\n' for i, one in enumerate(cells)))
+
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+
+    said = f"released: dates such as {cells[0]} stay text; {advice}"
+    assert (said in result.stderr) == (advice is not None)
+
+
+@pytest.mark.parametrize(
+    ("order", "cells", "dates"),
+    [
+        ("dmy", ["31.12.2024", " 1.2.2024", ""], ["2024-12-31", "2024-02-01"]),
+        ("mdy", ["12/31/2024", "1-2-2024", ""], ["2024-12-31", "2024-01-02"]),
+    ],
+)
+def test_dates_are_read_in_the_order_that_is_said(
+    tmp_path: Path, order: str, cells: list[str], dates: list[str]
+) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text("id;released\n" + "".join(f'{i};"{one}"\n' for i, one in enumerate(cells)))
+    source = formats.read(str(file), ReadOptions(kinds={"released": order}))
+    items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
+    assert [item["released"] for item in items if "released" in item] == dates
+
+
+def test_what_is_no_date_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text("id,released\n1,31/12/2024\n2,12/31/2024\n3,2024\n")
+    options = ["--type", "released=dmy", "--dry-run", "--port", "1"]
+    result = CliRunner().invoke(main, ["load", str(file), *options])
+    assert result.exit_code != 0
+    assert "line 3: '12/31/2024' is no date such as 31.12.2024" in result.stderr
+    assert "line 4: '2024' is no date such as 31.12.2024" in result.stderr
+
+
+@pytest.mark.parametrize(("rows", "is_said"), [("", True), ("1,Sea\n", False)])
+def test_a_table_without_rows_is_named(tmp_path: Path, rows: str, is_said: bool) -> None:
+    file = tmp_path / "books.csv"
+    file.write_text(f"id,name\n{rows}")
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+    assert ("books.csv names columns but has no rows" in result.stderr) == is_said
