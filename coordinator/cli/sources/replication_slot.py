@@ -81,7 +81,7 @@ class ReplicationSlot:
                 "ALTER SYSTEM SET wal_level = logical, and restart PostgreSQL"
             )
         with self._connection.translated_errors():
-            self._publish()
+            self._make_publication()
             found = self._row()
             if found is not None and found[1] == "lost":
                 self._connection.execute("SELECT pg_drop_replication_slot(%s)", self._name)
@@ -119,7 +119,7 @@ class ReplicationSlot:
             (self._name,),
         ).fetchone()
 
-    def _publish(self) -> None:
+    def _make_publication(self) -> None:
         """Make the publication, unless it is there."""
         from psycopg import sql
 
