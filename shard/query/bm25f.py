@@ -18,6 +18,8 @@ All sums are in fixed point (t in units of 2^-24, scores in units of 2^-32). Int
 associative, so equal documents get equal scores, bit for bit, however items are spread over
 segments and shards and however fields are numbered there. Tf norms are whole units themselves, so
 frequencies may be added first (prefix lists); where r is not 1, each term is rounded by itself.
+t is at most `T_MAX`, a sum that saturates: weight 1,000, b = 0 and an item that is one word eight
+million times would exceed the bits of a cell that hold t.
 
 The factor of t that depends on field and length is a table, `tf_norms[row, length code]`, made once
 per segment and set of query fields. A field that the query leaves out has norm 0 and does not
@@ -86,7 +88,8 @@ LAST_KIND_OF_TIER: Final = tuple(kinds.stop - 1 for kinds in _KINDS_OF_TIER)
 _OBJECT_BYTES: Final = 1_000
 """The objects of a query's tf norms, with their identity."""
 _TIER_SHIFT: Final = 60
-_TOTAL_MASK: Final = (1 << _TIER_SHIFT) - 1
+T_MAX: Final = (1 << _TIER_SHIFT) - 1
+"""The greatest t, in units of 2^-24: the lower bits of a cell."""
 _CHOICE_STEPS: Final = 8
 """Weights within an eighth of a doubling share one set of bounds."""
 
@@ -308,8 +311,17 @@ def length_code(lengths: FieldLengths, row: U64, doc: int) -> U8:
 @kernel(inline=True, allocates=False)
 def bm25_tf(freq: int, weight: float, k1: float) -> int:
     """Return weight · t / (t + k1), BM25's saturated tf, in units of 2^-32; freq, k1 in 2^-24."""
-    t = float(max(freq, 1))
+    t = float(min(max(freq, 1), T_MAX))
     return int64(weight * SCORE_UNIT * (t / (t + k1)) + 0.5)
+
+
+@kernel(inline=True, allocates=False)
+def _plus(cell: int, t: int) -> int:
+    """Return a cell with t added; a carry would change its tier, so t stays at `T_MAX` then.
+
+    No entry's t reaches 2^61, so the sum fits 63 bits.
+    """
+    return min(cell + t, cell | T_MAX)
 
 
 @kernel(allocates=False)
@@ -348,7 +360,7 @@ def _add_terms(
                     # First entry of the document: its cell takes this tier.
                     cell = rank << _TIER_SHIFT
                     set_bit(cells.touched, doc)
-                cells.totals[doc] = cell + int64(freq * tf_norm * ratio + 0.5)
+                cells.totals[doc] = _plus(cell, int64(freq * tf_norm * ratio + 0.5))
 
 
 @kernel(allocates=False)
@@ -371,7 +383,7 @@ def add_entries(
         if cell == 0:
             cell = int64(NUM_TIERS) << _TIER_SHIFT
             set_bit(cells.touched, doc)
-        cells.totals[doc] = cell + int64(freqs[i] * tf_norm * ratio + 0.5)
+        cells.totals[doc] = _plus(cell, int64(freqs[i] * tf_norm * ratio + 0.5))
 
 
 @kernel(allocates=False)
@@ -433,7 +445,7 @@ def take_scores(
         doc = docs[i]
         cell = totals[doc]
         tiers[i] = NUM_TIERS - (cell >> _TIER_SHIFT)
-        scores[i] = cell & _TOTAL_MASK
+        scores[i] = cell & T_MAX
         totals[doc] = 0
         touched[doc >> uint32(6)] = 0
     # A separate loop, so that the compiler vectorizes the division.

@@ -172,7 +172,9 @@ def factors(
         column = sort_column(snapshot, view, field)
         values = _moments(view, field, column, docs) if boost.is_time else _numbers(column, docs)
     has_value = ~np.isnan(values)
-    gains = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(timestamp))
+    # A value near the greatest double overflows to infinity, of which each function has the limit.
+    with np.errstate(over="ignore"):
+        gains = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(timestamp))
     by = np.rint((1.0 + np.minimum(gains, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
     return np.where(has_value, by, 1.0)
 

@@ -15,7 +15,7 @@ from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from common.scoring import WHOLE_FIELD_FACTOR, clause_weights
-from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
+from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, T_MAX, TIER_OF_KIND
 from shard.query.prepared import proximity_pairs, tier_step, tiers_of
 from shard.query.proximity import CHAIN_MAX, WINDOW
 from shard.query.statistics import doc_freqs, field_statistics
@@ -272,7 +272,7 @@ class NaiveSearch:
         result = {}
         for doc, tiers in freqs.items():
             tier = min(tiers)
-            t = float(max(tiers[tier], 1))
+            t = float(min(max(tiers[tier], 1), T_MAX))
             value = tier_weights[tier] * SCORE_UNIT * (t / (t + K1 * FREQ_UNIT)) + 0.5
             result[doc] = (int(value), tier)
         return result

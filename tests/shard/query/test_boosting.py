@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from shard.query.boosting import halved, logarithm, raised
+from common.boosts import Boost
+from shard.query.boosting import FACTOR_MAX, factors, halved, logarithm, raised
+from tests.shard.columns_model import World
 
 
 def test_logarithm_is_that_of_the_c_library() -> None:
@@ -46,3 +48,20 @@ def test_scores_stay_positive_and_finite_whatever_the_factors() -> None:
         assert changed[0] == 0.0
         assert (changed[1:] > 0.0).all()
         assert np.isfinite(changed).all()
+
+
+@pytest.mark.parametrize(
+    ("boost", "expected"),
+    [
+        (Boost("n", "linear", 1_000.0), [1.0 + FACTOR_MAX, 1.0, 1.0]),
+        (Boost("n", "decay", 1.0, 1e-3, -1e308), [1.0, 1.0, 1.0]),
+        (Boost("n", "reciprocal", 2.0, 1e-3, 0.0), [1.0, 1.0, 3.0]),
+        (Boost("n", "saturation", 2.0, 1.0), [3.0, 1.0, 1.0]),
+    ],
+)
+def test_the_greatest_numbers_have_the_limits_of_a_function(
+    boost: Boost, expected: list[float]
+) -> None:
+    snapshot = World([{"n": 1.7e308}, {"n": -1.7e308}, {"n": 0}]).snapshot
+    docs = np.arange(3, dtype=np.uint32)
+    assert factors(snapshot, snapshot.views[0], boost, docs, 0).tolist() == expected

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from pyroaring import FrozenBitMap
 
 from common.analysis.languages import Languages
@@ -152,6 +153,22 @@ def test_typed_comes_before_begun_before_mistyped_whatever_the_rarity() -> None:
     scores = dict(zip(match.ranked.docs.tolist(), scores_of(match), strict=True))
     assert len(scores) == len(items)
     assert min(scores[3], scores[4]) > max(scores[0], scores[1], scores[2])
+
+
+@pytest.mark.parametrize(
+    "word", [Word("star", is_prefix=True), Word("star", synonyms=(("starfish", "stars"),))]
+)
+def test_a_sum_of_frequencies_beyond_all_bits_changes_no_tier(word: Word) -> None:
+    items = [{"a": "starfish stars " * 200}, {"a": "starship"}, {"a": "star stars"}]
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    query = make_query(all_of(word, paths=("a",)), [view], [registry], len(items))
+    # As much as a field of weight 1,000 has with b = 0 where a text is one word 8,000,000 times.
+    heavy = tuple([structs.replace(field, weight=1e9) for field in query.fields])
+    query = structs.replace(query, fields=heavy)
+    match = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
+    found = dict(zip(match.ranked.docs.tolist(), scores_of(match), strict=True))
+    assert found == NaiveSearch(items, heavy).search(query)
 
 
 def test_words_together_beat_the_same_words_apart() -> None:
