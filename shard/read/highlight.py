@@ -452,8 +452,12 @@ class _Document:
                 if not is_spelling(token.text)
             ]
             if end < len(encoded):
-                while tokens and tokens[-1].end == end:
+                # What ends at the cut may go on after it. A bigram before that may reach into it.
+                cut = end
+                while tokens and tokens[-1].end == cut:
                     end = min(end, tokens.pop().start)
+                if tokens:
+                    end = max(end, tokens[-1].end)
             text = _Text(path, encoded, tuple(tokens), self._searched.get(path, False), end)
             self._cut[i] = text
         return text

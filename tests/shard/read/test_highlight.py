@@ -157,6 +157,19 @@ def test_a_snippet_shows_only_what_was_looked_at() -> None:
     assert snippet(2) == "…"
 
 
+@pytest.mark.parametrize(
+    "text", ["東京都庁 東京", "abc東京c++runs c++", "กรุงเทพ ｶﾀｶﾅ", "ﬁne straße"]
+)
+def test_wherever_a_text_is_cut_a_snippet_has_the_marks_of_the_whole(text: str) -> None:
+    words = [Word(token.text) for token in Analyzer().tokenize(text)]
+    for bound in range(len(text.encode()) + 1):
+        marks = mark({"t": text}, *words, snippets=(("t", 50),), text_bytes_max=bound)
+        whole = marks["_highlight"].get("t", text)
+        snippet = marks["_snippet"]["t"].removesuffix("…")
+        assert whole.startswith(snippet), (bound, snippet, whole)
+        assert snippet.count("[") == whole.count("["), (bound, snippet, whole)
+
+
 def test_past_the_bound_of_an_item_nothing_is_marked() -> None:
     item = {"a": "green " * 10, "b": "green " * 10, "c": "green"}
     marks = mark(item, Word("green"), fields=("a", "b", "c"), item_bytes_max=90)["_highlight"]
