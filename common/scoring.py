@@ -4,8 +4,16 @@ The coordinator sums the statistics of all shards and calls these functions once
 per set of fields, so that every shard scores with the same numbers.
 
 The constants, and the defaults of k1, b and proximity, were chosen together on five judged sets
-(scifact, cacm, vaswani, icecat-products, xquad; `benchmarks/relevance`): one setting for all, in
-the middle of a region in which none of them is sensitive.
+(scifact, cacm, vaswani, icecat-products, xquad; `benchmarks/relevance.py`): one setting for all,
+which is the best one of no set. With half the proximity, for example, scifact loses what vaswani
+gains in part (as typed, 2026-11-27):
+
+                               nDCG@10           MAP
+    proximity                0.2     0.1      0.2     0.1
+    scifact                 0.7027  0.7002   0.6697  0.6635
+    cacm                    0.4912  0.4956   0.3431  0.3438
+    vaswani                 0.4404  0.4502   0.2938  0.2975
+    icecat-products         0.6561  0.6574   0.6164  0.6163
 
 A field that only begins with the query gets nothing for it: on icecat-products any such bonus puts
 accessories first ("Laptop sleeve …" for laptop), nDCG@10 0.658 to 0.652 at a twentieth of the

@@ -63,6 +63,7 @@ VOCABULARY = [
     "stations",
     "sattion",
     "x1",
+    "1star",
 ]
 
 
@@ -172,11 +173,9 @@ def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
     if word.typos:
         # No edit touches a digit, and the word has none.
         undigited = next((i for i, one in enumerate(term) if one.isdigit()), len(term))
-        ends = range(undigited + 1) if word.is_prefix else [len(term)]
-        if not word.is_prefix and undigited < len(term):
-            return None
-        distance = min(osa_distance(word.text, term[:end]) for end in ends)
-        is_near = distance <= word.typos
+        ends = range(0 if word.is_prefix else len(term), undigited + 1)
+        distance = min((osa_distance(word.text, term[:end]) for end in ends), default=len(term))
+        is_near = len(ends) > 0 and distance <= word.typos
         distance += term[0] != word.text[0]
         if is_near and distance <= 2:
             typo = (MatchKind.PREFIX, MatchKind.TYPO_1, MatchKind.TYPO_2)[distance]

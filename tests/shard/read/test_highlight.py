@@ -16,7 +16,9 @@ from common.analysis.analyzer import Analyzer
 from common.analysis.languages import Languages
 from common.protocol.messages import HighlightRequest, ScoredClause
 from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
-from shard.read.highlight import Marker, mark_document
+from shard.query.bm25f import TIER_OF_KIND
+from shard.read.highlight import Marker, QueryWords, mark_document
+from tests.shard.query.naive_text_search import ENGLISH, VOCABULARY, WORDS, match_kind
 from tests.shard.text_model import strings
 
 ONES = (1.0,) * NUM_MATCH_KINDS
@@ -168,6 +170,18 @@ def test_wherever_a_text_is_cut_a_snippet_has_the_marks_of_the_whole(text: str) 
         snippet = marks["_snippet"]["t"].removesuffix("…")
         assert whole.startswith(snippet), (bound, snippet, whole)
         assert snippet.count("[") == whole.count("["), (bound, snippet, whole)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=3))
+def test_a_word_is_marked_in_the_tier_in_which_the_search_matches_it(words: list[Word]) -> None:
+    tokens = Analyzer().tokenize(" ".join([*VOCABULARY, "rainbow", "seat", "statoin"]))
+    terms = {token.text for token in tokens}
+    query_words = QueryWords(words)
+    query_words.learn(terms)
+    for term in terms:
+        kinds = [match_kind(term, word, "english") for word in words]
+        expected = {i: TIER_OF_KIND[kind] for i, kind in enumerate(kinds) if kind is not None}
+        assert dict(query_words.tiers(term, ENGLISH.class_of("a"))) == expected, term
 
 
 def test_past_the_bound_of_an_item_nothing_is_marked() -> None:
