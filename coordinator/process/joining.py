@@ -82,7 +82,7 @@ class CannotJoin(Exception):
 def join(settings: Settings) -> int:
     """Check the log and fit the directory to it; return the exit status: 0 if it may start."""
     try:
-        _warn_of_unknown_names(settings)
+        Thread(target=_warn_of_unknown_names, args=(settings,), daemon=True).start()
         asyncio.run(_join(settings))
     except (CannotJoin, DataDirectoryError, SettingError, SnapshotError, UnsafeAddress) as error:
         print(f"facetd: {error}", file=sys.stderr)
@@ -97,8 +97,8 @@ def join(settings: Settings) -> int:
 def _warn_of_unknown_names(settings: Settings) -> None:
     """Name the servers of the log that have no address: no error shows them while others answer.
 
-    Each look-up runs on a thread that is left behind after `NAME_SECONDS`: it cannot be cancelled,
-    and a resolver that does not answer must not delay the start.
+    Each look-up runs on a thread that is left behind after `NAME_SECONDS`: it cannot be cancelled.
+    The start does not wait for any of them: a resolver may be silent about a server that is gone.
     """
 
     def warn(server: str, reason: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.process.joining import _warn_of_unknown_names
+from coordinator.process import joining
 from coordinator.settings import Settings
 
 
@@ -24,16 +24,31 @@ def test_a_misspelled_server_of_the_log_is_named(
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
     with caplog.at_level("WARNING", logger="facetd"):
-        _warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222"))
+        joining._warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222"))
 
     assert [record.fields["server"] for record in caplog.records] == ["bb"]  # type: ignore[attr-defined]
 
 
 def test_a_resolver_that_does_not_answer_delays_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def join_at_once(settings: Settings) -> None:
+        """Find that all is well."""
+
     is_over = Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait(30))
-    monkeypatch.setattr("coordinator.process.joining.NAME_SECONDS", 0.1)
+    monkeypatch.setattr(joining, "_warn_of_unknown_names", lambda settings: is_over.wait(30))
+    monkeypatch.setattr(joining, "_join", join_at_once)
     started = time.monotonic()
-    _warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222"))
+    assert joining.join(Settings(log_url="nats://a:4222,bb:4222")) == 0
     assert time.monotonic() - started < 10
     is_over.set()
+
+
+def test_a_server_of_which_the_resolver_says_nothing_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_over = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait(30))
+    monkeypatch.setattr(joining, "NAME_SECONDS", 0.1)
+    with caplog.at_level("WARNING", logger="facetd"):
+        joining._warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222"))
+    is_over.set()
+    assert len(caplog.records) == 2
