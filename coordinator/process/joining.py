@@ -138,6 +138,8 @@ async def _join(settings: Settings) -> None:
             if missing_shards(replica, settings):
                 raise CannotJoin(f"{error}; a host cannot get new shards without it") from error
             _log.warning("starting without the log", reason=str(error))
+            if settings.has_placed_shards:
+                _note_shards(data, replica, settings)
             return
         await _check_safe(stream, info, settings)
         if info is None:
@@ -368,16 +370,12 @@ async def _fit_shards(
 ) -> None:
     """Give a host the shards that it lacks; note which ones it no longer holds."""
     data = settings.data_dir.absolute()
-    own = held_shards(settings, replica)
-    left = {**replica.left, **{one: replica.seq for one in replica.shards if one not in own}}
-    for shard in left.keys() - replica.left.keys():
-        _log.info("a shard is no longer of this host; its folder stays", shard=shard)
     missing = missing_shards(replica, settings)
-    followed = [one for one in missing if left.get(one, -1) + 1 >= info.first_seq]
+    followed = [one for one in missing if replica.left.get(one, -1) + 1 >= info.first_seq]
     position = Position(replica.seq, replica.stored_at)
     for one in followed:
-        if left[one] < position.seq:
-            position = Position(left[one], 0)
+        if replica.left[one] < position.seq:
+            position = Position(replica.left[one], 0)
     try:
         wanted = tuple(one for one in missing if one not in followed)
         for taken in await _copy_shards(stream, data, wanted, is_needed=True):
@@ -385,10 +383,32 @@ async def _fit_shards(
             position = min(position, taken.position)
     finally:
         _remove_taken(data)
+    _note_shards(data, replica, settings, position)
+
+
+def _note_shards(
+    data: Path, replica: ReplicaFile, settings: Settings, position: Position | None = None
+) -> None:
+    """Note which shards a host holds, and how far it has followed the log with those that leave.
+
+    Without it, one that comes back would count as followed all the time.
+
+    Args:
+        data: the directory.
+        replica: as it was before.
+        settings: name the shards.
+        position: after which to follow the log; None: as before.
+    """
+    own = held_shards(settings, replica)
+    leaving = [one for one in replica.shards if one not in own]
+    for shard in leaving:
+        _log.info("a shard is no longer of this host; its folder stays", shard=shard)
+    left = {**replica.left, **dict.fromkeys(leaving, replica.seq)}
+    seq, stored_at = position or (replica.seq, replica.stored_at)
     fitted = msgspec.structs.replace(
         replica,
-        seq=position.seq,
-        stored_at=position.stored_at,
+        seq=seq,
+        stored_at=stored_at,
         shards=own,
         left={shard: seq for shard, seq in left.items() if shard not in own},
         arriving={shard: seq for shard, seq in replica.arriving.items() if shard not in own},

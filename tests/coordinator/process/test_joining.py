@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import socket
 import time
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
 from coordinator.process import joining
+from coordinator.replication.log_connection import LogConnection
+from coordinator.replication.log_errors import LogAway
+from coordinator.replication.position import ReplicaFile, read_replica, write_replica
 from coordinator.settings import Settings
 
 
@@ -52,3 +56,22 @@ def test_a_server_of_which_the_resolver_says_nothing_is_named(
         joining._warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222"))
     is_over.set()
     assert len(caplog.records) == 2
+
+
+async def test_a_shard_that_leaves_while_the_log_is_away_is_not_taken_for_followed_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def connect(connection: LogConnection) -> None:
+        raise LogAway("no server answers")
+
+    monkeypatch.setattr(LogConnection, "connect", connect)
+    write_replica(tmp_path, ReplicaFile(1, "log", "host", 40, 7, shards=(1, 2), configured=(1, 2)))
+    settings = Settings(data_dir=tmp_path, log_url="nats://a:4222", shards_here="2", shards_of=3)
+
+    await joining._join(settings)
+
+    replica = read_replica(tmp_path)
+    assert replica is not None
+    assert (replica.seq, replica.stored_at) == (40, 7)
+    assert replica.shards == replica.configured == (2,)
+    assert replica.left == {1: 40}
