@@ -17,6 +17,7 @@ class Reply(NamedTuple):
 
     status: int
     json: Any
+    etag: str = ""
 
     @property
     def error(self) -> str:
@@ -53,7 +54,8 @@ class _Connection(asyncio.Protocol):
         self._buffer = body[length:]
         assert self.answer is not None, "an answer without a request"
         status = int(lines[0].split()[1])
-        self.answer.set_result(Reply(status, json.loads(body[:length] or b"null")))
+        tag = headers.get(b"etag", b"").decode()
+        self.answer.set_result(Reply(status, json.loads(body[:length] or b"null"), tag))
         if headers.get(b"connection") == b"close":
             self.transport.close()
 

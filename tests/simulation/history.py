@@ -12,6 +12,8 @@ item is known. A write ends in one of three ways:
 So the state that an answer must show is known, but for the parts of unknown writes that turned out
 to be there although no client had seen them yet. An answer is right if it is the model's for one
 choice of these. Configurations are in force one after the other; while one is being posted, either.
+
+Items that several clients change, on conditions, are judged in `cells.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import pytest
 from common.placement import shard_of_id
 from tests.oracle.engine import Found, Oracle
 from tests.oracle.items import Item, compact
+from tests.simulation.cells import Cells
 
 Json = dict[str, Any]
 
@@ -88,6 +91,7 @@ class History:
     changes: list[Change] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     gets: list[Get] = field(default_factory=list)
+    cells: Cells = field(default_factory=Cells)
 
     def check(self) -> None:
         """Raise AssertionError at the first answer that cannot be."""
@@ -97,6 +101,7 @@ class History:
         for read in self.reads:
             self._check_read(read)
         self._check_horizons()
+        self.cells.check()
 
     @property
     def num_acknowledged(self) -> int:

@@ -371,7 +371,7 @@ def _simulate(world: World) -> Outcome:
             PlacedActor(log, seen, first, history, number, dice.choice((8, 20)))
             for number in range(dice.choice((2, 3)))
         ]
-        run_all(first, actors[0].create_index())
+        run_all(first, actors[0].create_indexes())
         log.fault_rates = FaultRates(0.02, 0.05, 0.05, 0.02, 0.01)
         injectors = [FaultInjector(machine, dice.choice((6.0, 20.0))) for machine in machines]
         of_hosts = HostFaultInjector(machines, log, dice.choice((3.0, 8.0)))
@@ -400,7 +400,7 @@ def _simulate_moves(world: World) -> Outcome:
         first = machines[0]
         seen = [0]
         actors = [PlacedActor(log, seen, first, history, number, 60) for number in range(2)]
-        run_all(first, actors[0].create_index())
+        run_all(first, actors[0].create_indexes())
         moves = HostFaultInjector(machines, log, 1.0, only_moves=True)
         keeper = world.new_process("moves")
         world.spawn(keeper, "moves", moves.run)

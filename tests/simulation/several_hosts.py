@@ -14,13 +14,14 @@ from typing import Any
 
 import coordinator.replication.replica  # noqa: F401 - the seams bind what is imported
 from common.shard_settings import ShardSettings
+from tests.simulation.cells import SILENCE
 from tests.simulation.client import Client, Reply
 from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.history import History
 from tests.simulation.jetstream import FaultRates, JetStream
 from tests.simulation.service import PORT, Machine
 from tests.simulation.simulation import Outcome, explained, heal, run_all, turned_knobs
-from tests.simulation.workload import SILENCE, Actor
+from tests.simulation.workload import INDEX, Actor
 from tests.simulation.world import World
 
 NUM_HOSTS = 3
@@ -43,10 +44,10 @@ class SharedActor(Actor):
         return super()._choose()
 
     async def _send(
-        self, method: str, path: str, document: Any, text: bytes | None
+        self, method: str, path: str, document: Any, text: bytes | None, headers: str = ""
     ) -> Reply | None:
         client = self._clients[self._at]
-        headers = f"X-Min-Seq: {self._seen[0]}\r\n"
+        headers += f"X-Min-Seq: {self._seen[0]}\r\n"
         try:
             reply = await client.request(method, path, document, text=text, headers=headers)
         except OSError:
@@ -56,7 +57,8 @@ class SharedActor(Actor):
             await asyncio.sleep(self._dice.expovariate(10))
         elif reply.status == 200 and isinstance(reply.json, dict):
             meta = reply.json.get("meta", {})
-            self._see(reply.json.get("seq") or meta.get("seq") or 0)
+            answer = reply.json
+            self._see(answer.get("seq") or answer.get("taskID") or meta.get("seq") or 0)
         return reply
 
     def go_to(self, number: int) -> None:
@@ -70,7 +72,7 @@ class SharedActor(Actor):
     def _note_changed(self) -> None:
         self._see(self._log.last_seq)
 
-    async def _wait_settled(self, reply: Reply | None) -> None:
+    async def _wait_settled(self, reply: Reply | None, index: str = INDEX) -> None:
         await asyncio.sleep(SETTLED_SECONDS)
         self._see(self._log.last_seq)
 
@@ -84,7 +86,7 @@ class WritingActor(SharedActor):
     def _choose(self) -> Any:
         super()._choose()
         return self._dice.choice(
-            (self.put, self.put, self.replace, self.merge, self.delete, self.get)
+            (self.put, self.put, self.replace, self.merge, self.delete, self.get, self.use_cell)
         )
 
 
@@ -167,7 +169,7 @@ def _simulate(world: World, *, ignores_ids: bool, is_busy: bool) -> Outcome:
             )
             for number in range(8 if is_busy else dice.choice((2, 3)))
         ]
-        run_all(first, actors[0].create_index())
+        run_all(first, actors[0].create_indexes())
         log.fault_rates = FaultRates(0.02, 0.05, 0.05, 0.02, 0.01)
         pauses = (1.0, 4.0) if is_busy else (4.0, 15.0)
         injectors = [FaultInjector(machine, dice.choice(pauses)) for machine in machines]

@@ -122,7 +122,7 @@ def _simulate(world: World) -> Outcome:
     with Machine(world, num_shards, settings, dice.choice((0, 1 << 20))) as machine:
         num_operations = dice.choice((15, 40))
         actors = [Actor(machine, history, number, num_operations) for number in range(num_clients)]
-        run_all(machine, actors[0].create_index())
+        run_all(machine, actors[0].create_indexes())
         injector = FaultInjector(machine, dice.choice((0.1, 0.5, 2.0)))
         keeper = world.new_process("faults")
         if dice.random() < 0.9:

@@ -5,6 +5,7 @@ One seed is one schedule; `python -m tests.simulation SEED` shows it again, step
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import subprocess
@@ -18,9 +19,10 @@ from typing import Any
 import pytest
 
 from common.deadline import Deadline
-from common.errors import Unavailable
-from common.protocol.messages import ApplyRequest, ApplyResponse, JoinedGroups
-from common.protocol.methods import Method
+from common.errors import Conflict, Unavailable
+from common.placement import shard_of_id
+from common.protocol.messages import ApplyRequest, ApplyResponse, GetRequest, JoinedGroups
+from common.protocol.methods import GET, Method
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.cluster.shard_client import ShardState
@@ -36,9 +38,12 @@ from coordinator.replication.progress import Progress
 from coordinator.replication.serving import Serving
 from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import EntryOrder
+from coordinator.write.ingest import Ingest
 from coordinator.write.write_queue import WriteQueue
+from shard.partition.write_plan import version_of
 from shard.partition.writer import Writer
 from shard.storage.environment import Environment
+from tests.simulation.cells import NOTHING_WRITTEN
 from tests.simulation.placed_hosts import (
     simulate_moves,
     simulate_placed,
@@ -49,7 +54,6 @@ from tests.simulation.service import PORT
 from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import Outcome, SimulationFailed, simulate
 from tests.simulation.truncation import simulate_truncation
-from tests.simulation.workload import NOTHING_WRITTEN
 
 SEEDS = range(1, 7)
 SEEDS_LONG = range(100, 2_100)
@@ -157,6 +161,74 @@ class TestMistakesAreFound:
         monkeypatch.setattr(WriteQueue, "_send", send)
 
         assert self._is_found()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+class TestConditions:
+    """Changes whose conditions are not decided in the order of the log."""
+
+    @pytest.mark.parametrize(
+        ("simulation", "seeds"),
+        [(simulate, range(46, 60)), (simulate_hosts, range(1, 20)), (simulate_moves, range(2, 9))],
+    )
+    def test_a_condition_that_is_decided_before_the_write_is_sent(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        simulation: Callable[[int], Outcome],
+        seeds: Sequence[int],
+    ) -> None:
+        real = Ingest._write_item
+
+        async def write_item(
+            ingest: Ingest, index: Any, operation: Any, id: bytes, payload: bytes,
+            deadline: Deadline, version: bytes | None,
+        ) -> Any:  # fmt: skip
+            """Compare versions now, and write without a condition a little later."""
+            cluster = ingest._cluster
+            with cluster.reading(index.number) as horizon:
+                shard = cluster.shards[shard_of_id(id, cluster.num_shards)]
+                found = await shard.call(GET, GetRequest(index.number, horizon, id), 1_000)
+            if version is not None and version != version_of(found.document or b""):
+                raise Conflict("it is another version")
+            await asyncio.sleep(0.1)
+            return await real(ingest, index, operation, id, payload, deadline, None)
+
+        monkeypatch.setattr(Ingest, "_write_item", write_item)
+
+        assert _is_found_as("an acknowledged change is lost", simulation, seeds)
+
+    def test_a_condition_that_is_decided_again_when_the_change_is_sent_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = Ingest._write_item
+
+        async def write_item(ingest: Ingest, *arguments: Any) -> Any:
+            """Return the outcome of the second one, as if the first response had been lost."""
+            if arguments[-1] is not None:
+                await real(ingest, *arguments)
+            return await real(ingest, *arguments)
+
+        monkeypatch.setattr(Ingest, "_write_item", write_item)
+
+        assert _is_found_as("a refused change was carried out", simulate_moves, range(2, 9))
+
+    def test_a_change_that_is_decided_twice_because_it_is_published_again(self) -> None:
+        simulation = partial(simulate_hosts, ignores_ids=True)
+
+        assert _is_found_as("carried out twice", simulation, range(1, 30))
+
+
+def _is_found_as(problem: str, simulation: Callable[[int], Outcome], seeds: Sequence[int]) -> bool:
+    """Return whether a simulation fails, for this reason."""
+    for seed in seeds:
+        try:
+            simulation(seed)
+        except SimulationFailed as failure:
+            if problem in str(failure).splitlines()[0]:
+                return True
+        finally:
+            gc.collect()
+    return False
 
 
 HOSTS_SEEDS = range(1, 4)

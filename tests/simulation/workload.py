@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Final
 
 from tests.oracle.items import Item
+from tests.simulation import cells
+from tests.simulation.cells import CELLS, NOTHING_WRITTEN, SILENCE, CellUser, tokens_of
 from tests.simulation.client import Client, Reply
 from tests.simulation.history import Change, Get, History, Json, Read, Write
 from tests.simulation.service import Machine
@@ -39,10 +41,6 @@ EVERYTHING: Final[Json] = {
 
 READY_SECONDS: Final = 60.0
 """Of the simulated time: a write may be waited for 30 s before its connection is given up."""
-SILENCE: Final = (503, 504)
-NOTHING_WRITTEN: Final = "nothing was written"
-"""What an error says if it is known that the write has changed nothing, and never will."""
-"""Nothing is known of a write that is answered so."""
 
 
 class Actor:
@@ -72,6 +70,9 @@ class Actor:
         self._scratch: dict[str, Item] | None = None
         self._scratch_number = 0
         self._writes = history.writes.setdefault(number, [])
+        self._cell_user = CellUser(
+            number, self._world, self._dice, history.cells, self._send, self._wait_settled
+        )
 
     # --- the beginning and the end
 
@@ -80,6 +81,16 @@ class Actor:
         await self._wait_ready()
         while not self._history.changes or not self._history.changes[-1].is_in_force:
             await self.configure()
+
+    async def create_indexes(self) -> None:
+        """Make the index of cells too."""
+        await self.create_index()
+        while True:
+            reply = await self._send("POST", f"/{CELLS}/configuration", {}, None)
+            if reply is not None and reply.status == 200:
+                self._note_changed()
+                return
+            await self._wait_changed(reply)
 
     async def read_in_the_end(self) -> None:
         """Compare everything that is there with what must be there."""
@@ -101,6 +112,9 @@ class Actor:
             answer = await self._search_in_the_end({"query": "", "per_page": 5, "page": page})
             pages += [item["id"] for item in answer.json["data"]["items"]]
         assert sorted(pages) == sorted(expected), "pages do not divide the items"
+        for key in cells.KEYS:
+            cell = await self._get_whatever_happens(key, CELLS)
+            self._history.cells.last[key].append(tokens_of(cell))
 
     async def _search_in_the_end(self, parameters: Json) -> Reply:
         """Search until there is an answer: that a shard has ended may be heard of only now."""
@@ -140,6 +154,7 @@ class Actor:
             (6, self.search_everything),
             (4, self.walk),
             (8, self.get),
+            (14, self.use_cell),
         ]
         if self.number == 0:
             choices += [(3, self.configure), (6, self.use_scratch)]
@@ -275,26 +290,29 @@ class Actor:
         self._note(f"found out: {sorted(present)} of {sorted(write.effects)}", None)
         return frozenset(present)
 
-    async def _wait_settled(self, reply: Reply | None) -> None:
+    async def use_cell(self) -> None:
+        await self._cell_user.use()
+
+    async def _wait_settled(self, reply: Reply | None, index: str = INDEX) -> None:
         """Wait until a write without an answer has been carried out, or never will be."""
         if reply is not None and reply.status == 504:
-            await self._pass_barrier()
+            await self._pass_barrier(index)
 
     async def _wait_changed(self, reply: Reply | None) -> None:
         """Wait until a change of the catalog has been carried out, or never will be."""
         if reply is not None and reply.status == 504:
             await asyncio.sleep(GOES_ON_SECONDS)
 
-    async def _pass_barrier(self) -> None:
+    async def _pass_barrier(self, index: str) -> None:
         """Write something that must come after everything before."""
         while True:
             item = {"id": f"w{self.number}-barrier", "writer": "none", "version": -self.number}
-            reply = await self._send("POST", f"/{INDEX}/items", [item], None)
+            reply = await self._send("POST", f"/{index}/items", [item], None)
             if reply is not None and reply.status == 200:
                 break
             await asyncio.sleep(0.2)
         while True:
-            reply = await self._send("DELETE", f"/{INDEX}/items/{item['id']}", None, None)
+            reply = await self._send("DELETE", f"/{index}/items/{item['id']}", None, None)
             if reply is not None and reply.status in (200, 404):
                 return
             await asyncio.sleep(0.2)
@@ -510,11 +528,11 @@ class Actor:
     # --- the wire
 
     async def _send(
-        self, method: str, path: str, document: Any, text: bytes | None
+        self, method: str, path: str, document: Any, text: bytes | None, headers: str = ""
     ) -> Reply | None:
         """Send a request; None if the connection failed. Who got no answer waits a little."""
         try:
-            reply = await self._client.request(method, path, document, text=text)
+            reply = await self._client.request(method, path, document, text=text, headers=headers)
         except OSError:
             await asyncio.sleep(self._dice.expovariate(10))
             return None
