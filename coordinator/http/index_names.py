@@ -9,15 +9,15 @@ from common.errors import InvalidRequest
 if TYPE_CHECKING:
     from common.limits import Limits
 
-RESERVED_NAMES: Final = frozenset(("dashboard", "status"))
-"""Pages that stand where an index would, without the `_` of the others."""
 ALL_INDEXES: Final = "*"
 """Stands for every index in a path, so it is the name of none."""
+RESERVED_NAMES: Final = frozenset(("dashboard", "status", ALL_INDEXES))
+"""What stands where an index would, without the `_` of other pages."""
 
 
 def is_reserved(segment: str) -> bool:
     """Return whether the first segment of a path (not empty) leads to a page, never to an index."""
-    return segment[0] == "_" or segment == ALL_INDEXES or segment in RESERVED_NAMES
+    return segment[0] == "_" or segment in RESERVED_NAMES
 
 
 def check_index_name(name: str, limits: Limits) -> None:

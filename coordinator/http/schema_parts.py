@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
@@ -15,12 +16,13 @@ FIELD_SCHEMA: Final[dict[str, Any]] = {
     "minLength": 1,
     "maxLength": DEFAULT_LIMITS.field_name_bytes_max,
 }
+_RESERVED: Final = "|".join(map(re.escape, sorted(RESERVED_NAMES)))
 _NAME_CHARACTERS: Final = r"[^/\u0000-\u001f\u007f-\u009f]"
 INDEX_NAME_SCHEMA: Final[dict[str, Any]] = {
     "type": "string",
     "minLength": 1,
     "maxLength": DEFAULT_LIMITS.index_name_chars_max,
-    "pattern": rf"^(?!(?:{'|'.join(sorted(RESERVED_NAMES))})$)(?![_.]){_NAME_CHARACTERS}+$",
+    "pattern": rf"^(?!(?:{_RESERVED})$)(?![_.]){_NAME_CHARACTERS}+$",
 }
 
 

@@ -207,6 +207,20 @@ async def test_index_is_removed(web: Web, method: str, target: str) -> None:
     assert (await web.get("/films/search")).code == "index_not_found"
 
 
+@pytest.mark.parametrize("name", ["*", ".", "..", "_x", "status", "dashboard", "a/b", ""])
+async def test_no_index_gets_a_name_that_no_path_can_have(web: Web, name: str) -> None:
+    """`/*` stands for all indexes: one of that name could be neither searched nor deleted."""
+    for target, document in (
+        ("/films/rename", {"to": name}),
+        ("/films/copy", {"to": name}),
+        ("/_aliases", {"aliases": {name: "films"}}),
+        ("/1/indexes/films/operation", {"operation": "copy", "destination": name}),
+    ):
+        answer = await web.post(target, document)
+        assert (answer.status, answer.code) == (400, "invalid_index_name"), target
+    assert list(web.services.catalog.indexes) == ["films"]
+
+
 async def test_aliases_change_all_at_once(web: Web) -> None:
     await web.post("/films-2/configuration", {})
     await web.post("/_aliases", {"aliases": {"movies": "films"}})
