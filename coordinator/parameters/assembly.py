@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from common.nearest_name import nearest
+from common.nearest_name import GUESSES_MAX, nearest
 from common.protocol.messages import RangeRequest, SortKey
 from coordinator.parameters.marks import highlight_request
 from coordinator.parameters.typed import (
@@ -116,11 +116,12 @@ def _shown_fields(draft: SearchDraft) -> Iterator[NamedField]:
 def _unknown_facets(draft: SearchDraft, names: Iterable[str]) -> tuple[str, ...]:
     """Return a warning for each name in `facet_fields` that is no facet."""
     known = {**draft.facets, **draft.field_facets}
+    unknown = [name[:100] for name in names if name not in known]
     return tuple(
         [
-            f"facet_fields names {name[:100]!r}, which is no facet{nearest(name[:100], known)}"
-            for name in names
-            if name not in known
+            f"facet_fields names {name!r}, which is no facet"
+            f"{nearest(name, known) if place < GUESSES_MAX else ''}"
+            for place, name in enumerate(unknown)
         ]
     )
 

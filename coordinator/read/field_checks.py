@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS, Boost
 from common.errors import DeadlineExceeded, InvalidRequest, Unavailable
+from common.nearest_name import GUESSES_MAX
 from common.protocol.messages import RangeRequest
 from common.rules import Rule
 from common.values import ValueKind
@@ -171,14 +172,14 @@ async def _unknown(
     if not await _num_docs(memory, parameters, state):
         return []
     known = memory.statistics.item_fields
+    unknown = [one for one in named if not memory.knows_path(one.field)]
     return [
         (
             one,
             f"{one.param} names {one.field[:100]!r}, in which no item has a value"
-            f"{known.nearest(one.field)}",
+            f"{known.nearest(one.field) if place < GUESSES_MAX else ''}",
         )
-        for one in named
-        if not memory.knows_path(one.field)
+        for place, one in enumerate(unknown)
     ]
 
 

@@ -146,15 +146,18 @@ def unknown_fields(
     if not fields or OVERFLOW_PATH in fields:
         return []
     known = set(with_ancestors(fields, "."))
-    warnings = []
+    by_name = sorted(known)
+    warnings: list[str] = []
     for one in references:
+        if len(warnings) == WARNINGS_MAX:
+            break
         name = one.field[:100]
         if one.field not in known:
-            wrong = f"names {name!r}, which no item has{nearest(name, known, 0.7)}"
+            wrong = f"names {name!r}, which no item has{nearest(name, by_name, 0.7)}"
         elif one.kinds and one.kinds.isdisjoint(fields.get(one.field, one.kinds)):
             noun = "date or number" if one.kinds == MOMENT_KINDS else "number"
             wrong = f"names {name!r}, in which no item has a {noun}"
         else:
             continue
         warnings.append(f"{one.path[:300]} {wrong}")
-    return warnings[:WARNINGS_MAX]
+    return warnings

@@ -17,8 +17,6 @@ from common.values import ValueKind
 from coordinator.parameters.typed import with_ancestors
 
 _GUESSES_REMEMBERED_MAX: Final = 256
-_CANDIDATES_MAX: Final = 1_000
-"""Fields that a name is compared with: some microseconds each."""
 
 
 class ItemFields:
@@ -64,10 +62,10 @@ class ItemFields:
         """
         name = name[:100]
         if among is not None:
-            return nearest(name, list(among)[:_CANDIDATES_MAX])
+            return nearest(name, among)
         guess = self._guesses.get(name)
         if guess is None:
-            guess = nearest(name, sorted(self._paths)[:_CANDIDATES_MAX], 0.7)
+            guess = nearest(name, sorted(self._paths), 0.7)
             if len(self._guesses) >= _GUESSES_REMEMBERED_MAX:
                 self._guesses.clear()
             self._guesses[name] = guess
