@@ -147,3 +147,26 @@ def test_on_a_phone_the_actions_of_an_item_stay_beside_its_title(
             actions = item.locator(".item-actions").bounding_box()
             assert abs(actions["y"] - title["y"]) < 10
             assert actions["x"] >= title["x"] + title["width"]
+
+
+def test_focus_stays_where_the_keyboard_has_pressed(page: Any, expect: Any) -> None:
+    """Buttons that are drawn again lost it: the next Tab began at the top of the page."""
+
+    def press(name: str, then: str) -> None:
+        page.get_by_role("button", name=name, exact=True).focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name=then, exact=True)).to_be_focused()
+
+    page.goto("/dashboard/films?per_page=100")
+    press("Next page", "Next page")
+    expect(page.get_by_role("button", name="Page 2")).to_have_attribute("aria-current", "page")
+    press("Page 3", "Page 3")
+    press("Next page", "Page 4")  # the last one: there is no next
+    expect(page.get_by_role("button", name="Page 4")).to_have_attribute("aria-current", "page")
+
+    page.goto("/dashboard/films?is.genres=Drama&is.genres=Crime&is.language=English")
+    press("Remove Genres: Drama", "Remove Genres: Crime")
+    page.get_by_role("button", name="Clear all").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    expect(page.get_by_role("button", name="Remove Genres: Crime")).to_have_count(0)

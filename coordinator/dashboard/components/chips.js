@@ -3,7 +3,7 @@
 import { fieldTitle } from "../format.js";
 import { labelRange } from "../range_label.js";
 import * as states from "../state.js";
-import { button, fill, h, icon } from "./dom.js";
+import { button, h, icon, refill } from "./dom.js";
 
 /** Shows all choices of a state in the list `chips`; `apply(change)` changes the state. */
 export function drawChips(chips, state, schema, apply) {
@@ -14,7 +14,7 @@ export function drawChips(chips, state, schema, apply) {
     kind: "quiet",
     onclick: () => apply(states.withoutChoices),
   });
-  fill(chips, entries, entries.length > 1 && h("li", {}, clearAll));
+  refill(chips, entries, entries.length > 1 && h("li", {}, clearAll));
   chips.hidden = entries.length === 0;
 }
 

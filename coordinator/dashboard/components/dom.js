@@ -50,6 +50,24 @@ export function fill(element, ...children) {
 }
 
 /**
+ * Replaces all children of an element that may have the focus: the button of the same name gets it,
+ * or the one that is now in its place. With none left, `main` has it, so that the next Tab goes on
+ * from there and not from the top of the page.
+ */
+export function refill(element, ...children) {
+  const place = buttonsOf(element).indexOf(document.activeElement);
+  const name = place >= 0 ? nameOf(document.activeElement) : null;
+  fill(element, ...children);
+  if (place < 0) return;
+  const found = buttonsOf(element).filter((button) => !button.disabled);
+  const target = found.find((button) => nameOf(button) === name) ?? found[place] ?? found.at(-1);
+  (target ?? element.closest("main"))?.focus({ preventScroll: true });
+}
+
+const buttonsOf = (element) => [...element.querySelectorAll("button")];
+const nameOf = (button) => button.getAttribute("aria-label") ?? button.textContent;
+
+/**
  * Makes the children of `parent` show `rows`, in order, re-using the element of a row whose key was
  * there before: focus stays where it is and bars glide instead of jumping.
  */

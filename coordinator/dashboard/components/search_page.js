@@ -4,7 +4,7 @@ import { plural } from "../format.js";
 import * as states from "../state.js";
 import { drawChips } from "./chips.js";
 import { configureDialog } from "./configuration.js";
-import { button, fill, h, icon } from "./dom.js";
+import { button, fill, h, icon, refill } from "./dom.js";
 import { createFacet } from "./facet.js";
 import { createItem } from "./item.js";
 import { createMap } from "./map.js";
@@ -192,10 +192,10 @@ export function createSearchPage({
     pages = Math.max(1, Math.ceil(answer.pagination.total / state.perPage));
     total.textContent = plural(answer.pagination.total, "item");
     drawTimings(timing, found);
-    fill(messages, remarksOn(answer));
+    refill(messages, remarksOn(answer));
     for (const facet of [...maps, ...trees, ...facets]) facet.update(state, answer);
     drawResults(state, answer);
-    fill(
+    refill(
       pagerPlace,
       pager({
         page: state.page,
