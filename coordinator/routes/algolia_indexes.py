@@ -22,7 +22,7 @@ from coordinator.routes.algolia_requests import (
     required_body,
     task_id,
 )
-from coordinator.routes.indexes import index_rows
+from coordinator.routes.indexes import index_rows, refuse_slash
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -65,6 +65,7 @@ async def list_indexes(services: Services, request: Request) -> Response:
 )
 async def delete_index(services: Services, request: Request) -> Response:
     """Answer `DELETE /1/indexes/{index}`; a missing index is not an error."""
+    refuse_slash(request)
     try:
         index, sort = find_index(services, request, request.arguments[0])
     except NotFound:

@@ -191,6 +191,7 @@ async def configuration(services: Services, request: Request) -> Response:
 )
 async def delete_index(services: Services, request: Request) -> Response:
     """Answer `DELETE /{index}` and `POST /{index}/reset`: deletes the index and its data."""
+    refuse_slash(request)
     index = request.index
     if request.arguments[0] != index.name:
         raise InvalidRequest(
@@ -202,6 +203,23 @@ async def delete_index(services: Services, request: Request) -> Response:
     deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
     await services.administration.delete_index(index.name, deadline)
     return json_response({"status": "deleted", "index": index.name})
+
+
+def refuse_slash(request: Request) -> None:
+    """Refuse to delete an index by a path that may be what is left of an item's.
+
+    HTTP clients resolve dots: `DELETE /films/items/..`, of an item, is sent as `DELETE /films/`.
+
+    Raises:
+        InvalidRequest: code invalid_index_name.
+    """
+    if request.target.partition("?")[0].endswith("/"):
+        raise InvalidRequest(
+            "DELETE of an index must not end with a slash: HTTP clients send it for an item whose "
+            "id is empty, . or ..; POST /{index}/items/delete takes any ids",
+            code="invalid_index_name",
+            param="index",
+        )
 
 
 @ROUTES.add(

@@ -221,6 +221,18 @@ async def test_no_index_gets_a_name_that_no_path_can_have(web: Web, name: str) -
     assert list(web.services.catalog.indexes) == ["films"]
 
 
+@pytest.mark.parametrize("target", ["/films/", "/films/?x=", "/1/indexes/films/"])
+async def test_what_clients_make_of_an_item_of_dots_deletes_no_index(
+    web: Web, target: str
+) -> None:
+    """Clients send `DELETE /films/items/..` as `DELETE /films/`."""
+    answer = await web.send(request("DELETE", target))
+
+    assert (answer.status, answer.code) == (400, "invalid_index_name")
+    assert "items/delete takes any ids" in answer.json["error"]["message"]
+    assert "films" in web.services.catalog.indexes
+
+
 async def test_aliases_change_all_at_once(web: Web) -> None:
     await web.post("/films-2/configuration", {})
     await web.post("/_aliases", {"aliases": {"movies": "films"}})
