@@ -149,6 +149,8 @@ def read_sort(draft: SearchDraft, value: Any) -> None:
     """Read `sort`."""
     if draft.sort_field is not None:
         raise Mistake("and sort_field exclude each other")
+    if "is_place_descending" in draft.values:
+        raise Mistake('and order exclude each other; write the direction in sort: "year:desc"')
     draft.values["sort"] = read_sort_keys(value, draft.configuration, draft.limits)
     draft.values["sort_param"] = "sort"
 

@@ -214,7 +214,8 @@ SEARCH_PARAMETERS: Final = (
         "order",
         readers.read_order,
         {"enum": ["asc", "desc"]},
-        "Direction of sort_field; without sort_field and query, of the insertion order.",
+        "Direction of sort_field; without sort_field and query, of the insertion order. Not with "
+        "sort, whose keys have their own.",
         stage=1,
     ),
     Parameter(

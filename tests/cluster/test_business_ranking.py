@@ -227,6 +227,7 @@ def test_cursors_go_through_these_orders(indexes: list[Index], sort: str) -> Non
             "sort[0]",
             "has a point, which only fields of points take",
         ),
+        ({"sort": "year", "order": "desc"}, "sort", "and order exclude each other; write the dire"),
         ({"boost": {"popularity": {"cube": 1}}}, "boost.popularity", "must be an object with one"),
         ({"boost": {f"f{n}": {"log": 1} for n in range(17)}}, "boost", "names 17 fields, more"),
         ({"boost": 3}, "boost", "must be an object, of boosts by field"),
