@@ -14,6 +14,8 @@ Bodies of any size go through `bulk_loads`, changes of indexes through `index_ad
 from __future__ import annotations
 
 import asyncio
+import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -39,6 +41,10 @@ from coordinator.write.write_result import RejectedItems, WriteResult
 
 R = TypeVar("R")
 
+_LIST_INSIDE: Final = re.compile(
+    rb'\s*\{\s*"(?:items|documents|docs|objects|records|rows|data|hits|results|value)"\s*:\s*\[\s*\{'
+)
+"""How a list of items begins that is a member of an object, as other services send it."""
 _CHANGING: Final = (Operation.MERGE_CHANGES, Operation.UPSERT_CHANGES)
 
 
@@ -77,6 +83,7 @@ class Ingest:
                 invalid item by position.
             PayloadTooLarge: too many items.
         """
+        body = body.removeprefix(BOM_UTF8)
         first = body.lstrip(b" \t\r\n")[:1]
         if first == b"{":
             mistake = scan_item(body, index.configuration.facets, self._limits)
@@ -86,6 +93,8 @@ class Ingest:
                     "newline-delimited JSON goes to /{index}/index",
                     code=mistake.code,
                 )
+            if _LIST_INSIDE.match(body):
+                await _run(len(body), partial(_refuse_list_inside, body))
             body = b"[%b]" % body
         elif first != b"[":
             raise InvalidRequest(
@@ -319,6 +328,21 @@ def with_id(item: bytes, item_id: bytes) -> bytes:
 def _items(scanned: ScannedItems) -> Items:
     """Convert scanned items to the form that is written."""
     return Items(scanned.payload, scanned.starts, scanned.ends, scanned.id_hashes, scanned.has_id)
+
+
+def _refuse_list_inside(body: bytes) -> None:
+    """Refuse an item that is nothing but a list of items.
+
+    Raises:
+        InvalidRequest: code invalid_body.
+    """
+    (name, values), *others = orjson.loads(body).items()
+    if not others and all(isinstance(one, dict) for one in values):
+        raise InvalidRequest(
+            f"this would be one item, with nothing but the list {name}; send the list itself, "
+            'such as [{"id": 1, "name": "sea"}]',
+            code="invalid_body",
+        )
 
 
 async def _run(num_bytes: int, work: Callable[[], R]) -> R:

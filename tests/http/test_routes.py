@@ -222,9 +222,7 @@ async def test_no_index_gets_a_name_that_no_path_can_have(web: Web, name: str) -
 
 
 @pytest.mark.parametrize("target", ["/films/", "/films/?x=", "/1/indexes/films/"])
-async def test_what_clients_make_of_an_item_of_dots_deletes_no_index(
-    web: Web, target: str
-) -> None:
+async def test_what_clients_make_of_an_item_of_dots_deletes_no_index(web: Web, target: str) -> None:
     """Clients send `DELETE /films/items/..` as `DELETE /films/`."""
     answer = await web.send(request("DELETE", target))
 
@@ -457,6 +455,20 @@ async def test_a_single_item_is_taken_for_a_list_of_one(web: Web) -> None:
     assert "newline-delimited JSON goes to /{index}/index" in lines.json["error"]["message"]
     assert (await web.get("/films/items/91")).status == 404
     assert (await web.post("/films/items", {"id": -1})).json["error"]["code"] == "invalid_id"
+
+
+@pytest.mark.parametrize("name", ["items", "documents", "data"])
+async def test_a_list_inside_of_an_object_does_not_become_one_item(web: Web, name: str) -> None:
+    refused = await web.post("/films/items", {name: [{"id": 91}, {"id": 92}]})
+    assert (refused.status, refused.code) == (400, "invalid_body")
+    assert f"nothing but the list {name}; send the list itself" in refused.json["error"]["message"]
+    for item in ({"id": 93, name: [{"a": 1}]}, {name: [{"a": 1}], "b": 1}, {name: [{"a": 1}, 2]}):
+        assert (await web.post("/films/items", item)).json["created"] == 1
+
+
+async def test_a_byte_order_mark_before_items_is_left_out(web: Web) -> None:
+    assert (await web.post("/films/items", b'\xef\xbb\xbf[{"id":91}]')).json["created"] == 1
+    assert (await web.get("/films/items/91")).body == b'{"id":91}'
 
 
 # --- configuration by merging
