@@ -90,6 +90,13 @@ _CORS_HEADERS: Final = (
 _CORS_EXPOSED: Final = (
     b"Access-Control-Expose-Headers: ETag, Server-Timing, X-Request-Id, Retry-After\r\n"
 )
+_CONTENT_ADVICE: Final = {
+    "": "; curl takes it as -H 'Content-Type: application/json'",
+    "application/x-www-form-urlencoded": "; curl takes it as -H 'Content-Type: application/json'",
+    "multipart/form-data": "; a file is the body itself: curl --data-binary @FILE, not -F",
+    "text/csv": "; the command facetd load reads CSV",
+}
+"""What helps with a content type that is not accepted, after those that are."""
 ALGOLIA_KEY: Final = istr("X-Algolia-API-Key")
 
 
@@ -442,7 +449,7 @@ def check_content_type(body: Body, header: str) -> None:
     if not is_known:
         raise UnsupportedMediaType(
             f"content type {media_type[:80]!r} is not accepted here; send "
-            f"{' or '.join(filter(None, body.value))}"
+            f"{' or '.join(filter(None, body.value))}{_CONTENT_ADVICE.get(media_type, '')}"
         )
     if charset not in ("utf-8", "utf8", "us-ascii"):
         raise UnsupportedMediaType(f"charset {charset[:40]!r} is not accepted; send utf-8")

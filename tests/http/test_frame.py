@@ -53,6 +53,23 @@ async def test_what_is_logged_of_a_broken_request_does_not_name_the_one_before(
     await connection.close()
 
 
+async def test_a_request_with_garbage_after_it_is_refused_and_not_carried_out(web: Web) -> None:
+    """In one packet, aiohttp's parser drops the request: its answer is about the garbage.
+
+    A client that pipelines writes must take the 400 for its first unanswered one.
+    """
+    connection = await web.connect()
+    write = request("PUT", "/films/items/77", b"{}")
+    await connection.send(write)
+    assert (await connection.read()).status == 200
+    await connection.send(request("DELETE", "/films/items/77") + b"NONSENSE\r\n\r\n")
+    refused = await connection.read()
+    await connection.close()
+
+    assert (refused.status, refused.code) == (400, "bad_request")
+    assert (await web.get("/films/items/77")).status == 200
+
+
 async def test_connection_header_is_obeyed(web: Web) -> None:
     connection = await web.connect()
     await connection.send(request("GET", "/status", None, "Connection: close"))

@@ -471,6 +471,27 @@ async def test_a_byte_order_mark_before_items_is_left_out(web: Web) -> None:
     assert (await web.get("/films/items/91")).body == b'{"id":91}'
 
 
+@pytest.mark.parametrize(
+    ("target", "content_type", "advice"),
+    [
+        (
+            "/films/search",
+            "application/x-www-form-urlencoded",
+            "-H 'Content-Type: application/json'",
+        ),
+        ("/films/index", "multipart/form-data; boundary=x", "curl --data-binary @FILE, not -F"),
+        ("/films/index", "text/csv", "the command facetd load reads CSV"),
+    ],
+)
+async def test_a_content_type_of_curl_is_answered_with_what_to_send(
+    web: Web, target: str, content_type: str, advice: str
+) -> None:
+    refused = await web.send(request("POST", target, b"a=b", content_type=content_type))
+
+    assert (refused.status, refused.code) == (415, "unsupported_media_type")
+    assert advice in refused.json["error"]["message"]
+
+
 # --- configuration by merging
 
 
