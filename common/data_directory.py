@@ -274,6 +274,8 @@ def read_manifest(data: Path) -> Manifest | None:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise refusal_explained(data, error) from error
     try:
         fields = json.loads(content)
         if int(fields["min_reader"]) > FORMAT:

@@ -196,7 +196,7 @@ def _is_offline(service: ServiceOptions, settings: Settings) -> bool:
         ClientError: there is neither.
     """
     is_named = service.has("data_dir") or bool(os.environ.get("FACETD_DATA_DIR"))
-    if is_named or data_directory.manifest_path(settings.data_dir).exists():
+    if is_named or data_directory.read_manifest(settings.data_dir) is not None:
         return True
     client = service.client()
     try:

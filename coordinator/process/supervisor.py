@@ -196,13 +196,13 @@ class Supervisor:
             None if that is impossible, or if anyone could use a new service; stderr says why.
         """
         settings = self._settings
-        is_new = not data_directory.manifest_path(settings.data_dir).exists()
-        if is_new and settings.is_exposed and not settings.log_url:  # so there is no key
-            from coordinator.http.security import unsafe_address
-
-            print(f"facetd: {unsafe_address(settings)}", file=sys.stderr)
-            return None
         try:
+            is_new = data_directory.read_manifest(settings.data_dir) is None
+            if is_new and settings.is_exposed and not settings.log_url:  # so there is no key
+                from coordinator.http.security import unsafe_address
+
+                print(f"facetd: {unsafe_address(settings)}", file=sys.stderr)
+                return None
             data_directory.create(settings.data_dir)
             lock = data_directory.acquire_lock(settings.data_dir)
             data_directory.check_manifest(settings.data_dir, settings.all_shards)

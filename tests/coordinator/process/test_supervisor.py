@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from common.process.python import python_command
 from coordinator.process.child import BACK_OFF_SECONDS, Child
 from coordinator.process.forked_processes import ForkedProcess
 from coordinator.process.port_holder import port_holder
@@ -344,6 +345,26 @@ def test_kernels_of_an_unknown_kind_are_refused_in_one_line(tmp_path: Path) -> N
     )
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1] == "facetd: FACETD_KERNELS is 'fast', not checked or numba"
+
+
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("keys", "create")])
+def test_a_directory_that_cannot_be_read_is_said_in_one_line(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """As that of root is for another user; a test that runs as root may read everything."""
+    (tmp_path / "facetd-data" / "MANIFEST.json").mkdir(parents=True)
+    shown = subprocess.run(
+        python_command("coordinator", *command),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert shown.returncode == 1
+    (line,) = shown.stderr.splitlines()
+    assert "facetd-data/MANIFEST.json cannot be used: Is a directory; " in line
 
 
 @pytest.mark.parametrize(
