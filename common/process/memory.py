@@ -1,13 +1,12 @@
 """Memory of a process: how much it may count on, and how freed memory returns to the system.
 
-The latter takes settings of glibc's allocator, and trimming. Bulk bodies, and building and merging
-segments, take arrays of many megabytes for a moment. By default glibc raises its threshold for
-separate mappings with each such array that is freed (up to 32 MiB), so the next ones are cut from
-arenas, one per thread, which never shrink in the middle. With a fixed threshold, large arrays are
-mappings of their own and are unmapped when freed; with few arenas the rest fragments less. The free
-space between pieces in use (after a bulk load, most of an arena) is returned when an index becomes
-idle, and whenever the process has grown by a few megabytes since, because searches spread their
-allocations over that space.
+The latter takes settings of glibc's allocator, and trimming. Bulk bodies, building and merging
+segments, and searches of millions of items take arrays of megabytes for a moment. By default glibc
+maps each of those separately, until it has seen larger ones freed, so that every page of every
+array is a page fault: a tenth of the processor time of a load. Here arrays of up to
+`MMAP_THRESHOLD_BYTES` are cut from arenas, whose free pages are used again. These would be kept for
+good, so free memory is returned to the system whenever the process has grown by a few megabytes, or
+uses some megabytes less, and when an index becomes idle. With few arenas there is less of it.
 
 So the resident size does not measure what is kept: it moves by megabytes with the load. The
 allocated size (`allocated`) does not: if it grows, something is kept.
@@ -31,10 +30,14 @@ _STATM = Path("/proc/self/statm")
 _PROC = Path("/proc")
 _GROUPS = Path("/sys/fs/cgroup")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 
-MMAP_THRESHOLD_BYTES = 1 << 20
+MMAP_THRESHOLD_BYTES = 32 << 20
+"""Larger arrays are mappings of their own; the greatest value that glibc takes."""
+TRIM_THRESHOLD_BYTES = 2 << 20
+"""Free memory at the end of an arena that the allocator keeps: a trim does not return it."""
 ARENAS_MAX = 2
 GROWTH_BYTES = 4 << 20
 """Growth after which free memory is returned."""
@@ -49,10 +52,11 @@ def _libc() -> ctypes.CDLL | None:
 
 
 def configure_allocator() -> None:
-    """Set threshold and arenas; call it before threads are started."""
+    """Set thresholds and arenas; call it before threads are started."""
     libc = _libc()
     if libc is not None:
         libc.mallopt(_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+        libc.mallopt(_M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
         libc.mallopt(_M_ARENA_MAX, ARENAS_MAX)
 
 
@@ -110,19 +114,26 @@ async def trim_periodically() -> None:
 
 
 class Trimmer:
-    """Returns free memory to the system when the process has grown; called periodically."""
+    """Returns free memory to the system when there may be much of it; called periodically."""
 
     def __init__(self) -> None:
         self._least = _anonymous_bytes()
+        self._in_use = allocated().num_bytes
 
     def trim_if_grown(self) -> bool:
-        """Return free memory to the system if there may be much; return whether it did."""
+        """Return free memory to the system if there may be much; return whether it did.
+
+        There may be if the process has grown since the last time, or uses less of what it has.
+        """
         anonymous = _anonymous_bytes()
         self._least = min(self._least, anonymous)
-        if anonymous - self._least < GROWTH_BYTES:
+        in_use = allocated().num_bytes
+        self._in_use = max(self._in_use, in_use)
+        if max(anonymous - self._least, self._in_use - in_use) < GROWTH_BYTES:
             return False
         trim()
         self._least = _anonymous_bytes()
+        self._in_use = in_use
         return True
 
 

@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 from common.process import memory
-from common.process.memory import GROWTH_BYTES, Trimmer, allocated, trim_periodically
+from common.process.memory import (
+    GROWTH_BYTES,
+    Allocated,
+    Trimmer,
+    allocated,
+    trim_periodically,
+)
 
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parents[3]
@@ -95,6 +101,42 @@ def test_memory_that_went_back_by_itself_counts_as_growth_later(
     trimmer = Trimmer()
     assert not trimmer.trim_if_grown()
     assert trimmer.trim_if_grown()
+
+
+def test_memory_that_is_no_longer_used_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_use = [9 * MIB, 40 * MIB, 41 * MIB, 41 * MIB - GROWTH_BYTES, 38 * MIB, 8 * MIB, 8 * MIB]
+    monkeypatch.setattr(memory, "_anonymous_bytes", lambda: 50 * MIB)
+    sizes = (Allocated(size, 0) for size in in_use)
+    monkeypatch.setattr(memory, "allocated", lambda: next(sizes))
+    trimmer = Trimmer()
+    trims = [trimmer.trim_if_grown() for _ in in_use[1:]]
+    assert trims == [False, False, True, False, True, False]
+
+
+def test_large_arrays_use_freed_pages_again() -> None:
+    # In a process of its own: the thresholds hold for all of it.
+    program = """
+import resource
+import numpy as np
+from common.process.memory import configure_allocator
+
+configure_allocator()
+def faults(num_bytes):
+    first = np.ones(num_bytes, np.uint8)
+    behind = np.ones(100_000, np.uint8)
+    del first
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        np.ones(num_bytes, np.uint8)
+    assert behind[0]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+num_bytes = 3 << 20  # of larger ones numpy asks for huge pages
+assert faults(num_bytes) < num_bytes // resource.getpagesize() // 4
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_sizes_are_zero_where_the_system_does_not_tell(
