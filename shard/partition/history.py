@@ -67,12 +67,11 @@ class SnapshotHistory:
             horizon: the newest seq to be seen.
             revision: prefer a state of this configuration where there are two of one seq.
         """
-        snapshots = self._snapshots
-        last = snapshots[-1]
+        last = self._snapshots[-1]
         if last.seq <= horizon and revision in (None, last.revision):
             return last
-        wanted = self.seq_at(horizon)
-        found = [one for one in snapshots if one.seq == wanted]
+        wanted = self.seq_at(horizon)  # before the states: those are published first
+        found = [one for one in self._snapshots if one.seq == wanted]
         if not found:
             return None
         return next((one for one in reversed(found) if one.revision == revision), found[-1])
@@ -89,8 +88,6 @@ class SnapshotHistory:
 
     def add(self, snapshot: Snapshot) -> None:
         """Add a state; it replaces one of the same seq and revision."""
-        if snapshot.seq > self._seqs[-1]:
-            self._seqs.append(snapshot.seq)
         kept = [
             one
             for one in self._snapshots
@@ -98,6 +95,8 @@ class SnapshotHistory:
         ]
         kept.insert(bisect.bisect_right(kept, snapshot.seq, key=lambda one: one.seq), snapshot)
         self._snapshots = tuple(kept)
+        if snapshot.seq > self._seqs[-1]:  # after its state, for `at` in other threads
+            self._seqs.append(snapshot.seq)
         self._drop()
 
     def add_asked(self, snapshot: Snapshot) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import sys
+from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shard.partition.history import NEWEST_KEPT, SnapshotHistory
 from shard.segment.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
 
 
 def _state(seq: int, revision: int = 1) -> Snapshot:
@@ -91,3 +96,51 @@ def test_states_from_the_horizon_on_are_all_known(steps: list[tuple[int, int]]) 
             expected = max(seq for seq in seqs if seq <= horizon)
             assert history.seq_at(horizon) == expected
             assert _seq(history, horizon) in (expected, None)
+
+
+def _at_each_line(name: str, call: Callable[[], object], other: Callable[[], object]) -> None:
+    """Make a call, and another one before each line of the history's method of that name."""
+
+    def on_call(frame: FrameType, _event: str, _arg: object) -> Any:
+        return on_line if frame.f_code.co_name == name else None
+
+    def on_line(_frame: FrameType, event: str, _arg: object) -> Any:
+        if event == "line":
+            other()
+        return on_line
+
+    before = sys.gettrace()
+    sys.settrace(on_call)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+
+
+def test_previous_configuration_is_found_while_a_state_is_added() -> None:
+    history = SnapshotHistory(_state(5))
+    history.add(_state(5, revision=2))
+    found: list[Snapshot | None] = []
+
+    _at_each_line(
+        "add", lambda: history.add(_state(6, revision=2)), lambda: found.append(history.at(9, 1))
+    )
+
+    assert len(found) > 3
+    assert None not in found
+
+
+def test_state_added_while_another_thread_looks_for_one_hides_none() -> None:
+    history = SnapshotHistory(_state(5))
+    history.add(_state(5, revision=2))
+    seqs = iter(range(6, 99))
+    found: list[Snapshot | None] = []
+
+    _at_each_line(
+        "at",
+        lambda: found.append(history.at(99, 1)),
+        lambda: history.add(_state(next(seqs), revision=2)),
+    )
+
+    assert next(seqs) > 8
+    assert None not in found
