@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-KNOWN_MAX: Final = 1_000
+KNOWN_LETTERS_MAX: Final = 200_000
+"""Letters of all known names, two milliseconds; those that follow are left out."""
 COMPARED_MAX: Final = 20
 GUESSES_MAX: Final = 10
 """Unknown names of a request for which the one meant is looked for."""
@@ -29,7 +30,13 @@ _CODES: Final = 1 << 12
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """Return "; did you mean …?", or nothing."""
-    names = [one for one in islice(known, KNOWN_MAX) if one]
+    names: list[str] = []
+    num_letters = 0
+    for one in filter(None, known):
+        num_letters += len(one)
+        if num_letters > KNOWN_LETTERS_MAX:
+            break
+        names.append(one)
     if len(names) > COMPARED_MAX:
         names = _likely(name, names)
     costs = accumulate(len(name) * len(one) for one in names)

@@ -145,7 +145,6 @@ class Requests:
             (0.4, "per_page", lambda: r.choice((0, 1, 3, 20, 100, 1_000))),
             (0.3, "facet_fields", lambda: r.sample(list(CONFIGURATION["aggregations"]), 2)),
             (0.05, "sort_field", lambda: r.choice(("price", "year", "absent"))),
-            (0.1, "order", lambda: r.choice(("asc", "desc"))),
             (0.3, "sort", self._sort),
             (0.1, "fields", lambda: ["id", "title", "variants.price"]),
             (0.1, "exclude_fields", lambda: ["description", "variants.size"]),
@@ -162,7 +161,12 @@ class Requests:
             (0.1, "show", lambda: r.sample(("score", "score_details", "elements"), 2)),
             (0.05, "partial", lambda: "allow"),
         )
-        return self._drawn((*chances, *self._selecting()))
+        drawn = self._drawn((*chances, *self._selecting()))
+        if "sort" not in drawn and r.random() < 0.1:
+            drawn["order"] = r.choice(("asc", "desc"))
+        elif "sort" in drawn:
+            drawn.pop("sort_field", None)
+        return drawn
 
     def facet(self) -> dict[str, Any]:
         """Return the parameters of a page of a facet."""

@@ -13,7 +13,7 @@ from tests.service import ROOT
 
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 PACKAGES = ("common", "coordinator", "facetd", "shard")
-FOR_READERS = {"shard/storage/FORMAT.md"}
+FOR_READERS = {"shard/storage/FORMAT.md", "coordinator/replication/README.md"}
 LEFT_BY_TOOLS = ("app.js~", "app.js.orig", "#app.js#", ".app.js.swp", "4913", "notes.bak")
 
 
