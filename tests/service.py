@@ -170,6 +170,13 @@ class Client:
         """POST a bulk body."""
         return self.request("POST", path, body, {"content-type": "text/plain", **headers})
 
+    def make_films(self, **settings: Any) -> None:
+        """Make the index of the demo's films, with further settings of its configuration."""
+        demo = ROOT / "coordinator" / "demo"
+        configuration = json.loads((demo / "configuration.json").read_bytes())
+        assert self.post("/films/configuration", configuration | settings).status == 200
+        assert self.post_text("/films/index", (demo / "films.ndjson").read_bytes()).status == 200
+
     def delete(self, path: str) -> Reply:
         """DELETE."""
         return self.request("DELETE", path)

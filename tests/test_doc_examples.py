@@ -66,12 +66,9 @@ def differences(shown: Any, found: Any, path: str = "answer") -> list[str]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    demo = ROOT / "coordinator" / "demo"
     with Service(tmp_path_factory.mktemp("docs") / "data", 2) as service:
         films = service.client()
-        configuration = json.loads((demo / "configuration.json").read_bytes())
-        assert films.post("/films/configuration", configuration).status == 200
-        assert films.post_text("/films/index", (demo / "films.ndjson").read_bytes()).status == 200
+        films.make_films()
         yield films
         films.close()
 

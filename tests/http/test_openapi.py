@@ -8,7 +8,6 @@ that does not parse.
 from __future__ import annotations
 
 import copy
-import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.service import ROOT, Client, Reply, Service
+from tests.service import Client, Reply, Service
 
 RULE = {
     "name": "week",
@@ -203,13 +202,9 @@ NEW_MEMBERS = ("x", "size", "from", "field", "count", "missing", "limit", "gt", 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    demo = ROOT / "coordinator" / "demo"
     with Service(tmp_path_factory.mktemp("openapi") / "data", 2) as service:
         films = service.client()
-        configuration = json.loads((demo / "configuration.json").read_bytes())
-        configuration["hierarchies"] = {"language": {"path": "language"}}
-        assert films.post("/films/configuration", configuration).status == 200
-        assert films.post_text("/films/index", (demo / "films.ndjson").read_bytes()).status == 200
+        films.make_films(hierarchies={"language": {"path": "language"}})
         yield films
         films.close()
 

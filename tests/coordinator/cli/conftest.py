@@ -12,7 +12,7 @@ from tests.service import Service
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("loading") / "data", 2) as service:
+    with Service(tmp_path_factory.mktemp("cli") / "data", 2) as service:
         yield service
 
 

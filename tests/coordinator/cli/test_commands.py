@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,6 @@ from click.testing import CliRunner
 from coordinator.cli.commands import main
 from tests.service import ROOT, Client, Service, free_port, run_command
 from tests.waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("cli") / "data", 2) as service:
-        yield service
 
 
 class TestLoad:

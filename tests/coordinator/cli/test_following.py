@@ -35,17 +35,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("following") / "data", 2) as service:
-        yield service
-
-
-@pytest.fixture
-def client(service: Service) -> Client:
-    return Client(f"http://127.0.0.1:{service.port}")
-
-
 def _execute(url: str, *statements: str) -> None:
     import psycopg
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.coordinator.cli.importers.files import FILMS, MAPPING, SCHEMA, SETS
-from tests.service import Service
 
 
 class _Engines(http.server.BaseHTTPRequestHandler):
@@ -81,9 +80,3 @@ def engines() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("import") / "data", 2) as service:
-        yield service
