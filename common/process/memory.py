@@ -40,7 +40,7 @@ TRIM_THRESHOLD_BYTES = 2 << 20
 """Free memory at the end of an arena that the allocator keeps: a trim does not return it."""
 ARENAS_MAX = 2
 GROWTH_BYTES = 4 << 20
-"""Growth after which free memory is returned."""
+"""Growth, or loss of what is in use, after which free memory is returned."""
 POLL_SECONDS = 2.0
 """Interval between checks of the growth; trimming takes about a millisecond."""
 
@@ -110,7 +110,7 @@ async def trim_periodically() -> None:
     trimmer = Trimmer()
     while True:
         await asyncio.sleep(POLL_SECONDS)
-        trimmer.trim_if_grown()
+        trimmer.trim_if_due()
 
 
 class Trimmer:
@@ -120,7 +120,7 @@ class Trimmer:
         self._least = _anonymous_bytes()
         self._in_use = allocated().num_bytes
 
-    def trim_if_grown(self) -> bool:
+    def trim_if_due(self) -> bool:
         """Return free memory to the system if there may be much; return whether it did.
 
         There may be if the process has grown since the last time, or uses less of what it has.

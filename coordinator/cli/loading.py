@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import click
 
@@ -22,7 +22,7 @@ from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.source_remarks import counted, show_first, tell_about
 from coordinator.cli.sources import databases, formats, places
 from coordinator.cli.sources.cells import DECIMALS
-from coordinator.cli.sources.fetching import is_url
+from coordinator.cli.sources.fetching import is_url, split_url
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
@@ -236,9 +236,9 @@ def index_name(file: str, table: str | None, *, has_query: bool = False) -> str:
 
 def _path_of(url: str) -> str:
     try:
-        return urlsplit(url).path
-    except ValueError as error:
-        raise click.UsageError(f"{url} is no address: {error}") from error
+        return split_url(url).path
+    except SourceError as error:
+        raise click.UsageError(str(error)) from error
 
 
 # --- the source

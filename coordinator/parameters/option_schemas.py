@@ -196,13 +196,12 @@ DISTINCT: Final[Schema] = {
 
 _MARKED: Final = names(_MAX.projected_fields_max)
 _MARK: Final = text(_MAX.mark_chars_max)
-HIGHLIGHT: Final[Schema] = {
-    "anyOf": [_BOOLEAN, _MARKED, options(fields=_MARKED, pre=_MARK, post=_MARK)]
-}
-SNIPPET: Final[Schema] = {
-    "anyOf": [
-        _BOOLEAN,
-        _MARKED,
-        options(fields=_MARKED, pre=_MARK, post=_MARK, ellipsis=_MARK),
-    ]
-}
+
+
+def _marks(**more: Schema) -> Schema:
+    """Return the schema of what to mark, and with what."""
+    return {"anyOf": [_BOOLEAN, _MARKED, options(fields=_MARKED, pre=_MARK, post=_MARK, **more)]}
+
+
+HIGHLIGHT: Final = _marks()
+SNIPPET: Final = _marks(ellipsis=_MARK)

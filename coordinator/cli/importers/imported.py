@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -146,7 +147,7 @@ def read_object(name: str) -> dict[str, Any]:
     """Read a file or URL that holds one JSON object."""
     with _unbroken(name), OpenedSource(name).open_once() as stream:
         content = stream.read()
-    document = _decode(content.removeprefix(b"\xef\xbb\xbf"), f"{name} is no JSON")
+    document = _decode(content.removeprefix(BOM_UTF8), f"{name} is no JSON")
     if not isinstance(document, dict):
         raise SourceError(f"{name} must hold a JSON object")
     return document
@@ -156,17 +157,17 @@ def read_items(name: str) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON array, or of lines."""
     with _unbroken(name), OpenedSource(name).open_once() as stream:
         start = stream.peek(64)[:64] if hasattr(stream, "peek") else b""
-        if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-            found = _decode(stream.read().removeprefix(b"\xef\xbb\xbf"), f"{name} is no JSON")
+        if start.lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"["):
+            found = _decode(stream.read().removeprefix(BOM_UTF8), f"{name} is no JSON")
             for position, item in enumerate(found):
                 if not isinstance(item, dict):
                     raise SourceError(f"{name}, item {position}: it is no object")
                 yield item
             return
         for number, line in enumerate(stream, 1):
-            if not line.strip(b"\xef\xbb\xbf \t\r\n"):
+            if not line.strip(BOM_UTF8 + b" \t\r\n"):
                 continue
-            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            text = line.removeprefix(BOM_UTF8) if number == 1 else line
             if number == 1 and text.strip() == b"{":
                 problem = f"{name} is neither one JSON object nor one on each line"
                 yield _decode(b"{" + stream.read(), problem)

@@ -40,7 +40,7 @@ before = memory._anonymous_bytes()
 # Pieces with free memory between them: what searches leave of an arena.
 kept = [np.ones(64 * 1024, np.uint8) for _ in range(64 * MIB // (64 * 1024))][::8]
 assert memory._anonymous_bytes() - before > 48 * MIB
-assert trimmer.trim_if_grown()
+assert trimmer.trim_if_due()
 assert memory._anonymous_bytes() - before < 24 * MIB
 assert all(piece[0] == 1 for piece in kept)
 """
@@ -78,7 +78,7 @@ def test_what_is_kept_is_counted_and_what_is_free_is_not() -> None:
 
 def test_nothing_is_done_without_growth() -> None:
     trimmer = Trimmer()
-    assert not trimmer.trim_if_grown()
+    assert not trimmer.trim_if_due()
 
 
 async def test_a_running_process_looks_at_its_growth(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,8 +99,8 @@ def test_memory_that_went_back_by_itself_counts_as_growth_later(
     sizes = iter([100 * MIB, 50 * MIB, 50 * MIB + GROWTH_BYTES, 50 * MIB])
     monkeypatch.setattr(memory, "_anonymous_bytes", lambda: next(sizes))
     trimmer = Trimmer()
-    assert not trimmer.trim_if_grown()
-    assert trimmer.trim_if_grown()
+    assert not trimmer.trim_if_due()
+    assert trimmer.trim_if_due()
 
 
 def test_memory_that_is_no_longer_used_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_memory_that_is_no_longer_used_goes_back(monkeypatch: pytest.MonkeyPatch
     sizes = (Allocated(size, 0) for size in in_use)
     monkeypatch.setattr(memory, "allocated", lambda: next(sizes))
     trimmer = Trimmer()
-    trims = [trimmer.trim_if_grown() for _ in in_use[1:]]
+    trims = [trimmer.trim_if_due() for _ in in_use[1:]]
     assert trims == [False, False, True, False, True, False]
 
 
