@@ -4,9 +4,9 @@ The latter takes settings of glibc's allocator, and trimming. Bulk bodies, build
 segments, and searches of millions of items take arrays of megabytes for a moment. By default glibc
 maps each of those separately, until it has seen larger ones freed, so that every page of every
 array is a page fault: a tenth of the processor time of a load. Here arrays of up to
-`MMAP_THRESHOLD_BYTES` are cut from arenas, whose free pages are used again. These would be kept for
-good, so free memory is returned to the system whenever the process has grown by a few megabytes, or
-uses some megabytes less, and when an index becomes idle. With few arenas there is less of it.
+`MMAP_THRESHOLD_BYTES` come from arenas, which reuse freed pages. The arenas alone would keep these
+forever, so free memory is returned to the system whenever the process has grown by a few megabytes,
+or uses a few megabytes less, and when an index becomes idle. Few arenas waste less memory.
 
 So the resident size does not measure what is kept: it moves by megabytes with the load. The
 allocated size (`allocated`) does not: if it grows, something is kept.

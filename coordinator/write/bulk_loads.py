@@ -48,7 +48,7 @@ _BULK_ACTION: Final = re.compile(
     rb'\{\s*"(?:index|create|update|delete)"\s*:'
     rb'\s*\{(?:\s*"_?\w+"\s*:\s*(?:"[^"]*"|\w+)\s*,?)*\s*\}\s*\}'
 )
-"""A line of Elasticsearch's `_bulk` body that says what to do with the next one."""
+"""An action line of Elasticsearch's `_bulk`; the item follows on the next one."""
 
 T = TypeVar("T")
 
@@ -325,8 +325,8 @@ def _refuse_bulk_action(item: bytes) -> None:
     """
     if len(item) <= ACTION_BYTES_MAX and _BULK_ACTION.fullmatch(item):
         raise InvalidRequest(
-            "the body has lines that say what to do, as for Elasticsearch's _bulk: leave them out, "
-            "and send one item a line with its id in the member id; the command "
+            "the body has action lines, as for Elasticsearch's _bulk: leave them out, and send one "
+            "item a line with its id in the member id; the command "
             "`facetd import elasticsearch FILE` reads files of that form",
             code="invalid_body",
         )
