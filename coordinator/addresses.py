@@ -84,7 +84,7 @@ def check_host_names(names: Iterable[str]) -> None:
     """Refuse what can stand in no Host header, apart from its port.
 
     Raises:
-        SettingError: one is no host name.
+        SettingError: one is not a host name.
     """
     for name in names:
         if not _is_host(name) or "*" in name or name.count(":") == 1:
@@ -98,7 +98,7 @@ def check_origins(origins: Iterable[str]) -> None:
     """Refuse what no browser sends as the origin of a page.
 
     Raises:
-        SettingError: one is no origin.
+        SettingError: one is not an origin.
     """
     for origin in origins:
         if origin in ("*", "null"):

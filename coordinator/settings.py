@@ -331,7 +331,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """
     known = {environment_name(name) for name in all_names()} | _OTHER_VARIABLES
     return [
-        f"{variable} is no setting and has no effect{nearest(variable, known, 0.85)}"
+        f"{variable} is not a setting and has no effect{nearest(variable, known, 0.85)}"
         for variable in sorted(environment)
         if variable.startswith(ENVIRONMENT_PREFIX)
         and variable not in known
@@ -431,7 +431,8 @@ def _check_placement(settings: Settings) -> None:
     host, _ = settings.rpc_address
     if host in ("0.0.0.0", "::") and not settings.rpc_advertise:
         raise SettingError(
-            f"rpc_listen {settings.rpc_listen} is no address for others: name one in rpc_advertise"
+            f"rpc_listen {settings.rpc_listen} is not an address for others: "
+            "name one in rpc_advertise"
         )
     tls = (settings.rpc_tls_cert, settings.rpc_tls_key, settings.rpc_tls_ca)
     if any(tls) and not all(tls):

@@ -192,7 +192,7 @@ class Explanation(Struct):
     id: int | str
     is_hit: bool
     reasons: list[dict[str, Any]]
-    """The reasons why the item is no hit: filters, words, rules, the threshold."""
+    """The reasons why the item is not a hit: filters, words, rules, the threshold."""
     score: float | None = None
     score_details: dict[str, Any] | None = None
 

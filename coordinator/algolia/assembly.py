@@ -49,7 +49,7 @@ def finish(draft: AlgoliaDraft, choices: frozenset[str]) -> None:
             known = ", ".join(draft.configuration.facets) or "none"
             raise wrong(
                 "facets",
-                f"names {name[:100]!r}, which is no facet; the facets are {known[:500]}",
+                f"names {name[:100]!r}, which is not a facet; the facets are {known[:500]}",
                 "invalid_facets",
             )
     raw["facet_fields"] = names

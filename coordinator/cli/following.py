@@ -323,7 +323,7 @@ class _Follower:
         if slot.is_new:
             return " again: the slot is gone, and with it the changes since"
         if lsn_number(position) < slot.confirmed:
-            return " again: the database has no more log of the changes since this state"
+            return " again: the database no longer has the log of the changes since this state"
         if lsn_number(position) > table.slot.log_end():
             return " again: the database was set back to an earlier state"
         return None

@@ -192,7 +192,7 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _hint(self, name: str) -> str:
-        """Return what to say about a name that is no command."""
+        """Return what to say about a name that is not a command."""
         if name in _STOP:
             return "; Ctrl+C ends a service in the foreground, SIGTERM one in the background"
         meant = [command for command, names in _MEANT.items() if name in names]

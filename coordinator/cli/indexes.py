@@ -153,7 +153,7 @@ def _set(document: dict[str, Any], change: str) -> None:
     for name in names[:-1]:
         inner = document.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise click.BadParameter(f"{path!r}: {name!r} is no object", param_hint="--set")
+            raise click.BadParameter(f"{path!r}: {name!r} is not an object", param_hint="--set")
         document = inner
     document[names[-1]] = value
 

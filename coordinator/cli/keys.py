@@ -40,7 +40,7 @@ def _seconds(ctx: click.Context, parameter: click.Parameter, value: str | None) 
         return None
     found = re.fullmatch(r"(\d{1,10})([smhdw]?)", value)
     if found is None or int(found[1]) == 0:
-        raise click.BadParameter(f"{value!r} is no time span; write 3600, 90m, 12h, 30d or 4w")
+        raise click.BadParameter(f"{value!r} is not a time span; write 3600, 90m, 12h, 30d or 4w")
     return int(found[1]) * _UNITS[found[2] or "s"]
 
 

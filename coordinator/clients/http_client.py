@@ -129,7 +129,7 @@ class Client:
         try:
             for piece in pieces:
                 if not has_begun and not piece.startswith(b"{"):
-                    raise self._not_facetd("its answer is no items")
+                    raise self._not_facetd("its answer is not items")
                 has_begun = True
                 yield piece
         except facetd.ConnectionFailed as error:
@@ -164,7 +164,7 @@ class Client:
         try:
             return json.loads(content) if content else None
         except ValueError as error:
-            raise self._not_facetd("its answer is no JSON") from error
+            raise self._not_facetd("its answer is not JSON") from error
 
     def configure(self, index: str, document: dict[str, Any]) -> Any:
         """Create or change an index."""

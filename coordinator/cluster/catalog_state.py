@@ -207,7 +207,7 @@ class Difference(NamedTuple):
     changed: Sequence[StoredIndex]
     """New ones, and those that are not the same object."""
     gone: Collection[int]
-    """Numbers of those that are there no more."""
+    """Numbers of those that were removed."""
 
 
 def difference(former: Sequence[StoredIndex], indexes: Sequence[StoredIndex]) -> Difference:

@@ -77,7 +77,7 @@ class Inflater:
                 yield from feed(part)
         except (zlib.error, brotli.error):
             raise InvalidRequest(
-                f"the body is no valid {self._encoding} stream", code="invalid_encoding"
+                f"the body is not a valid {self._encoding} stream", code="invalid_encoding"
             ) from None
 
     def finish(self) -> None:

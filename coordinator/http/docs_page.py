@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coordinator.http.route import Route
 
 _LISTS: Final = {"errors": "Errors", "limits": "Limits"}
-"""Sections that are no routes, and their names in the contents."""
+"""Sections that are not routes, and their names in the contents."""
 
 
 def docs_page(routes: Iterable[Route], limits: Limits) -> bytes:

@@ -252,7 +252,7 @@ def _refusal(status: int, exc: BaseException | None, limits: Limits) -> ServiceE
     if isinstance(exc, HttpProcessingError) and exc.message.startswith("Too many headers"):
         return HeadersTooLarge(f"a request may have {limits.shown('headers_max')} headers")
     if isinstance(exc, HttpProcessingError) or status == 400:
-        return InvalidRequest("this is no valid HTTP request", code="bad_request")
+        return InvalidRequest("this is not a valid HTTP request", code="bad_request")
     return internal_error()
 
 

@@ -114,12 +114,12 @@ def _shown_fields(draft: SearchDraft) -> Iterator[NamedField]:
 
 
 def _unknown_facets(draft: SearchDraft, names: Iterable[str]) -> tuple[str, ...]:
-    """Return a warning for each name in `facet_fields` that is no facet."""
+    """Return a warning for each name in `facet_fields` that is not a facet."""
     known = {**draft.facets, **draft.field_facets}
     unknown = [name[:100] for name in names if name not in known]
     return tuple(
         [
-            f"facet_fields names {name!r}, which is no facet"
+            f"facet_fields names {name!r}, which is not a facet"
             f"{nearest(name, known) if place < GUESSES_MAX else ''}"
             for place, name in enumerate(unknown)
         ]

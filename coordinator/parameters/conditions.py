@@ -253,7 +253,7 @@ class Conditions:
             path = f".{name[:100]}"
             if name not in trees:
                 known = ", ".join(trees) or "none"
-                raise Mistake(f"is no tree; the hierarchies are {known[:500]}", path=path)
+                raise Mistake(f"is not a tree; the hierarchies are {known[:500]}", path=path)
             given = {} if options in (None, []) else options
             specs.append(self._tree(name, trees[name], given, path, is_strict=is_strict))
         return tuple(specs)

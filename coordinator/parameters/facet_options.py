@@ -79,7 +79,7 @@ def read_facet_options(
             if position - len(facets) > limits.field_facets_max:
                 known = ", ".join(facets) or "none"
                 raise Mistake(
-                    f"names more than {limits.shown('field_facets_max')} that are no facets; the "
+                    f"names more than {limits.shown('field_facets_max')} that are not facets; the "
                     f"facets are {known[:500]}"
                 )
             base = FacetConfiguration(

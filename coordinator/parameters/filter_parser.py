@@ -142,7 +142,7 @@ class _ExpressionParser:
         if function.text not in _FUNCTIONS:
             known = ", ".join(_FUNCTIONS)
             raise invalid_filter(
-                f"'{function.text[:40]}' is no function; there are {known}", function.position
+                f"'{function.text[:40]}' is not a function; there are {known}", function.position
             )
         if self._nested is not None:
             raise invalid_filter(

@@ -166,4 +166,4 @@ def decode_json(body: bytes, limits: Limits) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"the body is no valid JSON: {error}", code="invalid_json") from None
+        raise InvalidRequest(f"the body is not valid JSON: {error}", code="invalid_json") from None

@@ -244,7 +244,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     marks: HighlightRequest | None = None
     """Fields to highlight, and fields to make snippets of."""
     excluded_fields: tuple[NamedField, ...] = ()
-    """Fields of `not_filters` that are no facets. In one that no item has, nothing is excluded."""
+    """Fields of `not_filters` that are not facets. In one that no item has, nothing is excluded."""
     shown_fields: tuple[NamedField, ...] = ()
     """Fields whose texts or values are to be shown, or left out: without them, the rest of the
     response is as requested, so one that no item has is a warning."""

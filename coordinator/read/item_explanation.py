@@ -1,6 +1,6 @@
 """Explains why an item is a hit of a search, or why it is not.
 
-The search is sent for this item alone. If it is no hit, so is every part of the search by itself:
+The search is sent for this item alone. If that finds nothing, each part of it is sent by itself:
 
     filters.genres    {"genres": ["Drama"]}          0 hits  ──▶  a reason
     filter            year >= 1990                   1 hit

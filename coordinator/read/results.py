@@ -106,7 +106,7 @@ class ExplainedItem(Struct, frozen=True):
     id: int | str
     is_hit: bool
     reasons: list[dict[str, Any]]
-    """The reasons why the item is no hit; empty for a hit."""
+    """The reasons why the item is not a hit; empty for a hit."""
     score: float | None
     """Score of a hit, or of an item that only `min_score` keeps out."""
     score_details: Any

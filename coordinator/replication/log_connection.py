@@ -53,7 +53,7 @@ def connect_options(
         SettingError: an address is malformed.
     """
     if credentials and not Path(credentials).is_file():
-        raise SettingError(f"log_credentials names {credentials}, which is no file")
+        raise SettingError(f"log_credentials names {credentials}, which is not a file")
     return {
         "servers": log_servers(urls),
         "user_credentials": credentials or None,

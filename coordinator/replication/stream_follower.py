@@ -172,7 +172,7 @@ class _Consumer:
         self._heard_at = time.monotonic()
 
     async def unsubscribe(self) -> None:
-        """Receive no more."""
+        """Stop receiving."""
         if self._subscription is not None:
             with contextlib.suppress(Exception):
                 await self._subscription.unsubscribe()

@@ -53,7 +53,7 @@ async def operation(services: Services, request: Request) -> Response:
     body = required_body(services, request)
     wrong = next((name for name in body if name not in ("operation", "destination", "scope")), None)
     if wrong is not None:
-        raise stored.refused(wrong, "is no member of an operation")
+        raise stored.refused(wrong, "is not a member of an operation")
     what, destination, scope = body.get("operation"), body.get("destination"), body.get("scope")
     if what not in ("copy", "move"):
         raise stored.wrong("operation", 'must be "copy" or "move"')

@@ -136,7 +136,7 @@ async def _search(kind: ObjectKind, services: Services, request: Request) -> Res
         found = [one for one in found if _passes(one, enabled, anchoring)]
     if given:
         name = min(given)
-        raise stored.refused(name, f"is no member of a search for {kind.name}")
+        raise stored.refused(name, f"is not a member of a search for {kind.name}")
     page, size = pages["page"], pages["hitsPerPage"]
     answer = {"hits": found[page * size : (page + 1) * size], "nbHits": len(found)}
     if kind is RULES:
@@ -163,7 +163,7 @@ def _check_options(request: Request, known: tuple[str, ...]) -> dict[str, Any]:
     options = _options(request)
     for name, value in options.items():
         if name not in (*known, "forwardToReplicas"):
-            raise stored.refused(name, "is no option of this page")
+            raise stored.refused(name, "is not an option of this page")
         if value not in ("true", "false"):
             raise stored.wrong(name, "must be true or false")
     return options

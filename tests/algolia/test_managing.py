@@ -156,7 +156,7 @@ def test_copies_and_moves(client: Any) -> None:
         ({"operation": "copy", "destination": "_x"}, "index name"),
         ({"operation": "copy", "destination": "x", "scope": ["all"]}, "some of settings"),
         ({"operation": "copy"}, "must name an index"),
-        ({"operation": "copy", "destination": "x", "to": "y"}, "no member"),
+        ({"operation": "copy", "destination": "x", "to": "y"}, "is not a member"),
     ],
 )
 def test_operations_that_cannot_be(shop: Shop, body: dict[str, Any], part: str) -> None:

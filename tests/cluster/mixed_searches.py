@@ -283,7 +283,7 @@ class MixedSearches:
         )
 
     def other(self, index: str) -> tuple[str, Document]:
-        """Return the path and body of a request that is no search."""
+        """Return the path and body of a request that is not a search."""
         chance = self.chance
         kind = chance.randrange(4)
         word = chance.choice(WORDS)

@@ -64,7 +64,7 @@ def test_searches_and_clicks_are_counted_and_kept(tmp_path: Path) -> None:
         client.close()
 
 
-def test_off_by_a_setting(tmp_path: Path) -> None:
+def test_analytics_are_off_where_no_days_are_kept(tmp_path: Path) -> None:
     with Service(tmp_path / "data", 1, environment={"FACETD_ANALYTICS_DAYS": "0"}) as service:
         client = service.client()
         client.post("/films/configuration", {})

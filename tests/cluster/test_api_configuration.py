@@ -64,7 +64,9 @@ def test_configuration_changes_live(films: Index) -> None:
         ({"language": "klingon"}, "language"),
     ],
 )
-def test_wrong_configuration(films: Index, document: Any, param: str | None) -> None:
+def test_wrong_configuration_is_refused_and_changes_nothing(
+    films: Index, document: Any, param: str | None
+) -> None:
     error = error_of(films.configure(document))
 
     assert (error["status"], error["code"]) == (400, "invalid_configuration")

@@ -92,7 +92,7 @@ def test_empty_list_restricts_nothing(films: Index) -> None:
     assert len(films.ids(filters={"tags": [], "year": []}, not_filters={"tags": []})) == 6
 
 
-def test_filter_on_a_field_that_does_not_exist(films: Index) -> None:
+def test_filter_on_a_field_that_does_not_exist_is_refused(films: Index) -> None:
     error = error_of(films.post("search", {"filters": {"nothing": ["x"]}}))
 
     assert (error["status"], error["param"]) == (400, "filters.nothing")
@@ -109,7 +109,7 @@ def test_filter_value_that_no_item_has_matches_nothing_and_is_no_bucket(films: I
     ]
 
 
-def test_filter_on_a_field_that_is_no_facet(films: Index) -> None:
+def test_filter_may_name_a_field_that_is_no_facet(films: Index) -> None:
     assert films.ids(filters={"rating": [8.6, 8]}) == [1, 4]
     assert films.ids(filters={"name": "Se7en"}) == [6]
 
@@ -139,7 +139,7 @@ def test_value_that_no_item_has_any_more_is_gone(films: Index) -> None:
         ({"hide_zero_doc_count": True}, ["b+", "a", "c"]),
     ],
 )  # fmt: skip
-def test_order_and_choice_of_buckets(
+def test_settings_of_a_facet_order_and_choose_its_buckets(
     index: Index, settings: dict[str, Any], expected: list[str]
 ) -> None:
     """Counted: a 3, b 1 (selected), c 1, d 0; b's own filter is left out."""
@@ -174,7 +174,7 @@ def test_facet_stats_are_those_of_the_hits(index: Index) -> None:
         ([1e308, -1e308, 1e300, 5e-324], 2.5e299, 1e300),
     ],
 )
-def test_facet_stats_of_the_greatest_numbers(
+def test_facet_stats_are_answered_for_the_greatest_numbers(
     index: Index, prices: list[float], average: float, total: float
 ) -> None:
     """Their sum may exceed all numbers that JSON has; one such item breaks no search."""
@@ -189,7 +189,7 @@ def test_facet_stats_of_the_greatest_numbers(
     assert stats["sum"] == pytest.approx(total)
 
 
-def test_title_and_position(index: Index) -> None:
+def test_title_and_position_come_from_the_configuration(index: Index) -> None:
     index.configure({"aggregations": {"b": {"title": "Bé", "position": 7}, "a_field": {}}})
 
     facets = index.search()["data"]["aggregations"]
@@ -199,7 +199,7 @@ def test_title_and_position(index: Index) -> None:
     assert facets["a_field"]["position"] == 2
 
 
-def test_facet_page(index: Index) -> None:
+def test_pages_of_a_facet_continue_past_its_size(index: Index) -> None:
     index.configure({"aggregations": {"f": {"size": 2}}})
     index.put([{"id": i, "f": f"value {i % 25:02}"} for i in range(60)])
 
@@ -213,7 +213,7 @@ def test_facet_page(index: Index) -> None:
     assert pairs(third["data"]) == [(f"value {i:02}", 2) for i in range(20, 25)]
 
 
-def test_facet_page_without_zeros(index: Index) -> None:
+def test_facet_page_leaves_out_zeros_where_the_request_says_so(index: Index) -> None:
     index.configure({"aggregations": {"tag": {}, "kind": {"hide_zero_doc_count": True}}})
     index.put([{"id": n, "kind": "ab"[n % 2], "tag": f"t{n:02}"} for n in range(40)])
 
@@ -279,7 +279,7 @@ def test_the_facet_page_hides_zeros_as_the_request_or_else_the_configuration_say
     assert page["pagination"]["total"] == len(page["data"]["buckets"]) == total
 
 
-def test_facet_page_of_an_unknown_facet(films: Index) -> None:
+def test_facet_page_needs_the_name_of_a_facet(films: Index) -> None:
     assert error_of(films.get("facet"))["code"] == "missing_name"
     assert error_of(films.get("facet", name="nope"))["status"] in (400, 404)
     assert error_of(films.get("facet", name="tags", per_page="10001"))["status"] == 400

@@ -30,11 +30,13 @@ from tests.cluster.conftest import Index
         ({"year": {}}, [1, 2, 3, 4, 5, 6]),
     ],
 )
-def test_filter_objects(films: Index, filters: dict[str, Any], expected: list[int]) -> None:
+def test_filter_objects_select_items(
+    films: Index, filters: dict[str, Any], expected: list[int]
+) -> None:
     assert films.ids(filters=filters) == expected
 
 
-def test_range_of_dates(index: Index) -> None:
+def test_dates_are_compared_as_texts(index: Index) -> None:
     index.configure({})
     index.put([{"id": i, "d": f"2024-0{i}-15"} for i in range(1, 7)])
     index.put([{"id": 7, "d": ""}, {"id": 8, "d": ["", "2024-01-01"]}, {"id": 9, "d": [""]}])

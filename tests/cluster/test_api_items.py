@@ -16,7 +16,7 @@ import pytest
 from tests.cluster.conftest import FILMS, Index, error_of
 
 
-def test_get_item(films: Index) -> None:
+def test_item_is_read_by_its_id(films: Index) -> None:
     assert films.get("items/3").json == FILMS[2]
     error = error_of(films.get("items/99"))
     assert (error["status"], error["code"]) == (404, "item_not_found")
@@ -57,7 +57,7 @@ def test_update_replaces_the_whole_item(films: Index) -> None:
     assert films.ids() == [1, 2, 3, 4, 5, 6]
 
 
-def test_update_with_the_same_id_and_with_another(films: Index) -> None:
+def test_update_may_repeat_the_id_but_not_change_it(films: Index) -> None:
     assert films.post("items/4/update", {"id": 4, "name": "a"}).status == 200
     assert films.post("items/4/update", {"id": "4", "name": "a"}).status == 200
     error = error_of(films.post("items/4/update", {"id": 5, "name": "a"}))
@@ -81,7 +81,7 @@ def test_partial_update_merges_shallowly(films: Index) -> None:
     assert error_of(films.post("items/1/partial", {"id": 2}))["code"] == "id_mismatch"
 
 
-def test_delete_item(films: Index) -> None:
+def test_deleted_item_leaves_hits_and_counts(films: Index) -> None:
     reply = films.client.delete(f"{films.path}/items/2")
 
     assert reply.status == 200
@@ -92,7 +92,7 @@ def test_delete_item(films: Index) -> None:
     assert error_of(films.client.delete(f"{films.path}/items/2"))["code"] == "item_not_found"
 
 
-def test_answer_to_a_write(index: Index) -> None:
+def test_write_counts_what_it_created_and_updated(index: Index) -> None:
     index.configure({})
     first = index.put([{"id": 1}, {"id": 2}, {"a": 1}]).json
     second = index.put([{"id": 1}, {"id": 3}]).json
@@ -141,7 +141,9 @@ def test_one_bad_item_refuses_the_batch(index: Index, bad: Any, code: str) -> No
 
 
 @pytest.mark.parametrize("body", [b"[{]", b"[{}", b"", b"{", b"[1,]", b"5", b"\xff"])
-def test_body_that_is_neither_an_item_nor_an_array_of_items(index: Index, body: bytes) -> None:
+def test_body_that_is_neither_an_item_nor_an_array_of_items_is_refused(
+    index: Index, body: bytes
+) -> None:
     index.configure({})
     path = f"{index.path}/items"
     reply = index.client.request("POST", path, body, {"content-type": "application/json"})
@@ -174,7 +176,9 @@ ARRAY = b' [ {"id":1,"t":"one"},\n{"id":2,"t":"two"} , {"id":"3","t":"three"} ] 
 
 @pytest.mark.parametrize("body", [LINES, ARRAY, LINES + b"\n", b"\n" + LINES])
 @pytest.mark.parametrize("encoding", ["", "gzip", "deflate", "br"])
-def test_bulk_load(index: Index, body: bytes, encoding: str) -> None:
+def test_bulk_load_takes_lines_arrays_and_compressed_bodies(
+    index: Index, body: bytes, encoding: str
+) -> None:
     packers = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress}
     headers = {"content-encoding": encoding} if encoding else {}
     index.configure({})
@@ -250,7 +254,7 @@ def test_items_may_have_a_field_named_like_an_action(index: Index, item: bytes) 
     assert index.load(item).json["created"] == 1
 
 
-def test_large_bulk_load(index: Index) -> None:
+def test_large_bulk_load_is_found_and_counted(index: Index) -> None:
     index.configure({"aggregations": {"v": {"size": 10}}})
     body = b"".join(
         b'{"id":%d,"v":"%d","t":"word%d"}\n' % (i, i % 7, i % 100) for i in range(30_000)
@@ -265,7 +269,7 @@ def test_large_bulk_load(index: Index) -> None:
     assert [count for _, count in index.buckets("v")] == [4286] * 5 + [4285] * 2
 
 
-def test_content_types(index: Index) -> None:
+def test_content_type_decides_whether_a_body_is_read(index: Index) -> None:
     index.configure({})
     path = f"{index.path}/items"
 

@@ -16,7 +16,7 @@ from tests.service import Client
 JSON = {"content-type": "application/json"}
 
 
-def test_pages_for_people(films: Index) -> None:
+def test_pages_for_people_are_served(films: Index) -> None:
     client = films.client
     root = client.request("GET", "/")
 
@@ -48,7 +48,7 @@ def test_pages_for_people(films: Index) -> None:
         ("POST", "reset"),
     ],
 )
-def test_operations_before_any_configuration(index: Index, method: str, page: str) -> None:
+def test_every_operation_needs_a_configuration_first(index: Index, method: str, page: str) -> None:
     content_type = "text/plain" if page == "index" else "application/json"
     body = b"[]" if method == "POST" else None
     path = f"{index.path}/{page}".rstrip("/")
@@ -59,7 +59,7 @@ def test_operations_before_any_configuration(index: Index, method: str, page: st
     assert "configuration" in error["message"]
 
 
-def test_an_index_in_short(films: Index) -> None:
+def test_an_index_is_described_in_short(films: Index) -> None:
     shown = films.client.get(films.path).json
     assert shown["name"] == films.name
     assert shown["items"] == films.search()["pagination"]["total"]
@@ -86,18 +86,18 @@ def test_patch_of_an_item_keeps_what_it_does_not_name(index: Index) -> None:
     assert missing.status == 404
 
 
-def test_method_not_allowed(films: Index) -> None:
+def test_method_that_a_route_lacks_is_answered_with_those_it_has(films: Index) -> None:
     reply = films.client.request("PUT", f"{films.path}/search", b"{}")
 
     assert error_of(reply)["code"] == "method_not_allowed"
     assert "GET" in reply.headers["allow"]
 
 
-def test_unknown_route(films: Index) -> None:
+def test_unknown_route_is_not_found(films: Index) -> None:
     assert error_of(films.get("nothing/here"))["code"] == "not_found"
 
 
-def test_broken_json(films: Index) -> None:
+def test_broken_json_is_refused(films: Index) -> None:
     path = f"{films.path}/search"
     reply = films.client.request("POST", path, b"{", {"content-type": "application/json"})
 
@@ -110,7 +110,7 @@ def test_several_mistakes_are_named_at_once(films: Index) -> None:
     assert {one["param"] for one in error["errors"]} == {"page", "per_page", "nope"}
 
 
-def test_request_of_the_http_library_that_it_refuses_itself(client: Client) -> None:
+def test_refusal_by_the_http_library_is_an_error_in_json(client: Client) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=10)
     connection.putrequest("GET", "/status", skip_host=False)
     connection.putheader("x-long", "x" * 20_000)

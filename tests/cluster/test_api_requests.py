@@ -45,7 +45,7 @@ def test_get_and_post_take_the_same_parameters(films: Index, parameters: dict[st
         'facet_fields=["tags","year"]',
     ],
 )
-def test_list_of_names_in_a_query_string(films: Index, query_string: str) -> None:
+def test_query_string_takes_a_list_of_names_in_any_form(films: Index, query_string: str) -> None:
     target = f"{films.path}/search?{query_string}".replace('"', "%22")
     reply = films.client.request("GET", target)
 
@@ -80,7 +80,7 @@ def test_index_name_is_any_text(index: Index, name: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/_x", "/.x", "/" + "x" * 65, "/a%2Fb", "/a%00b", "/a%0Ab", "/dashboard", "/status"]
 )
-def test_index_name_that_is_not_allowed(index: Index, path: str) -> None:
+def test_index_name_that_is_not_allowed_is_refused(index: Index, path: str) -> None:
     reply = index.client.post(f"{path}/configuration", {})
 
     assert reply.status in (400, 404, 405)

@@ -14,7 +14,7 @@ from tests.cluster.conftest import FILMS, Index, error_of
 JSON = {"content-type": "application/json"}
 
 
-def test_shape_of_a_search_answer(films: Index) -> None:
+def test_search_answer_has_its_documented_shape(films: Index) -> None:
     reply = films.post("search", {})
     answer = reply.json
 
@@ -74,7 +74,9 @@ def test_of_several_members_named_id_the_last_one_counts(index: Index) -> None:
         (1, 0, []),
     ],
 )
-def test_pages(films: Index, page: Any, per_page: Any, expected: list[int]) -> None:
+def test_page_and_per_page_choose_the_items(
+    films: Index, page: Any, per_page: Any, expected: list[int]
+) -> None:
     answer = films.search(page=page, per_page=per_page)
 
     assert [item["id"] for item in answer["data"]["items"]] == expected
@@ -103,7 +105,7 @@ def test_pages(films: Index, page: Any, per_page: Any, expected: list[int]) -> N
         ({"facet_fields": 1}, "invalid_facet_fields", "facet_fields"),
     ],
 )
-def test_wrong_parameters(
+def test_wrong_parameters_are_refused_by_name(
     films: Index, parameters: dict[str, Any], code: str | None, param: str | None
 ) -> None:
     reply = films.post("search", parameters)

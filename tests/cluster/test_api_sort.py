@@ -30,7 +30,7 @@ def test_insertion_order_survives_updates_but_not_delete_and_add(films: Index) -
         ("name", [5, 4, 3, 2, 6, 1], [1, 6, 2, 3, 4, 5]),
     ],
 )
-def test_sort_by_any_scalar_field(
+def test_any_scalar_field_orders_hits(
     films: Index, sort_field: str, ascending: list[int], descending: list[int]
 ) -> None:
     assert films.ids(sort_field=sort_field) == ascending
@@ -67,7 +67,7 @@ def test_dotted_path_is_sortable(index: Index) -> None:
     assert index.ids(sort_field="a.b") == sorted(range(5), key=lambda i: (i * 7) % 5)
 
 
-def test_unknown_sort_field(films: Index) -> None:
+def test_unknown_sort_field_is_refused(films: Index) -> None:
     error = error_of(films.post("search", {"sort_field": "nothing"}))
 
     assert (error["status"], error["param"]) == (400, "sort_field")

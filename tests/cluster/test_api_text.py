@@ -42,7 +42,7 @@ from tests.cluster.conftest import Index
         ("!?", {1, 2, 3, 4, 5, 6}),
     ],
 )
-def test_full_text(films: Index, query: str, expected: set[int]) -> None:
+def test_query_text_selects_items(films: Index, query: str, expected: set[int]) -> None:
     assert set(films.ids(query=query)) == expected
 
 
@@ -79,7 +79,7 @@ def test_cjk_is_found_by_any_part(index: Index) -> None:
         ({"match": "75%", "query": "green drama fiction mile"}, {1}),
     ],
 )
-def test_options_of_the_text_search(
+def test_options_widen_or_narrow_what_a_text_selects(
     films: Index, options: dict[str, Any], expected: set[int]
 ) -> None:
     assert set(films.ids(**options)) == expected
@@ -98,7 +98,7 @@ def test_every_string_is_searchable_unless_fields_are_named(index: Index) -> Non
     assert named == [1, 0, 0, 1]
 
 
-def test_ranking(index: Index) -> None:
+def test_ranking_prefers_names_then_words_that_are_near(index: Index) -> None:
     index.configure({"searchable_fields": ["name^5", "text"]})
     index.put(
         [
@@ -134,7 +134,7 @@ def test_stop_words_synonyms_and_language_apply_to_data_already_there(index: Ind
     assert index.ids(query="the television") == [1]
 
 
-def test_what_is_there(index: Index) -> None:
+def test_a_field_exists_unless_it_is_null(index: Index) -> None:
     index.configure({})
     there: list[Any] = ["", [], [""], {}, {"b": None}, 0, False]
     index.put([{"id": i, "a": value} for i, value in enumerate(there)])

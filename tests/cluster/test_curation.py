@@ -285,6 +285,6 @@ def test_pinned_items_do_not_hide_that_nothing_was_found(indexes: list[Index]) -
         answer = answered(indexes, **asked, query=query)
         assert answer["pagination"]["total"] == (31 if query != "chiar" else 1)
         assert answer["meta"].get("did_you_mean") == meant
-    # Only the pinned item has the words: they are no mistake.
+    # Only the pinned item has the words: they are not a mistake.
     one = {"filters": {"price": [40]}}
     assert answered(indexes, **asked, **one, query="lamp")["meta"].get("did_you_mean") is None

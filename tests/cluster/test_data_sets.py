@@ -124,7 +124,7 @@ def compare(services: Services, name: str, lines: list[bytes], shard_counts: lis
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_sample_of_a_set(services: Services, name: str) -> None:
+def test_answers_over_a_sample_are_those_of_the_oracle(services: Services, name: str) -> None:
     lines = list(lines_of(name))
     step = max(1, len(lines) // NUM_SAMPLED)
 
@@ -134,5 +134,5 @@ def test_sample_of_a_set(services: Services, name: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("name", SETS)
-def test_whole_set(services: Services, name: str) -> None:
+def test_answers_over_a_whole_set_are_those_of_the_oracle(services: Services, name: str) -> None:
     compare(services, name, list(lines_of(name)), [2])

@@ -1,4 +1,4 @@
-"""A last word typed close to the one before it, which stands there in no item, is no word yet."""
+"""A last word typed close to the one before it, as in no item, is not a word yet."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def wait_ready(service: Service, killed: int) -> None:
     wait_until(is_back, 20, ignoring=(OSError, http.client.HTTPException))
 
 
-def test_configuration_of_one_that_rests(service: Service, client: Client) -> None:
+def test_a_closed_index_takes_a_configuration(service: Service, client: Client) -> None:
     wait_for_room(service)
     reply = client.post("/tenant84/configuration", {"aggregations": {"color": {}, "title": {}}})
     assert reply.status == 200, reply.body
@@ -149,7 +149,7 @@ def test_closed_index_is_dropped_and_created_again(service: Service, client: Cli
     check_all(client)
 
 
-def test_snapshot_and_restore_of_those_that_rest(service: Service, client: Client) -> None:
+def test_closed_indexes_are_copied_and_restored(service: Service, client: Client) -> None:
     wait_for_room(service)
     made = client.post("/_snapshots", {"name": "all"})
     assert made.status == 200, made.body

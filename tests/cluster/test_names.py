@@ -159,7 +159,7 @@ def test_exact_package_names_are_first(debian: Index) -> None:
 
 
 @pytest.mark.parametrize("name", ["git", "redis", "vim"])
-def test_well_known_packages(debian: Index, name: str) -> None:
+def test_well_known_packages_come_first_by_name(debian: Index, name: str) -> None:
     assert debian.search(query=name)["data"]["items"][0]["name"] == name
 
 

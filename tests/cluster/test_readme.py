@@ -13,7 +13,7 @@ README = Path(__file__).parents[2] / "README.md"
 _LINE = re.compile(r"^    POST (/shirts/\S+) (.+)$", re.MULTILINE)
 
 
-def test_places_and_variants(services: Services) -> None:
+def test_requests_about_places_and_variants_answer_as_the_readme_says(services: Services) -> None:
     client = services(2).client()
     answers: list[Any] = []
     try:

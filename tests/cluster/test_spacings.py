@@ -134,11 +134,11 @@ def first(index: Index, query: str, count: int = 1) -> list[Any]:
         ("20000 leagues", "20,000 Leagues Under the Sea"),
     ],
 )
-def test_films(films: Index, query: str, title: str) -> None:
+def test_film_is_first_however_its_title_is_spaced(films: Index, query: str, title: str) -> None:
     assert first(films, query)[0].startswith(title)
 
 
-def test_a_capital_with_its_letters_apart(films: Index) -> None:
+def test_letters_with_dots_are_found_as_one_word(films: Index) -> None:
     assert films.search(query="washington dc")["pagination"]["total"] > 20
 
 
@@ -150,11 +150,11 @@ def test_a_capital_with_its_letters_apart(films: Index) -> None:
         ("to kill a mocking bird", "To Kill a Mockingbird"),
     ],
 )
-def test_books(books: Index, query: str, title: str) -> None:
+def test_book_is_first_however_its_title_is_spaced(books: Index, query: str, title: str) -> None:
     assert first(books, query)[0].startswith(title)
 
 
-def test_initials_without_dots(books: Index) -> None:
+def test_initials_are_found_without_dots(books: Index) -> None:
     for query, author in [("cs lewis", "C.S. Lewis"), ("jrr tolkien", "J.R.R. Tolkien")]:
         hits = books.search(query=query)["data"]["items"]
         assert hits
@@ -169,7 +169,9 @@ def test_initials_without_dots(books: Index) -> None:
         ("lap top", lambda title: "laptop" in title.lower()),
     ],
 )
-def test_products(products: Index, query: str, is_right: Callable[[str], bool]) -> None:
+def test_product_is_first_however_its_name_is_spaced(
+    products: Index, query: str, is_right: Callable[[str], bool]
+) -> None:
     assert all(map(is_right, first(products, query, 3)))
 
 

@@ -135,7 +135,7 @@ def test_what_decides_the_hits_is_an_error_that_says_what_was_meant(
 
 
 @pytest.mark.parametrize("key", ["-rating", "rating desc", "rating_DESC"])
-def test_orders_as_other_programs_write_them(films: Index, key: str) -> None:
+def test_order_as_other_programs_write_it_is_answered_with_ours(films: Index, key: str) -> None:
     error = error_of(films.post("search", {"sort": [key]}))
     assert error["message"].endswith('; write "rating:desc"')
 
@@ -203,10 +203,10 @@ def test_known_fields_and_whole_items_are_no_warning(films: Index) -> None:
     ):
         warnings = films.search(**asked)["meta"].get("warnings", [])
         assert warnings == (
-            ["facet_fields names 'born', which is no facet"] * ("tags" in str(asked))
+            ["facet_fields names 'born', which is not a facet"] * ("tags" in str(asked))
         )
     warnings = films.search(facet_fields=["tgas", "year"])["meta"]["warnings"]
-    assert warnings == ["facet_fields names 'tgas', which is no facet; did you mean tags?"]
+    assert warnings == ["facet_fields names 'tgas', which is not a facet; did you mean tags?"]
 
 
 def test_an_empty_index_knows_no_fields(index: Index) -> None:

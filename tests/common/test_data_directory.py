@@ -1,3 +1,5 @@
+"""The lock, the files and the secrets of a data directory."""
+
 from __future__ import annotations
 
 import fcntl

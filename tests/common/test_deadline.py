@@ -1,3 +1,5 @@
+"""The time that a deadline leaves."""
+
 from __future__ import annotations
 
 import pytest

@@ -60,7 +60,7 @@ def test_long_names_take_no_longer(monkeypatch: pytest.MonkeyPatch, length: int)
 
 
 def test_pairs_of_neighbouring_names_do_not_count() -> None:
-    """All names are searched at once; their ends and beginnings are no pair of letters."""
+    """All names are searched at once; their ends and beginnings are not a pair of letters."""
     known = [*(f"{number}z" for number in range(10, 40)), "ab", "yxyx", "q"]
     assert nearest("yx", known) == "; did you mean yxyx?"
     assert nearest("zab", known, 0.7) == "; did you mean ab?"

@@ -1,3 +1,5 @@
+"""The hash of an id, and the shard that owns it."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The facet key of a value."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""A coordinator over model shards, all in this process."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Settings: where they come from, which source wins, and wrong ones."""
+
 from __future__ import annotations
 
 import re
@@ -151,9 +153,10 @@ def test_misspelt_variables_are_told() -> None:
     }
 
     assert unknown_variables(environment) == [
-        "FACETD_PROT is no setting and has no effect; did you mean FACETD_PORT?",
-        "FACETD_SERVICE_HOST is no setting and has no effect",
-        "FACETD_SHARD_IDLE_SM is no setting and has no effect; did you mean FACETD_SHARD_IDLE_MS?",
+        "FACETD_PROT is not a setting and has no effect; did you mean FACETD_PORT?",
+        "FACETD_SERVICE_HOST is not a setting and has no effect",
+        "FACETD_SHARD_IDLE_SM is not a setting and has no effect; "
+        "did you mean FACETD_SHARD_IDLE_MS?",
     ]
 
 

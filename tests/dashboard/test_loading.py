@@ -171,7 +171,7 @@ def test_a_date_that_the_chosen_order_cannot_have_is_named(page: Any, expect: An
     dialog.get_by_label("Kind of opened").select_option("mdy")
     dialog.get_by_role("button", name="Load", exact=True).click()
     expect(dialog.get_by_role("region", name="Rejected lines")).to_contain_text(
-        "“13.1.2022” is no date such as 12/31/2024"
+        "“13.1.2022” is not a date such as 12/31/2024"
     )
 
 

@@ -222,7 +222,7 @@ def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_p
         "",
         '{"id": 5, "lat": 1}',
     ]
-    # Beyond the sample: what holds no degrees, has a place already, or is no JSON.
+    # Beyond the sample: what holds no degrees, has a place already, or is not JSON.
     lines += [f'{{"id": {n}, "lat": {n % 90}.5, "lon": 1, "t": "{"é" * 60}"}}' for n in range(9000)]
     lines += ['{"id": 6, "lat": 91, "lon": 5}', '{"id": 7, "lat": 1, "lon": 5, "_geo": null}']
     lines += ['{"id": 8, "lat": 1, "lon": 5, "broken" }', '{"id": 9, "lat": 1, "lon": "west"']

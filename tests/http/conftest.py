@@ -1,3 +1,5 @@
+"""A coordinator that is asked over a socket, with model shards as its shards."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -45,3 +45,7 @@ def post(target: str, document: Any, *headers: str) -> bytes:
     """Return a POST of a JSON document (bytes are sent as they are)."""
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
     return request("POST", target, body, *headers)
+
+
+SEARCH = request("GET", "/films/search")
+"""A search that is like any other."""

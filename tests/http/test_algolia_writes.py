@@ -122,7 +122,7 @@ async def test_all_indexes_are_none(web: Web, path: str, status: int) -> None:
     "body",
     [{"filters": ""}, {"filters": None, "facetFilters": []}, {"params": "filters="}, {}],
 )
-async def test_deletion_by_filters_that_select_nothing(web: Web, body: dict[str, Any]) -> None:
+async def test_deletion_without_a_filter_is_refused(web: Web, body: dict[str, Any]) -> None:
     refused = await web.post("/1/indexes/films/deleteByQuery", body)
 
     assert refused.status == 400, refused.body

@@ -30,7 +30,7 @@ def code(reply: Reply) -> str:
     return found
 
 
-async def test_fields_of_an_index_at_their_limit(tmp_path: Path) -> None:
+async def test_a_full_index_refuses_new_fields_only(tmp_path: Path) -> None:
     def use(service: LocalService) -> None:
         with closing(service.client()) as client:
             client.post("/films/configuration", {})

@@ -325,7 +325,7 @@ HELD_ELSEWHERE = {
         "shard/read/test_highlight.py::test_past_the_bound_of_an_item_nothing_is_marked"
     ),
     "explained_parts_max": "cluster/test_explained_items.py::test_parts_are_limited",
-    "index_fields_max": "http/test_index_fields.py::test_fields_of_an_index_at_their_limit",
+    "index_fields_max": "http/test_index_fields.py::test_a_full_index_refuses_new_fields_only",
     "cursor_states_max": "coordinator/cluster/test_leases.py::test_states_are_limited",
     "cursor_lease_ms": "coordinator/cluster/test_leases.py::test_lease_ends_by_itself",
     "positions_max": (
@@ -333,18 +333,18 @@ HELD_ELSEWHERE = {
         "::test_a_further_source_replaces_the_one_that_wrote_least_recently"
     ),
     "analytics_queries_max": "coordinator/analytics/test_analytics.py::test_memory_is_bounded",
-    "indexes_max": "http/test_limits.py::test_number_of_indexes",
-    "keys_max": "http/test_limits.py::test_number_of_keys",
-    "snapshots_max": "http/test_limits.py::test_number_of_snapshots",
-    "request_timeout_ms": "http/test_limits.py::test_deadline_of_a_request",
-    "body_timeout_ms": "http/test_frame.py::test_half_sent_body_times_out_and_delays_no_other",
-    "send_timeout_ms": "http/test_frame.py::test_client_that_never_reads_is_let_go",
+    "indexes_max": "http/test_limits.py::test_index_is_refused_beyond_indexes_max",
+    "keys_max": "http/test_limits.py::test_key_is_refused_beyond_keys_max",
+    "snapshots_max": "http/test_limits.py::test_snapshot_is_refused_beyond_snapshots_max",
+    "request_timeout_ms": "http/test_limits.py::test_deadline_is_the_limit_or_what_a_request_says",
+    "body_timeout_ms": "http/test_bodies.py::test_half_sent_body_times_out_and_delays_no_other",
+    "send_timeout_ms": "http/test_connections.py::test_client_that_never_reads_is_let_go",
     "keepalive_timeout_ms": "http/test_limits.py::test_idle_connection_is_closed",
-    "connections_max": "http/test_frame.py::test_idle_connection_makes_room_at_the_bound",
+    "connections_max": "http/test_connections.py::test_idle_connection_makes_room_at_the_bound",
     "tenant_token_seconds_max": "coordinator/http/test_tenant_tokens.py::test_lifetime_at_its_edge",
-    "requests_in_flight_max": "http/test_limits.py::test_requests_in_flight",
-    "bytes_in_flight_max": "http/test_limits.py::test_bytes_in_flight",
-    "errors_reported_max": "http/test_limits.py::test_errors_listed",
+    "requests_in_flight_max": "http/test_limits.py::test_one_request_too_many_at_a_time_is_refused",
+    "bytes_in_flight_max": "http/test_limits.py::test_too_many_bytes_at_a_time_are_refused",
+    "errors_reported_max": "http/test_limits.py::test_errors_are_listed_up_to_errors_reported_max",
 }
 """Limits that take more than one request to reach, and the test that does."""
 
@@ -363,7 +363,7 @@ def test_every_limit_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", EDGES)
-async def test_limit_at_its_edge(make_web: MakeWeb, name: str) -> None:
+async def test_limit_takes_its_value_and_refuses_one_more(make_web: MakeWeb, name: str) -> None:
     edge = EDGES[name]
     web = await make_web(limits={name: edge.limit})
 
@@ -378,13 +378,13 @@ async def test_limit_at_its_edge(make_web: MakeWeb, name: str) -> None:
         assert (await web.get("/films/items/7")).status in (200, 404)
 
 
-def test_greatest_values_of_limits() -> None:
+def test_limits_have_greatest_values() -> None:
     assert Limits(json_depth_max=64).json_depth_max == 64
     with pytest.raises(ValueError, match="limit json_depth_max can be at most 64"):
         Limits(json_depth_max=65)
 
 
-async def test_depth_of_parameters(make_web: MakeWeb) -> None:
+async def test_parameters_are_refused_beyond_json_depth_max(make_web: MakeWeb) -> None:
     web = await make_web(limits={"json_depth_max": 9})
     for depth, status in ((9, 200), (10, 400)):
         reply = await web.post("/films/configuration", {"unknown": nested(depth - 1)})
@@ -392,7 +392,7 @@ async def test_depth_of_parameters(make_web: MakeWeb) -> None:
     assert reply.code == "too_deep"
 
 
-async def test_whole_item_of_a_single_operation(make_web: MakeWeb) -> None:
+async def test_update_of_an_item_is_refused_beyond_item_bytes_max(make_web: MakeWeb) -> None:
     web = await make_web(limits={"item_bytes_max": 100})
     for size, status in ((100, 200), (101, 413)):
         body = json.dumps({"id": 1, "a": "x" * (size - 18)}).encode()
@@ -400,7 +400,7 @@ async def test_whole_item_of_a_single_operation(make_web: MakeWeb) -> None:
         assert (await web.send(request("POST", "/films/items/1/update", body))).status == status
 
 
-async def test_cost_of_all_searches_of_a_request(make_web: MakeWeb) -> None:
+async def test_searches_of_a_request_share_its_limits_of_cost(make_web: MakeWeb) -> None:
     web = await make_web()
     facets = {f"f{i}": {"size": 10_000} for i in range(32)}
     assert (await web.post("/films/configuration", {"aggregations": facets})).status == 200
@@ -418,7 +418,7 @@ async def test_cost_of_all_searches_of_a_request(make_web: MakeWeb) -> None:
         assert (refused.status, refused.code) == (400, "searches_too_costly"), kind
 
 
-async def test_number_of_indexes(make_web: MakeWeb) -> None:
+async def test_index_is_refused_beyond_indexes_max(make_web: MakeWeb) -> None:
     web = await make_web(limits={"indexes_max": 2})
 
     assert (await web.post("/second/configuration", {})).status == 200
@@ -428,7 +428,7 @@ async def test_number_of_indexes(make_web: MakeWeb) -> None:
     assert (await web.post("/second/configuration", {"aggregations": {"a": {}}})).status == 200
 
 
-async def test_number_of_keys(make_web: MakeWeb) -> None:
+async def test_key_is_refused_beyond_keys_max(make_web: MakeWeb) -> None:
     web = await make_web(limits={"keys_max": 1})
     made = await web.post("/_keys", {"actions": ["admin"]})
     refused = await web.post("/_keys", {"actions": ["search"]}, f"X-API-Key: {made.json['key']}")
@@ -438,7 +438,7 @@ async def test_number_of_keys(make_web: MakeWeb) -> None:
     assert "1 (limit keys_max)" in refused.json["error"]["message"]
 
 
-async def test_number_of_aliases_altogether(make_web: MakeWeb) -> None:
+async def test_alias_is_refused_beyond_aliases_max_altogether(make_web: MakeWeb) -> None:
     web = await make_web(limits={"aliases_max": 2})
 
     assert (await web.post("/_aliases", {"aliases": {"a": "films", "b": "films"}})).status == 200
@@ -446,7 +446,7 @@ async def test_number_of_aliases_altogether(make_web: MakeWeb) -> None:
     assert (await web.post("/_aliases", {"aliases": {"c": "films", "a": None}})).status == 200
 
 
-async def test_number_of_snapshots(make_web: MakeWeb) -> None:
+async def test_snapshot_is_refused_beyond_snapshots_max(make_web: MakeWeb) -> None:
     web = await make_web(limits={"snapshots_max": 1})
     folder = web.services.settings.snapshot_folder
     (folder / "one").mkdir(parents=True)
@@ -464,7 +464,7 @@ async def test_number_of_snapshots(make_web: MakeWeb) -> None:
     assert accepted.code != "invalid_snapshot"
 
 
-async def test_deadline_of_a_request(make_web: MakeWeb) -> None:
+async def test_deadline_is_the_limit_or_what_a_request_says(make_web: MakeWeb) -> None:
     web = await make_web(limits={"request_timeout_ms": 1234})
 
     await web.send(search(query="x"))
@@ -483,7 +483,7 @@ async def test_idle_connection_is_closed(make_web: MakeWeb) -> None:
     await connection.close()
 
 
-async def test_requests_in_flight(make_web: MakeWeb) -> None:
+async def test_one_request_too_many_at_a_time_is_refused(make_web: MakeWeb) -> None:
     web = await make_web(limits={"requests_in_flight_max": 3})
     web.services.metrics.requests_in_flight = 2
 
@@ -496,7 +496,7 @@ async def test_requests_in_flight(make_web: MakeWeb) -> None:
     assert "3 (limit requests_in_flight_max)" in refused.json["error"]["message"]
 
 
-async def test_bytes_in_flight(make_web: MakeWeb) -> None:
+async def test_too_many_bytes_at_a_time_are_refused(make_web: MakeWeb) -> None:
     web = await make_web(limits={"bytes_in_flight_max": 100})
 
     assert (await web.send(padded("/films/search", 100))).status == 200
@@ -506,7 +506,7 @@ async def test_bytes_in_flight(make_web: MakeWeb) -> None:
     assert "100 bytes (limit bytes_in_flight_max)" in refused.json["error"]["message"]
 
 
-async def test_errors_listed(make_web: MakeWeb) -> None:
+async def test_errors_are_listed_up_to_errors_reported_max(make_web: MakeWeb) -> None:
     web = await make_web(limits={"errors_reported_max": 2})
     refused = await web.send(items(*({"id": -1} for _ in range(3))))
 

@@ -292,7 +292,7 @@ def test_searches_go_on_while_a_killed_owner_is_replaced(
             assert total(client, query="later") == i + 1
 
 
-def test_stop_in_order(tmp_path: Path) -> None:
+def test_stop_ends_readers_before_shards(tmp_path: Path) -> None:
     with Service(tmp_path / "data", 1, arguments=("--coordinators", "2")) as service:
         client = service.client()
         assert client.post("/films/configuration", {}).status == 200

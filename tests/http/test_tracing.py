@@ -19,7 +19,7 @@ from tests.service import Service
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs facetd[otel]")
 
 
-async def test_spans_of_requests_and_their_calls(make_web: MakeWeb) -> None:
+async def test_a_request_and_its_calls_are_spans_of_one_trace(make_web: MakeWeb) -> None:
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 

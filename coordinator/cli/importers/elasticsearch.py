@@ -119,8 +119,8 @@ def _hits_of_file(name: str) -> Iterator[dict[str, Any]]:
             action = first if isinstance(first, dict) else {}
         else:
             raise SourceError(
-                f'{name}: {str(one)[:80]} is no hit; lines are {{"_id": …, "_source": {{…}}}}, a '
-                "_bulk body, or the answer of _search"
+                f'{name}: {str(one)[:80]} is not a hit; lines are {{"_id": …, "_source": {{…}}}}, '
+                "a _bulk body, or the answer of _search"
             )
     if num_paged < total:
         raise SourceError(
@@ -232,7 +232,7 @@ def _walk(
     for name, field in properties.items():
         path = f"{prefix}{name}"
         if not isinstance(field, dict):
-            raise SourceError(f"the mapping of {path} is no object: {str(field)[:80]}")
+            raise SourceError(f"the mapping of {path} is not an object: {str(field)[:80]}")
         kind = field.get("type", "object")
         if kind == "nested":
             configuration.setdefault("nested", []).append(path)

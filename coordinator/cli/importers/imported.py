@@ -147,7 +147,7 @@ def read_object(name: str) -> dict[str, Any]:
     """Read a file or URL that holds one JSON object."""
     with _unbroken(name), OpenedSource(name).open_once() as stream:
         content = stream.read()
-    document = _decode(content.removeprefix(BOM_UTF8), f"{name} is no JSON")
+    document = _decode(content.removeprefix(BOM_UTF8), f"{name} is not JSON")
     if not isinstance(document, dict):
         raise SourceError(f"{name} must hold a JSON object")
     return document
@@ -158,10 +158,10 @@ def read_items(name: str) -> Iterator[dict[str, Any]]:
     with _unbroken(name), OpenedSource(name).open_once() as stream:
         start = stream.peek(64)[:64] if hasattr(stream, "peek") else b""
         if start.lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"["):
-            found = _decode(stream.read().removeprefix(BOM_UTF8), f"{name} is no JSON")
+            found = _decode(stream.read().removeprefix(BOM_UTF8), f"{name} is not JSON")
             for position, item in enumerate(found):
                 if not isinstance(item, dict):
-                    raise SourceError(f"{name}, item {position}: it is no object")
+                    raise SourceError(f"{name}, item {position}: it is not an object")
                 yield item
             return
         for number, line in enumerate(stream, 1):
@@ -207,7 +207,7 @@ def object_of(line: bytes, place: str) -> dict[str, Any]:
     """
     item = _decode(line, place)
     if not isinstance(item, dict):
-        raise SourceError(f"{place}: it is no object")
+        raise SourceError(f"{place}: it is not an object")
     return item
 
 
@@ -275,7 +275,7 @@ def add_typos(
             for given, usual in zip((one_typo, two_typos), TYPO_LENGTHS_DEFAULT, strict=True)
         ]
         if parse_typo_lengths(lengths) is None:
-            imported.notes.append(f"{source}: {lengths} are no typo_lengths here, left out")
+            imported.notes.append(f"{source}: {lengths} are not typo_lengths here, left out")
         elif lengths != list(TYPO_LENGTHS_DEFAULT):
             configuration["typo_lengths"] = lengths
     if exact_fields and isinstance(exact_fields, list):

@@ -69,9 +69,9 @@ def read(name: str) -> list[ImportedIndex]:
         reason = (
             str(error).partition("\n")[0].rstrip(":")
         )  # the rest is a line for each format tried
-        raise SourceError(f"{name} is no Meilisearch dump (a .tar.gz): {reason}") from error
+        raise SourceError(f"{name} is not a Meilisearch dump (a .tar.gz): {reason}") from error
     if not found:
-        raise SourceError(f"{name} is no Meilisearch dump: it has no indexes/…/documents.jsonl")
+        raise SourceError(f"{name} is not a Meilisearch dump: it has no indexes/…/documents.jsonl")
     return found
 
 

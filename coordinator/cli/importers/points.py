@@ -54,7 +54,7 @@ def _of_numbers(value: Any, *, has_longitude_first: bool = False) -> dict[str, f
 
 
 def point_fields(items: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the fields whose values are all objects of a latitude and a longitude, and no more."""
+    """Return the fields whose values are all objects of a latitude and a longitude alone."""
     are_points: dict[str, bool] = {}
     for item in items:
         _look_at(item, "", 0, are_points)

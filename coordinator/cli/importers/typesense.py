@@ -169,7 +169,7 @@ def _convert_locale(path: str, locale: object, imported: ImportedIndex, *, is_te
     """Convert the locale of a field to its language."""
     language = parse_language(locale)
     if language is None:
-        imported.notes.append(f"fields.{path}.locale {locale}: is no language here")
+        imported.notes.append(f"fields.{path}.locale {locale}: is not a language here")
     elif is_text:
         imported.configuration.setdefault("field_languages", {})[path] = language
 

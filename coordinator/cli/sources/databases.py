@@ -208,7 +208,7 @@ def _mysql(url: str) -> Rows:
         port = parts.port or MYSQL_PORT
     except ValueError as error:
         raise SourceError(
-            f"{without_password(url)} is no address ({error}); write "
+            f"{without_password(url)} is not an address ({error}); write "
             "mysql://user:password@host:port/database"
         ) from error
     options = dict(parse_qsl(parts.query))

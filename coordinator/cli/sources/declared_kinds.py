@@ -71,7 +71,9 @@ class DeclaredKinds:
         if found is not None:
             return found
         if name in self._named:
-            raise SourceError(f"{place}: {name!r} holds {shown(value)!r}, which is no {kind}")
+            raise SourceError(
+                f"{place}: {name!r} holds {shown(value)!r}, which is not of type {kind}"
+            )
         raise SourceError(
             f"{place}: {name!r} is declared as a {kind} and holds {shown(value)!r}; "
             f"--type {name}=integer loads the column as numbers"

@@ -79,46 +79,70 @@ class _Table:
         """Find the names and kinds of columns, and the rows that cannot become items."""
         rows = self._rows()
         self._names = self._read_header(next(rows, None))
-        options = self._options
-        checks = chosen_checks_of(options.decimal)
-        found = [ColumnKind(options.decimal) for _ in self._names]
         self._id_column = self._find_id()
-        width = len(self._names)
+        options = self._options
+        found = [ColumnKind(options.decimal) for _ in self._names]
         wanted = [options.kinds.get(name) for name in self._names]
+        self._check_rows(rows, found, wanted, source)
+        for name, column, kind in zip(self._names, found, wanted, strict=True):
+            self._kinds.append(kind or ("list" if name in options.separators else column.kind))
+        if self._id_column is not None and not found[self._id_column].can_be_id:
+            self._kinds[self._id_column] = "text"
+        source.columns = self._described(found)
+        source.num_items = len(self._lines)
+        source.place_of = self._place_of
+
+    def _check_rows(
+        self,
+        rows: Iterator[tuple[int, list[str]]],
+        found: list[ColumnKind],
+        wanted: list[str | None],
+        source: Source,
+    ) -> None:
+        """Note the rows that cannot become items, and learn of each column from its cells."""
+        checks = chosen_checks_of(self._options.decimal)
         lines: list[int] = []
         for number, (line, row) in enumerate(rows):
-            message = None
-            if len(row) != width:
-                message = (
-                    f"{len(row)} cell{'' if len(row) == 1 else 's'}, and the header has {width}; "
-                    "quote a cell that has "
-                    f"{_shown_delimiter(self._delimiter)} or a line break in it"
-                )
-            elif self._id_column is not None and not row[self._id_column].strip():
-                message = f"{self._names[self._id_column]} is empty, and it is to be the id"
-            else:
+            message = self._mistake_of_row(row)
+            if message is None:
                 for cell, column, kind in zip(row, found, wanted, strict=True):
                     column.add(cell)
                     text = cell.strip()
                     if kind in checks and text and not checks[kind](text):
-                        example = DATE_ORDERS.get(kind)
-                        wanted_kind = f"date such as {example}" if example else kind
-                        message = f"{shown(text)!r} is no {wanted_kind}"
-                        if kind == "number" and is_comma_number(text):
-                            message += "; --decimal , reads decimal commas"
-                        elif kind == "number" and "," in text and options.decimal == ".":
-                            message += f"; without groups it is {text.replace(',', '')}"
+                        message = self._wrong_kind(text, kind)
             if message is None:
                 lines.append(line)
             else:
                 self._bad.add(number)
                 source.note_bad(f"line {line}", message)
         self._lines = array("q", lines)
-        for name, column, kind in zip(self._names, found, wanted, strict=True):
-            self._kinds.append(kind or ("list" if name in options.separators else column.kind))
-        if self._id_column is not None and not found[self._id_column].can_be_id:
-            self._kinds[self._id_column] = "text"
-        source.columns = [
+
+    def _mistake_of_row(self, row: list[str]) -> str | None:
+        """Return why a row can be no item, whatever its cells have; None if it can."""
+        if len(row) != len(self._names):
+            return (
+                f"{len(row)} cell{'' if len(row) == 1 else 's'}, and the header has "
+                f"{len(self._names)}; quote a cell that has "
+                f"{_shown_delimiter(self._delimiter)} or a line break in it"
+            )
+        if self._id_column is not None and not row[self._id_column].strip():
+            return f"{self._names[self._id_column]} is empty, and it is to be the id"
+        return None
+
+    def _wrong_kind(self, text: str, kind: str) -> str:
+        """Return the message about a cell that is not of the kind that was chosen."""
+        example = DATE_ORDERS.get(kind)
+        wanted = f"a date such as {example}" if example else f"of type {kind}"
+        message = f"{shown(text)!r} is not {wanted}"
+        if kind == "number" and is_comma_number(text):
+            message += "; --decimal , reads decimal commas"
+        elif kind == "number" and "," in text and self._options.decimal == ".":
+            message += f"; without groups it is {text.replace(',', '')}"
+        return message
+
+    def _described(self, found: list[ColumnKind]) -> list[Column]:
+        """Return what is shown of each column."""
+        return [
             Column(
                 "id" if i == self._id_column and name.lower() == "id" else name,
                 f"{kind}, the id" if i == self._id_column else kind,
@@ -135,8 +159,6 @@ class _Table:
                 zip(self._names, self._kinds, found, strict=True)
             )
         ]
-        source.num_items = len(self._lines)
-        source.place_of = self._place_of
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the items, one per line."""

@@ -24,7 +24,7 @@ def checked_encoding(name: str | None) -> str | None:
         codec = codecs.lookup(name).name
     except (LookupError, ValueError) as error:
         raise SourceError(
-            f"--encoding: {name!r} is no encoding of text; there are utf-8, utf-16, latin-1, "
+            f"--encoding: {name!r} is not an encoding of text; there are utf-8, utf-16, latin-1, "
             "cp1252, shift_jis and all others that Python knows"
         ) from error
     return "utf-8-sig" if codec == "utf-8" else name

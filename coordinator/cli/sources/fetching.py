@@ -40,7 +40,7 @@ def split_url(url: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError as error:
-        raise SourceError(f"{url} is no address: {error}") from error
+        raise SourceError(f"{url} is not an address: {error}") from error
 
 
 def open_url(

@@ -26,7 +26,7 @@ class Batch:
 
     Attributes:
         items: by key, as JSON.
-        gone: keys of rows that there are no more.
+        gone: keys of rows that no longer exist.
         end: log position up to which these and all earlier batches are complete; None in the
             middle of a transaction.
         is_truncated: whether the table was emptied among these changes: of all items, those that

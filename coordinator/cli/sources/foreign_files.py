@@ -1,4 +1,4 @@
-"""Files that are no tables of text, known by their first bytes, and what to do with them (pure)."""
+"""Files that are not tables of text, known by their first bytes, and what to do instead (pure)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MARKS: Final = (
 
 
 def foreign_file(start: bytes) -> str | None:
-    """Say what a file is, and what to do, if it is no table of text; None if it may be one.
+    """Say what a file is, and what to do, if it is not a table of text; None if it may be one.
 
     Args:
         start: its first `START_BYTES`.

@@ -113,7 +113,7 @@ def _format_of(opened: OpenedSource) -> str:
     has_cells = any(delimiter.encode() in header for delimiter in delimited.DELIMITERS)
     if suffix not in _ANY_TEXT and not has_cells and foreign_file(start[:START_BYTES]) is None:
         raise SourceError(
-            f"{opened.name}: {suffix} is no format that is read; they are {', '.join(FORMATS)}. "
+            f"{opened.name}: {suffix} is not a format that is read; they are {', '.join(FORMATS)}. "
             "If it is a table of one column, say --format csv"
         )
     return "csv"
@@ -217,7 +217,7 @@ def with_places(source: Source, fields: tuple[str, str]) -> Source:
         fields: of each item's latitude and longitude, in degrees.
 
     Raises:
-        SourceError: there is no such column. Its pieces raise it for a value that is no degree.
+        SourceError: there is no such column. Its pieces raise it for a value that is not a degree.
     """
     pieces, name = source.pieces, source.name
     columns = [column.name for column in source.columns]
@@ -264,7 +264,7 @@ def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
         try:
             items = orjson.loads(rest)
         except orjson.JSONDecodeError as error:
-            raise SourceError(f"{name} is no JSON: {error}") from error
+            raise SourceError(f"{name} is not JSON: {error}") from error
         for position, item in enumerate(items):
             yield f"{name}, item {position}", item
     elif rest.strip():

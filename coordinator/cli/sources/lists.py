@@ -41,7 +41,7 @@ class ListSeparator:
             self._whole[text] += 1
 
     def found(self) -> tuple[str, list[str]]:
-        """Return the separator and the most frequent parts; "" if the cells are no lists."""
+        """Return the separator and the most frequent parts; "" if the cells are not lists."""
         for separator, parts in self._parts.items():
             parts.pop("", None)
             num_occurrences = parts.total() + sum(self._whole[part] for part in parts)

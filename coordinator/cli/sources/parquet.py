@@ -32,7 +32,7 @@ def read(opened: OpenedSource, options: ReadOptions) -> Source:
     try:
         file = ParquetFile(path)
     except (ArrowInvalid, OSError) as error:
-        raise SourceError(f"{opened.name} is no Parquet file: {error}") from error
+        raise SourceError(f"{opened.name} is not a Parquet file: {error}") from error
     schema = file.schema_arrow
     names = list(schema.names)
     id_column = id_name(names, options.id_field, opened.name)

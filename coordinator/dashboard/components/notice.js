@@ -37,7 +37,7 @@ export function errorNotice(error, { retry, actions = [] } = {}) {
   );
 }
 
-/** A remark that is no failure: text, and perhaps a control within it. */
+/** A remark that is not a failure: text, and perhaps a control within it. */
 export function remark(...parts) {
   return h("div", { class: "notice", role: "status" }, h("p", { class: "notice-text" }, parts));
 }

@@ -21,7 +21,7 @@ export function isOtherDate(text) {
   return ORDERED.test(text) || NAMED.test(text);
 }
 
-/** A date as "2024-12-31", or null if a (trimmed) cell is no date of this order. */
+/** A date as "2024-12-31", or null if a (trimmed) cell is not a date of this order. */
 export function dateOf(text, order) {
   const found = ORDERED.exec(text);
   if (found === null) return null;

@@ -158,7 +158,7 @@ export class Table {
     for (let place = 0; place < width; place += 1) {
       const { kind } = this.columns[place];
       const text = cells[place].trim();
-      if (text && CHECKS[kind] && !CHECKS[kind](text)) return `“${shown(text)}” is no ${kind in ORDERS ? `date such as ${ORDERS[kind]}` : kind}`;
+      if (text && CHECKS[kind] && !CHECKS[kind](text)) return `“${shown(text)}” is not ${kind in ORDERS ? `a date such as ${ORDERS[kind]}` : `of type ${kind}`}`;
     }
     return null;
   }

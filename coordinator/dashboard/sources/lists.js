@@ -28,7 +28,7 @@ export class ListSeparator {
       count(this.#whole, text);
   }
 
-  /** The separator, or "" if the cells are no lists. */
+  /** The separator, or "" if the cells are not lists. */
   get found() {
     for (const [separator, parts] of this.#parts) {
       parts.delete("");

@@ -1,7 +1,7 @@
 /**
  * Rows of delimited cells (RFC 4180), read piece by piece. A quote counts only at the start of a
  * cell, as in Python's strict csv reader, so that `facetd load` and this page agree on every file.
- * A first line `sep=;`, as for Excel, names the delimiter and is no row.
+ * A first line `sep=;`, as for Excel, names the delimiter and is not a row.
  */
 
 export const CELL_CHARS_MAX = 16 * 1024 * 1024;
@@ -32,7 +32,7 @@ export class RowReader {
   }
 
   /**
-   * The rows that are complete with this piece of text: [{line, cells}]; empty lines are no rows.
+   * The rows that are complete with this piece of text: [{line, cells}]; empty lines are not rows.
    * @throws {SourceError} a quoted cell is broken, or never ends
    */
   read(piece, isLast = false) {

@@ -1,3 +1,5 @@
+"""The scanner of items: what it accepts, counts and refuses, however a body is cut into chunks."""
+
 from __future__ import annotations
 
 import json

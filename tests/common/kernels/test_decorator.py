@@ -71,7 +71,7 @@ def test_members_have_the_types_of_their_annotations() -> None:
 
 
 def test_arrays_of_newer_numpys_are_arrays_too() -> None:
-    """From numpy 2.5 on, with Python >= 3.12, ``NDArray[…]`` is no alias of ``ndarray[…]``."""
+    """From numpy 2.5 on, with Python >= 3.12, ``NDArray[…]`` is not an alias of ``ndarray[…]``."""
     newer = GenericAlias(npt.NDArray, (np.uint16,))
 
     class Made(NamedTuple):

@@ -1,3 +1,5 @@
+"""Copies of full arrays, made longer."""
+
 from __future__ import annotations
 
 import numpy as np

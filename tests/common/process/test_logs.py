@@ -1,3 +1,5 @@
+"""Log lines: their form, their levels, and values that try to forge one."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Frames and attachments on a stream, wherever it is cut, and streams that are not ours."""
+
 import contextlib
 import itertools
 import struct

@@ -56,7 +56,7 @@ class TestLoad:
         assert again.returncode == 0
         assert b"boost.sodl names 'sodl', which no item has; did you mean sold?" in again.stderr
 
-    def test_compressed_files_and_stdin(self, service: Service, tmp_path: Path) -> None:
+    def test_compressed_files_and_stdin_are_loaded(self, service: Service, tmp_path: Path) -> None:
         file = tmp_path / "books.ndjson.gz"
         file.write_bytes(gzip.compress(b'[{"id":1},{"id":2},{"id":3}]'))
         url = f"http://127.0.0.1:{service.port}"
@@ -97,7 +97,7 @@ class TestExport:
         loaded = run_command("load", str(file), "--index", "second", "--url", url)
         assert json.loads(loaded.stdout)["created"] == 500
 
-    def test_formats_of_another_engine(self, service: Service) -> None:
+    def test_an_index_is_exported_in_the_formats_of_another_engine(self, service: Service) -> None:
         url = f"http://127.0.0.1:{service.port}"
         run_command("load", "-", "--index", "moves", "--url", url, text=b'{"id":1}\n{"id":"b"}\n')
         exported = run_command("export", "moves", "--format", "opensearch", "--url", url)
@@ -107,19 +107,19 @@ class TestExport:
         exported = run_command("export", "moves", "--format", "opensearch-mapping", "--url", url)
         assert json.loads(exported.stdout) == {"mappings": {"properties": {}}}
 
-    def test_an_index_that_does_not_exist(self, service: Service) -> None:
+    def test_an_index_that_does_not_exist_is_named(self, service: Service) -> None:
         exported = run_command("export", "none", "--url", f"http://127.0.0.1:{service.port}")
         assert exported.returncode == 1
         assert b"there is no index" in exported.stderr
 
 
 class TestStatus:
-    def test_a_service_that_is_complete(self, service: Service) -> None:
+    def test_a_service_that_is_complete_is_ready(self, service: Service) -> None:
         shown = run_command("status", "--data-dir", str(service.data))
         assert shown.returncode == 0
         assert b"is ready" in shown.stdout
 
-    def test_no_service(self, tmp_path: Path) -> None:
+    def test_without_a_service_one_line_asks_whether_it_runs(self, tmp_path: Path) -> None:
         shown = run_command("status", "--data-dir", str(tmp_path), "--port", "1")
         assert shown.returncode == 1
         assert b"is facetd running?" in shown.stderr
@@ -268,7 +268,7 @@ def test_the_demo_shows_its_own_folder() -> None:
 
 
 class TestConfigure:
-    def test_what_was_mistyped(self, service: Service) -> None:
+    def test_what_was_mistyped_is_answered_with_what_is_known(self, service: Service) -> None:
         """An unknown key is answered with the known one, and a new index is said to be new."""
         url = ("--url", f"http://127.0.0.1:{service.port}")
         preview = run_command("configure", "shop", "--set", "aggregatons.a={}", "--preview", *url)
@@ -284,7 +284,9 @@ class TestConfigure:
 
 
 class TestSnapshots:
-    def test_an_index_that_is_still_there(self, service: Service) -> None:
+    def test_an_index_that_is_still_there_is_restored_under_another_name(
+        self, service: Service
+    ) -> None:
         url = ("--url", f"http://127.0.0.1:{service.port}")
         run_command("load", "-", "--index", "kept", *url, text=b'{"id":1}')
         run_command("snapshots", "create", "now", *url)

@@ -150,7 +150,9 @@ def test_changes_arrive_with_their_types(service: Service, client: Client, url: 
     assert _items(client, "product") == {1: {"id": 1, "name": "again"}}
 
 
-def test_rows_of_a_query_with_text_keys(service: Service, client: Client, url: str) -> None:
+def test_rows_of_a_query_with_text_keys_are_followed(
+    service: Service, client: Client, url: str
+) -> None:
     _execute(
         url,
         "CREATE TABLE maker (id int, name text)",
@@ -295,7 +297,7 @@ def test_what_cannot_be_resumed_is_copied_again(service: Service, client: Client
     body = json.dumps({"indexes": ["again"]}).encode()
     client.request("POST", "/_snapshots/before/restore", body)
     assert set(_items(client, "again")) == {1, 2}
-    assert "no more log of the changes" in _once(service, url, "again")
+    assert "no longer has the log of the changes" in _once(service, url, "again")
     assert set(_items(client, "again")) == {2, 3}
     # The slot is gone.
     _once(service, url, "again", "--drop-slot")
@@ -378,7 +380,7 @@ def test_an_index_with_other_items_is_not_emptied(
     assert set(_items(client, "mine")) == {1}
 
 
-def test_visibility_of_transactions() -> None:
+def test_a_snapshot_says_which_transactions_are_visible() -> None:
     snapshot = "100:105:100,103"
     assert [xid for xid in range(98, 108) if is_visible(xid, snapshot)] == [98, 99, 101, 102, 104]
     high = 3 << 32

@@ -1,3 +1,5 @@
+"""Hits and facets as the command line prints them."""
+
 from __future__ import annotations
 
 from typing import Any

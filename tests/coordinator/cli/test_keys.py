@@ -66,7 +66,7 @@ def test_a_running_service_gets_the_key_however_it_is_named(
     assert "no key is left: every request is allowed" in last.stderr
 
 
-def test_filter_expiry_and_indexes(tmp_path: Path) -> None:
+def test_a_key_is_made_with_filter_expiry_and_indexes(tmp_path: Path) -> None:
     data = ("--data-dir", str(tmp_path / "data"))
     first = _run("keys", "create", "--actions", "admin,search", *data)
     assert json.loads(first.stdout)["actions"] == ["admin", "search"]

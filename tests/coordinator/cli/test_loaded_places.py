@@ -93,7 +93,7 @@ def test_one_key_makes_places(tmp_path: Path, key: str, is_made: bool) -> None:
 
 
 def test_places_in_objects_are_proposed(service: Service, client: Client, tmp_path: Path) -> None:
-    """As Elasticsearch writes them: {"lat", "lon"}, which is no point here as it is."""
+    """As Elasticsearch writes them: {"lat", "lon"}, which is not a point here as it is."""
     file = tmp_path / "inner.ndjson"
     items: list[dict[str, Any]] = [
         {"id": 1, "at": {"lat": 48.2, "lon": 16.4}, "size": {"h": 1}},

@@ -148,7 +148,7 @@ def test_a_dry_run_needs_no_service(tmp_path: Path) -> None:
     assert "20 rows, 3 columns" in result.stderr
 
 
-def test_rows_of_a_query(service: Service, client: Client, tmp_path: Path) -> None:
+def test_rows_of_a_query_become_items(service: Service, client: Client, tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE product (id INTEGER, name TEXT)")
@@ -162,7 +162,7 @@ def test_rows_of_a_query(service: Service, client: Client, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("status", "expected"), [(404, False), (403, True), (503, None)])
-def test_whether_there_is_an_index(
+def test_an_index_is_there_unless_the_service_says_it_is_not(
     monkeypatch: pytest.MonkeyPatch, status: int, expected: bool | None
 ) -> None:
     """A key that may only write may load into an index that is there."""
@@ -185,14 +185,14 @@ def test_whether_there_is_an_index(
         (["-"], "name the --index to load into"),
         (["postgres://localhost/shop"], "say which rows to load: --table NAME"),
         (["postgres://localhost/shop", "--query", "SELECT 1"], "name the --index to load into"),
-        (["http://[::1/x.csv"], "is no address"),
+        (["http://[::1/x.csv"], "is not an address"),
         (["x.csv", "--type", "a"], "'a' is not FIELD=KIND"),
         (["x.csv", "--delimiter", "ab"], "one character"),
         (["x.csv", "--format", "xls"], "'csv', 'tsv'"),
         (["x.csv", "--port", "x"], "port must be an integer"),
     ],
 )
-def test_wrong_use(arguments: list[str], message: str) -> None:
+def test_wrong_use_is_told_with_status_2(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(main, ["load", *arguments])
     assert result.exit_code == 2
     assert message in result.output

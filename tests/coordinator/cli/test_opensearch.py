@@ -1,3 +1,5 @@
+"""Exports in the bulk format and mapping of OpenSearch."""
+
 from __future__ import annotations
 
 import json

@@ -143,7 +143,7 @@ def test_a_command_of_another_name_is_answered_with_ours(typed: str, hint: str) 
     assert hint in result.output
 
 
-def test_words_that_other_programs_have_for_options() -> None:
+def test_help_and_version_are_commands_too() -> None:
     def shown(*arguments: str) -> str:
         result = CliRunner().invoke(main, arguments)
         assert result.exit_code == 0, result.output
@@ -309,7 +309,7 @@ def test_summaries_are_not_cut(group: str) -> None:
     assert "..." not in shown.partition("Commands:")[2]
 
 
-def test_other_words_for_a_command() -> None:
+def test_other_words_for_a_command_are_taken() -> None:
     for words in ("snapshots remove", "snapshots rm", "keys delete"):
         assert "Missing argument" in CliRunner().invoke(main, words.split()).output
     assert "there are create, delete, list, restore" in (

@@ -91,7 +91,7 @@ def test_a_wide_table_is_shown_in_part(tmp_path: Path) -> None:
     ("more", "said"),
     [
         ([], "--decimal , reads price as numbers, such as 1.299,00\n"),
-        (["--type", "price=number"], "'1.299,00' is no number; --decimal , reads decimal commas"),
+        (["--type", "price=number"], "'1.299,00' is not of type number; --decimal , reads"),
         (["--decimal", ","], "price   number"),
         (["--decimal", ";"], "'.', ','"),
     ],
@@ -155,8 +155,8 @@ def test_what_is_no_date_is_refused_with_its_line(tmp_path: Path) -> None:
     options = ["--type", "released=dmy", "--dry-run", "--port", "1"]
     result = CliRunner().invoke(main, ["load", str(file), *options])
     assert result.exit_code != 0
-    assert "line 3: '12/31/2024' is no date such as 31.12.2024" in result.stderr
-    assert "line 4: '2024' is no date such as 31.12.2024" in result.stderr
+    assert "line 3: '12/31/2024' is not a date such as 31.12.2024" in result.stderr
+    assert "line 4: '2024' is not a date such as 31.12.2024" in result.stderr
 
 
 @pytest.mark.parametrize(("rows", "is_said"), [("", True), ("1,Sea\n", False)])

@@ -1,3 +1,5 @@
+"""The HTTP client of the command line: addresses, waiting, and how it tells errors."""
+
 from __future__ import annotations
 
 import http.server

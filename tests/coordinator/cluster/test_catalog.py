@@ -1,3 +1,5 @@
+"""The catalog on disk: changes that survive, fail, are cancelled or damaged."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Calls of all shards, and shards that leave, return, stay silent or refuse."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""How far a start is, from what the shards say while they open."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The configuration that is proposed for items, from their values."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Patches of a configuration, and what they changed and removed."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""The write path over model shards: batches, groups, and shards that fail in between."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""A batch divided over the shards."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The spool: items that wait on disk until their body is complete."""
+
 from __future__ import annotations
 
 import errno

@@ -25,7 +25,7 @@ BROKEN_JSON = [
 
 
 def bodies() -> Iterator[Case]:
-    """What is no JSON, no object, or not what the headers say."""
+    """What is not JSON, no object, or not what the headers say."""
     for i, body in enumerate(BROKEN_JSON):
         yield case(f"search body {i}", post("/films/search", body), BAD)
         yield case(f"configuration body {i}", post("/other/configuration", body), BAD)

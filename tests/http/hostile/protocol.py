@@ -1,4 +1,4 @@
-"""Paths, methods, headers, and what is no HTTP."""
+"""Paths, methods, headers, and what is not HTTP."""
 
 # ruff: noqa: E501 - tables of values read better in few long lines
 
@@ -152,7 +152,7 @@ def methods() -> Iterator[Case]:
 
 
 def protocol() -> Iterator[Case]:
-    """What is no HTTP, or only just."""
+    """What is not HTTP, or only just."""
     lines = HOST + b"\r\n"
     for name, raw in {
         "garbage": b"GARBAGE\r\n\r\n",

@@ -1,3 +1,5 @@
+"""The values of a batch's items, against a naive walk over decoded ones."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The extent of the newest group in LMDB."""
+
 from __future__ import annotations
 
 from pathlib import Path

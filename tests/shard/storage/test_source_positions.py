@@ -1,3 +1,5 @@
+"""The positions of followed sources in LMDB."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -28,7 +28,7 @@ ALGOLIA = {
 
 
 class TestAlgolia:
-    def test_records_and_settings(self, tmp_path: Path) -> None:
+    def test_records_and_settings_become_items_and_a_configuration(self, tmp_path: Path) -> None:
         (one,) = algolia.read(
             write(tmp_path / "r.json", [{"objectID": "a", "brand": "x"}, {"objectID": "2"}]),
             write(tmp_path / "s.json", ALGOLIA),
@@ -54,12 +54,12 @@ class TestAlgolia:
         ):
             assert name in text
 
-    def test_a_record_without_an_id(self, tmp_path: Path) -> None:
+    def test_a_record_without_an_id_is_refused(self, tmp_path: Path) -> None:
         (one,) = algolia.read(write(tmp_path / "r.json", [{"a": 1}]), None)
         with pytest.raises(SourceError, match="no 'objectID'"):
             list(one.items())
 
-    def test_an_export_of_the_configuration(self, tmp_path: Path) -> None:
+    def test_an_export_of_the_configuration_is_read(self, tmp_path: Path) -> None:
         """As Algolia's command line writes it: settings, rules and synonyms in one file."""
         hiding = {"consequence": {"hide": [{"objectID": "1"}]}}
         document = {

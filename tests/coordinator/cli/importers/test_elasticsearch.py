@@ -25,7 +25,7 @@ class TestElasticsearch:
             ]}}),
         ],
     )  # fmt: skip
-    def test_files(self, tmp_path: Path, content: str) -> None:
+    def test_files_become_items_and_a_configuration(self, tmp_path: Path, content: str) -> None:
         (one,) = elasticsearch.read(
             write(tmp_path / "x.json", content), write(tmp_path / "m.json", MAPPING), None
         )
@@ -45,8 +45,8 @@ class TestElasticsearch:
         }
         assert any("dense_vector" in note for note in one.notes)
 
-    def test_what_is_no_hit(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match="is no hit"):
+    def test_what_is_no_hit_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="is not a hit"):
             elasticsearch.read(write(tmp_path / "x.json", '{"title":"Sea"}'), None, None)
 
     def test_points_are_found_without_a_mapping(self, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ class TestElasticsearch:
             },
         ],
     )
-    def test_other_forms_of_a_mapping(self, tmp_path: Path, mapping: Any) -> None:
+    def test_other_forms_of_a_mapping_are_read(self, tmp_path: Path, mapping: Any) -> None:
         """With types, bare, and of an alias of two indexes."""
         (one,) = elasticsearch.read(
             write(tmp_path / "x", ""), write(tmp_path / "m.json", mapping), None

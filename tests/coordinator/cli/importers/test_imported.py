@@ -57,7 +57,9 @@ def test_settings_in_another_form_are_named(
     result = CliRunner().invoke(main, ["import", engine, *arguments, "--dry-run"])
 
     assert result.exit_code == 1
-    assert "not in the form that the engine gives" in result.stderr or "no object" in result.stderr
+    assert (
+        "not in the form that the engine gives" in result.stderr or "not an object" in result.stderr
+    )
 
 
 def test_settings_may_begin_with_a_mark(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_indexes_are_made_once_and_none_is_left_by_a_failure(
     ] == ["m1", "m2"]
 
 
-def test_a_login_in_the_address(engines: str) -> None:
+def test_a_login_in_the_address_is_sent(engines: str) -> None:
     url = engines.replace("//", "//elastic:p%C3%A4%3A@") + "/secured"
     (one,) = elasticsearch.read(url, None, None)
     assert len(list(one.items())) == 2500
@@ -125,7 +127,7 @@ def test_a_login_is_not_sent_to_another_host(engines: str) -> None:
         assert json.load(stream) == {"seen": None}
 
 
-def test_a_port_that_does_not_speak_http() -> None:
+def test_a_port_that_does_not_speak_http_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:

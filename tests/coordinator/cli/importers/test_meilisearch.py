@@ -33,7 +33,7 @@ MEILISEARCH = {
 
 
 class TestMeilisearch:
-    def test_a_dump(self, tmp_path: Path) -> None:
+    def test_a_dump_becomes_items_and_a_configuration(self, tmp_path: Path) -> None:
         documents = '{"isbn":"a","title":"Sea"}\n{"isbn":7,"title":"Land"}\n'
         path = dump(
             tmp_path / "x.dump",
@@ -69,7 +69,7 @@ class TestMeilisearch:
         ):
             assert name in text
 
-    def test_what_a_current_version_adds(self, tmp_path: Path) -> None:
+    def test_settings_of_the_current_version_are_read(self, tmp_path: Path) -> None:
         """Languages, orders of facets, embeddings; and members whose path begins with a dot."""
         settings = {
             "filterableAttributes": ["genres", "lang"],
@@ -109,7 +109,7 @@ class TestMeilisearch:
             "searchCutoffMs",
         ]
 
-    def test_a_dump_that_is_cut_off(self, tmp_path: Path) -> None:
+    def test_a_dump_that_is_cut_off_is_refused(self, tmp_path: Path) -> None:
         documents = "".join(f'{{"id":{i},"text":"{i * 7919}"}}\n' for i in range(5_000))
         path = Path(dump(tmp_path / "x.dump", {"books": ({}, {}, documents)}))
         path.write_bytes(path.read_bytes()[:-2_000])
@@ -119,8 +119,8 @@ class TestMeilisearch:
         with pytest.raises(SourceError, match=r"documents\.jsonl, line 2: "):
             list(meilisearch.read(wrong)[0].items())
 
-    def test_what_is_no_dump(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match="is no Meilisearch dump") as raised:
+    def test_what_is_no_dump_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="is not a Meilisearch dump") as raised:
             meilisearch.read(write(tmp_path / "a", "no"))
         assert "\n" not in str(raised.value)
         with pytest.raises(SourceError, match=r"no indexes/…/documents\.jsonl"):

@@ -29,7 +29,7 @@ class TestPoints:
             {"type": "Point", "coordinates": [16.4, 48.2]},
         ],
     )
-    def test_elasticsearch(self, tmp_path: Path, value: Any) -> None:
+    def test_points_of_elasticsearch_become_geo_points(self, tmp_path: Path, value: Any) -> None:
         source = {"where": value, "many": [value, value], "in": [{"p": value}]}
         points = {"type": "geo_point"}
         mapping = {"mappings": {"properties": {"where": points, "many": points,
@@ -45,7 +45,7 @@ class TestPoints:
         ]
         assert one.remarks() == []
 
-    def test_typesense(self, tmp_path: Path) -> None:
+    def test_points_of_typesense_become_geo_points(self, tmp_path: Path) -> None:
         fields = [{"name": "where", "type": "geopoint"}, {"name": "many", "type": "geopoint[]"}]
         document = {"id": "1", "where": [48.2, 16.4], "many": [[48.2, 16.4]]}
         (one,) = typesense.read(
@@ -56,7 +56,7 @@ class TestPoints:
 
         assert list(one.items()) == [{"id": "1", "where": POINT, "many": [POINT]}]
 
-    def test_meilisearch_and_algolia(self, tmp_path: Path) -> None:
+    def test_points_of_meilisearch_and_algolia_become_geo_points(self, tmp_path: Path) -> None:
         documents = '{"id":1,"_geo":{"lat":"48.2","lng":"16.4"}}\n{"id":2,"_geo":null}\n'
         (one,) = meilisearch.read(dump(tmp_path / "x", {"a": ({}, {}, documents)}))
         record = {"objectID": "1", "_geoloc": [{"lat": 48.2, "lng": 16.4}]}

@@ -9,7 +9,9 @@ from tests.coordinator.cli.importers.files import FILMS, SCHEMA, valid, write
 
 
 class TestTypesense:
-    def test_an_export_and_its_schema(self, tmp_path: Path) -> None:
+    def test_an_export_and_its_schema_become_items_and_a_configuration(
+        self, tmp_path: Path
+    ) -> None:
         lines = '{"id":"1","title":"Sea"}\n{"id":"2","title":"Land"}\n'
         (one,) = typesense.read(
             write(tmp_path / "x.jsonl", lines), write(tmp_path / "s.json", SCHEMA), None
@@ -27,7 +29,7 @@ class TestTypesense:
             assert name in text
 
 
-def test_typesense_synonyms_and_languages(tmp_path: Path) -> None:
+def test_typesense_synonyms_and_languages_are_read(tmp_path: Path) -> None:
     schema = {
         "name": "a",
         "fields": [{"name": "t", "type": "string", "locale": "de"}],

@@ -109,7 +109,7 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
     }
 
 
-def test_rows_of_a_query(url: str) -> None:
+def test_rows_of_a_query_become_items(url: str) -> None:
     query = "SELECT name AS id FROM product WHERE price > 1249 AND name LIKE 'K%'"
     source = formats.read(url, ReadOptions(query=query))
     assert len(b"".join(source.pieces()).splitlines()) == 4

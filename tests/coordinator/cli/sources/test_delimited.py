@@ -1,0 +1,282 @@
+"""CSV and TSV: delimiters, encodings, kinds of columns, bad rows."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli.sources import lists
+from coordinator.cli.sources.cells import ColumnKind
+from coordinator.cli.sources.source import SourceError
+from tests.coordinator.cli.sources.files import BOOKS, ITEMS, items_of, read
+
+
+class TestCsv:
+    def test_kinds_are_found_over_the_whole_file(self, tmp_path: Path) -> None:
+        source = read(tmp_path, BOOKS)
+        assert items_of(source) == ITEMS
+        kinds = {column.name: column.kind for column in source.columns}
+        assert kinds == {
+            "id": "integer, the id",
+            "title": "text",
+            "year": "integer",
+            "price": "number",
+            "new": "boolean",
+            "zip": "text",
+            "misc": "json",
+        }
+        assert source.num_items == 2
+
+    @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+    def test_delimiters_are_found(self, tmp_path: Path, delimiter: str) -> None:
+        content = "a,b,c\n1,x y,2\n3,z,4\n".replace(",", delimiter)
+        assert items_of(read(tmp_path, content))[0] == {"a": 1, "b": "x y", "c": 2}
+
+    def test_tabs_and_a_delimiter_by_option_divide_cells(self, tmp_path: Path) -> None:
+        assert items_of(read(tmp_path, "a\tb,c\n1\t2\n", "x.tsv")) == [{"a": 1, "b,c": 2}]
+        assert items_of(read(tmp_path, "a:b\n1:2\n", delimiter=":")) == [{"a": 1, "b": 2}]
+
+    @pytest.mark.parametrize(
+        ("cell", "value"),
+        [
+            ("12,50", 12.5),
+            ("1.299,00", 1299.0),
+            ("-1.234.567,5", -1234567.5),
+            ("7", 7.0),
+            ("1.500", 1500.0),
+            ("2,5e3", 2500.0),
+            ("12.50", "12.50"),
+            ("1,299.00", "1,299.00"),
+            ("0.123", "0.123"),
+            (",5", ",5"),
+        ],
+    )
+    def test_decimal_commas_are_read_by_option(
+        self, tmp_path: Path, cell: str, value: float | str
+    ) -> None:
+        source = read(tmp_path, f"a;b\n1;{cell}\n2;1,5\n", decimal=",")
+        assert items_of(source)[0] == {"a": 1, "b": value}
+
+    @pytest.mark.parametrize(
+        ("cells", "example"),
+        [
+            (["1", "2,5"], "2,5"),
+            (["2,5", "3,75"], "2,5"),
+            (["1,299", "2,300"], ""),
+            (["2,5", "x"], ""),
+            (["2,5", "1.25"], ""),
+            (["1", "2"], ""),
+        ],
+    )
+    def test_decimal_commas_are_found(self, tmp_path: Path, cells: list[str], example: str) -> None:
+        rows = "\n".join(f"{cell};x" for cell in cells)
+        assert read(tmp_path, f"a;b\n{rows}\n").columns[0].comma_example == example
+
+    @pytest.mark.parametrize(
+        ("cell", "value"),
+        [
+            ("1,299.50", 1299.5),
+            ("-12,345,678", -12345678.0),
+            ("7", 7.0),
+            ("1,23", None),
+            ("0,123", None),
+            ("1,299,00", None),
+            ("12,5", None),
+        ],
+    )
+    def test_numbers_in_groups_are_read_where_the_user_says_so(
+        self, tmp_path: Path, cell: str, value: float | None
+    ) -> None:
+        source = read(tmp_path, f"a;b\n1;{cell}\n", kinds={"b": "number"})
+        assert items_of(source) == ([] if value is None else [{"a": 1, "b": value}])
+        assert source.num_bad == (value is None)
+        assert read(tmp_path, f"a;b\n1;{cell}\n").columns[1].kind == (
+            "integer" if cell == "7" else "text"
+        )
+
+    @pytest.mark.parametrize(
+        ("cells", "example"),
+        [
+            (["1", "1,299"], "1,299"),
+            (["1,299.00", "12,345,678"], "1,299.00"),
+            (["1,299", "x"], ""),
+            (["1,299", "1,5"], ""),
+            (["1", "2"], ""),
+        ],
+    )
+    def test_numbers_in_groups_are_found(
+        self, tmp_path: Path, cells: list[str], example: str
+    ) -> None:
+        rows = "\n".join(f"{cell};x" for cell in cells)
+        assert read(tmp_path, f"a;b\n{rows}\n").columns[0].group_example == example
+
+    @pytest.mark.parametrize("start", ["sep=;", '"sep=;"', "\ufeffSEP=;", "\ufeffsep=;\r"])
+    def test_a_first_line_may_name_the_delimiter(self, tmp_path: Path, start: str) -> None:
+        source = read(tmp_path, f"{start}\nid;a,b,c\n1;x,y,z\n2\n")
+        assert items_of(source) == [{"id": 1, "a,b,c": "x,y,z"}]
+        assert [row.place for row in source.bad_rows] == ["line 4"]
+
+    def test_a_delimiter_by_option_comes_before_the_one_of_the_file(self, tmp_path: Path) -> None:
+        source = read(tmp_path, "sep=;\nid:a\n1:2\n", delimiter=":")
+        assert items_of(source) == [{"id": 1, "a": 2}]
+
+    @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+    def test_byte_order_marks_are_left_out(self, tmp_path: Path, encoding: str) -> None:
+        assert items_of(read(tmp_path, "é,b\nü,2\n".encode(encoding))) == [{"é": "ü", "b": 2}]
+
+    def test_other_encodings_are_named(self, tmp_path: Path) -> None:
+        content = "a,b\né,2\n".encode("latin-1")
+        with pytest.raises(SourceError, match="name its encoding, for example --encoding latin-1"):
+            read(tmp_path, content)
+        assert items_of(read(tmp_path, content, encoding="latin-1")) == [{"a": "é", "b": 2}]
+        marked = "a,b\né,2\n".encode("utf-8-sig")
+        assert items_of(read(tmp_path, marked, encoding="utf8")) == [{"a": "é", "b": 2}]
+
+    def test_text_of_another_encoding_than_named_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="is not utf-16 near line 1; name its encoding"):
+            items_of(read(tmp_path, "a,b\n1,2\n", encoding="utf-16"))
+
+    @pytest.mark.parametrize("encoding", ["klingon", "hex", "idna", "a\0b"])
+    @pytest.mark.parametrize("name", ["a.csv", "a.json"])
+    def test_unknown_encodings_are_answered_with_known_ones(
+        self, tmp_path: Path, encoding: str, name: str
+    ) -> None:
+        with pytest.raises(SourceError, match="is not an encoding of text; there are utf-8"):
+            read(tmp_path, "[]", name, encoding=encoding)
+
+    @pytest.mark.parametrize("start", [b"PK\x03\x04\x14", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0"])
+    @pytest.mark.parametrize("name", ["a.xlsx", "a.csv", "a"])
+    def test_workbooks_are_no_text(self, tmp_path: Path, start: bytes, name: str) -> None:
+        with pytest.raises(SourceError, match=r"is an Excel workbook or a ZIP file.* as CSV"):
+            read(tmp_path, start + bytes(100), name)
+
+    @pytest.mark.parametrize("start", ["<!DOCTYPE html>", "\ufeff\n<html lang=en>", "<HTML>"])
+    @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a"])
+    def test_a_web_page_is_no_table(self, tmp_path: Path, start: str, name: str) -> None:
+        with pytest.raises(SourceError, match="is a web page, not a table"):
+            read(tmp_path, f"{start}<body>Not found</body>\n", name)
+
+    @pytest.mark.parametrize(
+        ("start", "message"),
+        [
+            (bz2.compress(b'{"id":1}'), r"is compressed by bzip2, not text; .*bzcat"),
+            (lzma.compress(b'{"id":1}'), r"is compressed by xz, not text; .*xzcat"),
+            (b"%PDF-1.4\n\x00\xff", "is a PDF, not text"),
+            (b"<?xml version='1.0'?><a/>", "is XML, which is not read"),
+            (b"\0" * 1024, "is a tar archive, not text; unpack the file"),
+            (b"a.csv".ljust(257, b"\0") + b"ustar\x0000", "is a tar archive"),
+        ],
+    )
+    @pytest.mark.parametrize("name", ["a.csv", "a.json.xz", "a"])
+    def test_other_files_are_no_tables(
+        self, tmp_path: Path, start: bytes, message: str, name: str
+    ) -> None:
+        with pytest.raises(SourceError, match=message):
+            read(tmp_path, start, name)
+
+    def test_another_format_is_no_table_of_one_column(self, tmp_path: Path) -> None:
+        yaml = "- id: 1\n  title: Sea\n"
+        with pytest.raises(SourceError, match=r"\.yaml is not a format that is read; they are csv"):
+            read(tmp_path, yaml, "a.yaml")
+        assert len(items_of(read(tmp_path, yaml, "a.yaml", style="csv"))) == 1
+        for name in ("a", "a.txt", "a.csv"):
+            assert items_of(read(tmp_path, "word\nsea\n", name)) == [{"word": "sea"}]
+        assert items_of(read(tmp_path, "a;b\n1;2\n", "a.export")) == [{"a": 1, "b": 2}]
+
+    def test_what_begins_like_another_file_may_be_a_table(self, tmp_path: Path) -> None:
+        assert items_of(read(tmp_path, "<a>,b\n1,2\n")) == [{"<a>": 1, "b": 2}]
+        assert items_of(read(tmp_path, "BZ,b\n1,2\n")) == [{"BZ": 1, "b": 2}]
+
+    def test_a_quote_that_is_never_closed_is_named_by_its_line(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match=r"line 2: a quote .* is never closed"):
+            list(items_of(read(tmp_path, 'id,t\n1,"a\n2,b\n')))
+
+    def test_ids_may_come_from_another_column(self, tmp_path: Path) -> None:
+        source = read(tmp_path, "isbn,t\n0123,a\n9,b\n", id_field="isbn")
+        assert items_of(source) == [
+            {"id": "0123", "isbn": "0123", "t": "a"},
+            {"id": "9", "isbn": "9", "t": "b"},
+        ]
+        assert items_of(read(tmp_path, "ID,t\n-1,a\n"))[0] == {"id": "-1", "t": "a"}
+
+    def test_kinds_and_lists_are_set_by_option(self, tmp_path: Path) -> None:
+        source = read(tmp_path, "a,b\n1,x | y|\n2,\n", kinds={"a": "text"}, separators={"b": "|"})
+        assert items_of(source) == [{"a": "1", "b": ["x", "y"]}, {"a": "2"}]
+
+    def test_a_first_column_without_a_name_numbers_the_rows(self, tmp_path: Path) -> None:
+        """So do pandas and R write tables."""
+        source = read(tmp_path, ",a\n0,x\n1,y\n")
+        assert items_of(source) == [{"row": 0, "a": "x"}, {"row": 1, "a": "y"}]
+        assert items_of(read(tmp_path, '"",a\n7,x\n', id_field="row"))[0]["id"] == 7
+
+    def test_parts_of_lists_may_recur_as_whole_cells(self, tmp_path: Path) -> None:
+        """As the authors of books do, most of whom have written alone."""
+        authors = ["Ann|Bob", "Ann", "Bob", "Ann|Cy"]
+        source = read(tmp_path, "\n".join(["by", *authors, ""]))
+        assert source.columns[0].separator == "|"
+        titles = ["Sea; a tale", "Sea; a poem", "Moby-Dick", "Ann", "It"]
+        source = read(tmp_path, "\n".join(["title,n", *(f"{one},1" for one in titles), ""]))
+        assert source.columns[0].separator == ""
+
+    def test_the_first_parts_decide_about_lists(self, tmp_path: Path) -> None:
+        pairs = [f"p{n}|p{n + 1}" for n in range(2 * lists.PARTS_MAX)]
+        source = read(tmp_path, "\n".join(["by", *pairs, ""]))
+        assert source.columns[0].separator == "|"
+
+    def test_bad_rows_are_named_by_their_lines(self, tmp_path: Path) -> None:
+        content = 'id,a\n1,"x\ny"\n2\n\n3,4,5\n,6\n7,8\n'
+        source = read(tmp_path, content)
+        assert [(row.place, row.message.split(";")[0]) for row in source.bad_rows] == [
+            ("line 4", "1 cell, and the header has 2"),
+            ("line 6", "3 cells, and the header has 2"),
+            ("line 7", "id is empty, and it is to be the id"),
+        ]
+        assert items_of(source) == [{"id": 1, "a": "x\ny"}, {"id": 7, "a": "8"}]
+        assert [source.place_of(1), source.place_of(2)] == ["line 2", "line 8"]
+
+    @pytest.mark.parametrize(
+        ("content", "options", "message"),
+        [
+            ("", {}, "is empty"),
+            ("a,,b\n", {}, "column 2 has no name"),
+            (",,row\n", {}, "column 1 has no name"),
+            ("a,a\n", {}, "two columns are called 'a'"),
+            ("a,b\n", {"id_field": "c"}, "no column 'c'; its columns are a, b"),
+            ("a,b\n", {"kinds": {"c": "text"}}, "--type: .* no column 'c'"),
+            ("a,b\n", {"kinds": {"a": "date"}}, "'date' is none of text, integer"),
+            ('a,b\n1,"x\n', {}, "line 2"),
+        ],
+    )
+    def test_mistakes_say_what_would_be_valid(
+        self, tmp_path: Path, content: str, options: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(SourceError, match=message):
+            items_of(read(tmp_path, content, **options))
+
+    @pytest.mark.parametrize(
+        ("cells", "kind"),
+        [
+            (["1", " 2 ", ""], "integer"),
+            (["1", "2.5"], "number"),
+            (["1", "true"], "text"),
+            (["007"], "text"),
+            (["18446744073709551615", "-9223372036854775808"], "integer"),
+            (["18446744073709551616"], "number"),
+            (["1e400"], "text"),
+            (["TRUE", "false"], "boolean"),
+            (["[1]", '{"a":2}'], "json"),
+            (["[1"], "text"),
+            (["١"], "text"),
+            ([], "text"),
+            (["nan"], "text"),
+        ],
+    )
+    def test_a_column_is_what_all_its_cells_are(self, cells: list[str], kind: str) -> None:
+        column = ColumnKind()
+        for cell in cells:
+            column.add(cell)
+        assert column.kind == kind

@@ -1,0 +1,238 @@
+"""Connections: kept, pipelined, idle, slow, broken off; and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from common.process.request_ids import REQUEST_IDS
+from coordinator.http import server
+from tests.http.conftest import MakeWeb, Web
+from tests.http.raw_requests import SEARCH, get, request
+from tests.waiting import until
+
+
+async def test_connection_is_kept_and_pipelined_requests_are_answered_in_order(web: Web) -> None:
+    connection = await web.connect()
+    await connection.send(b"".join(get("/films/search", page=str(page)) for page in range(1, 51)))
+
+    pages = [(await connection.read()).json["pagination"]["page"] for _ in range(50)]
+
+    assert pages == list(range(1, 51))
+    await connection.close()
+
+
+async def test_what_is_logged_of_a_broken_request_does_not_name_the_one_before(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named: list[tuple[str, ...]] = []
+    refusal = server._refusal
+
+    def noted(*arguments: Any) -> Any:
+        named.append(REQUEST_IDS.get())
+        return refusal(*arguments)
+
+    monkeypatch.setattr(server, "_refusal", noted)
+    connection = await web.connect()
+    await connection.send(request("GET", "/films/search", None, "X-Request-Id: first"))
+    assert (await connection.read()).headers["x-request-id"] == "first"
+    await connection.send(b"NONSENSE\r\n\r\n")
+    reply = await connection.read()
+
+    assert reply.status == 400
+    assert named == [(reply.headers["x-request-id"],)] != [("first",)]
+    await connection.close()
+
+
+async def test_a_request_with_garbage_after_it_is_refused_and_not_carried_out(web: Web) -> None:
+    """In one packet, aiohttp's parser drops the request: its answer is about the garbage.
+
+    A client that pipelines writes must take the 400 for its first unanswered one.
+    """
+    connection = await web.connect()
+    write = request("PUT", "/films/items/77", b"{}")
+    await connection.send(write)
+    assert (await connection.read()).status == 200
+    await connection.send(request("DELETE", "/films/items/77") + b"NONSENSE\r\n\r\n")
+    refused = await connection.read()
+    await connection.close()
+
+    assert (refused.status, refused.code) == (400, "bad_request")
+    assert (await web.get("/films/items/77")).status == 200
+
+
+async def test_connection_header_is_obeyed(web: Web) -> None:
+    connection = await web.connect()
+    await connection.send(request("GET", "/status", None, "Connection: close"))
+
+    reply = await connection.read()
+
+    assert reply.headers["connection"] == "close"
+    assert await connection.reader.read() == b""
+    await connection.close()
+
+
+async def test_old_client_may_keep_its_connection(web: Web) -> None:
+    connection = await web.connect()
+    for _ in range(2):
+        await connection.send(
+            request("GET", "/status", None, "Connection: keep-alive", version="1.0")
+        )
+        assert (await connection.read()).headers["connection"] == "keep-alive"
+    await connection.close()
+
+
+async def test_head_has_the_length_but_no_body(web: Web) -> None:
+    connection = await web.connect()
+    await connection.send(request("HEAD", "/films/search"))
+    head = await connection.read(is_head=True)
+    await connection.send(SEARCH)
+    whole = await connection.read()
+
+    assert head.status == 200
+    assert int(head.headers["content-length"]) > 1000
+    assert whole.status == 200
+    await connection.close()
+
+
+async def test_idle_connection_makes_room_at_the_bound(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"connections_max": 3})
+    idle = [await web.connect() for _ in range(3)]
+    for connection in idle:
+        await connection.send(SEARCH)
+        assert (await connection.read()).status == 200
+
+    newcomer = await web.connect()
+    await newcomer.send(SEARCH)
+
+    assert (await newcomer.read()).status == 200
+    assert await idle[0].reader.read() == b""
+    for connection in (*idle, newcomer):
+        await connection.close()
+
+
+async def test_client_that_does_not_read_is_not_answered_into_memory(web: Web) -> None:
+    connection = await web.connect()
+    connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    num_requests = 10_000
+    sending = asyncio.create_task(connection.send(SEARCH * num_requests))
+    num_asked = -1
+    while num_asked < len(web.search.asked):
+        num_asked = len(web.search.asked)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert (await web.send(request("GET", "/status"))).status == 200
+
+    assert num_asked < num_requests / 2
+    connection.reader._transport.resume_reading()  # type: ignore[attr-defined]
+    for _ in range(num_requests):
+        assert (await connection.read()).status == 200
+    await sending
+    await connection.close()
+
+
+async def test_client_that_never_reads_is_let_go(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"send_timeout_ms": 50})
+    web.search.items = [b'{"text":"%b"}' % (b"x" * 20_000)] * 1000
+    connection = await web.connect()
+    await connection.send(request("GET", "/films/items"))
+    connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
+
+    await until(lambda: not web.services.metrics.num_connections())
+
+    await connection.close()
+
+
+async def test_slow_sender_is_disconnected_where_no_connection_is_idle(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"connections_max": 2})
+    slow = [await web.connect() for _ in range(2)]
+    for connection in slow:
+        await connection.send(request("POST", "/films/search", b"{", "Content-Length: 9"))
+    await until(lambda: web.services.metrics.body_bytes() >= 2)
+
+    assert (await web.send(SEARCH)).status == 200
+    for connection in slow:
+        await connection.close()
+
+
+async def test_client_that_closes_its_sending_side_still_gets_its_answer(web: Web) -> None:
+    reply = await web.send(SEARCH, half_closes=True)
+
+    assert reply.status == 200
+
+
+async def test_pipelined_requests_before_the_end_are_all_answered(web: Web) -> None:
+    connection = await web.connect()
+    requests = [get("/films/search", page=str(page)) for page in range(1, 6)]
+    cut = request("POST", "/films/search", b"{", "Content-Length: 9")
+    await connection.send(b"".join([*requests, cut]), half_closes=True)
+
+    pages = [(await connection.read()).json["pagination"]["page"] for _ in requests]
+    last = await connection.read()
+
+    assert (pages, last.status) == ([1, 2, 3, 4, 5], 400)
+    assert await connection.reader.read() == b""
+    await connection.close()
+
+
+async def test_client_that_leaves_does_not_disturb(web: Web) -> None:
+    for data in (SEARCH, request("POST", "/films/search", b"{", "Content-Length: 9"), b"GET / HT"):
+        connection = await web.connect()
+        await connection.send(data)
+        connection.writer.transport.abort()
+        await connection.close()
+
+    assert (await web.send(SEARCH)).status == 200
+
+
+async def test_stop_lets_running_requests_finish(make_web: MakeWeb) -> None:
+    web = await make_web()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    answer = web.search.search
+
+    async def slow_search(*arguments: object) -> object:
+        begun.set()
+        await go_on.wait()
+        return await answer(*arguments)  # type: ignore[arg-type]
+
+    web.search.search = slow_search  # type: ignore[method-assign, assignment]
+    connection = await web.connect()
+    idle = await web.connect()
+    await connection.send(SEARCH)
+    await begun.wait()
+
+    stopping = asyncio.create_task(web.app.stop(5.0))
+    await asyncio.sleep(0)
+    go_on.set()
+    reply = await connection.read()
+    await stopping
+
+    assert reply.status == 200
+    assert await idle.reader.read() == b""
+    with pytest.raises(ConnectionError):
+        await web.connect()
+    await connection.close()
+    await idle.close()
+
+
+async def test_a_thousand_slow_clients_leave_the_others_alone(make_web: MakeWeb) -> None:
+    web = await make_web()
+    slow = []
+    for i in range(600):
+        connection = await web.connect()
+        half = (b"", b"GET /films/sea", request("POST", "/films/search", b"{", "Content-Length: 9"))
+        await connection.send(half[i % 3])
+        slow.append(connection)
+
+    durations = []
+    loop = asyncio.get_running_loop()
+    for _ in range(50):
+        started = loop.time()
+        assert (await web.send(SEARCH)).status == 200
+        durations.append(loop.time() - started)
+
+    assert sorted(durations)[45] < 0.25
+    for connection in slow:
+        connection.writer.transport.abort()

@@ -1,0 +1,98 @@
+"""Searches and changes that meet a switch of the configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from common.errors import ConfigurationSwitched
+from coordinator.http import middleware
+from coordinator.read.cursor import Cursor
+from tests.http.conftest import Web
+from tests.waiting import until
+
+
+class _SwitchedFor:
+    """A search that meets the switch of a configuration some times, then answers."""
+
+    def __init__(self, web: Web, num_times: int) -> None:
+        self.num_times = num_times
+        self.is_asked = asyncio.Event()
+        self.indexes: list[Any] = []
+        self.parameters: list[Any] = []
+        self._search = web.search.search
+        web.search.search = self.search  # type: ignore[method-assign]
+
+    async def search(self, index: Any, parameters: Any, horizon: int | None = None) -> Any:
+        self.indexes.append(index)
+        self.parameters.append(parameters)
+        self.is_asked.set()
+        if len(self.indexes) <= self.num_times:
+            raise ConfigurationSwitched("the index is being switched")
+        return await self._search(index, parameters)
+
+
+async def test_search_that_meets_a_switch_begins_again(web: Web) -> None:
+    fake = _SwitchedFor(web, 1)
+    asking = asyncio.ensure_future(web.post("/films/search", {"facet_fields": ["country"]}))
+    await fake.is_asked.wait()
+    asked_at = time.monotonic()
+    await until(lambda: time.monotonic() > asked_at + 0.002)  # the deadline counts in milliseconds
+    await web.services.administration.configure("films", {"aggregations": {"country": {"size": 3}}})
+
+    reply = await asking
+
+    assert reply.status == 200
+    former, present = fake.indexes
+    assert (former.revision + 1, present.configuration.facets["country"].size) == (
+        present.revision,
+        3,
+    )
+    assert fake.parameters[1].facets[0].configuration.size == 3, "read again"
+    assert fake.parameters[1].timeout_ms < fake.parameters[0].timeout_ms, "of one deadline"
+
+
+async def test_index_that_went_away_in_its_switch_is_no_503(web: Web) -> None:
+    fake = _SwitchedFor(web, 1)
+    asking = asyncio.ensure_future(web.post("/films/search", {}))
+    await fake.is_asked.wait()
+    await web.services.administration.delete_index("films")
+
+    assert (await asking).code == "index_not_found"
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "answer"), [(1_000, (503, "switched")), (20, (504, "deadline_exceeded"))]
+)
+async def test_switch_that_does_not_end_is_told(
+    web: Web, monkeypatch: pytest.MonkeyPatch, timeout_ms: int, answer: tuple[int, str]
+) -> None:
+    monkeypatch.setattr(middleware, "SWITCH_TRIES_MAX", 4)
+    monkeypatch.setattr(middleware, "SWITCH_WAIT_SECONDS", 0.01)
+    fake = _SwitchedFor(web, 1_000)
+
+    reply = await web.post("/films/search", {"timeout_ms": timeout_ms})
+
+    assert (reply.status, reply.code) == answer
+    assert reply.headers.get("retry-after") == ("1" if reply.status == 503 else None)
+    assert len(fake.indexes) <= 5
+
+
+async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: Web) -> None:
+    """Which hits would still come in the order of the former configuration is unknown."""
+    selection = web.services.selection
+    answer = selection.page
+
+    async def select(index: Any, parameters: Any, horizon: int) -> Any:
+        if parameters.cursor != "*":
+            raise ConfigurationSwitched("the index is being switched")
+        hits, _ = await answer(index, parameters, horizon)
+        return hits, Cursor(index.revision, horizon, b"search", (0, 1), (1.0, 5), ()).encode()
+
+    selection.page = select  # type: ignore[method-assign]
+    reply = await web.post("/films/items/delete", {"query": "sea"})
+
+    assert (reply.status, reply.code) == (503, "switched")
