@@ -145,9 +145,14 @@ def client(request: pytest.FixtureRequest, services: Services) -> Iterator[Clien
 
 
 @pytest.fixture
-def index(client: Client) -> Index:
-    """An index that does not exist yet, under a name that no other test has."""
-    return Index(client, f"index-{next(_numbers)}")
+def index(client: Client) -> Iterator[Index]:
+    """An index that does not exist yet, under a name that no other test has; deleted afterwards.
+
+    Among hundreds of indexes a service looks for no name that was meant.
+    """
+    index = Index(client, f"index-{next(_numbers)}")
+    yield index
+    client.delete(index.path)
 
 
 @pytest.fixture
