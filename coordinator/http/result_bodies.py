@@ -172,6 +172,8 @@ def _more_meta(result: SearchResult, total_us: int, shows_timings: bool) -> byte
         more["rules"] = result.rules
     if result.match is not None:
         more["match"] = result.match
+    if result.dropped_words:
+        more["dropped_words"] = result.dropped_words
     if result.num_words_cut:
         more["words_cut"] = result.num_words_cut
     if result.did_you_mean is not None:

@@ -171,6 +171,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """Full text as typed."""
     match: str = "all"
     """From the request, else the index: "all", "any", "last", "75%", "auto"."""
+    drops_function_words: bool = False
+    """Whether function words of the query are dropped, of a step of "auto"."""
     prefix: PrefixMode = "last"
     """From the request, else the index."""
     typo: TypoMode = "auto"

@@ -67,6 +67,7 @@ class DidYouMean:
                 requested,
                 query=text,
                 match="all" if requested.match == "auto" else requested.match,
+                drops_function_words=requested.match == "auto",
                 per_page=0,
                 facets=(),
                 field_facets=(),

@@ -9,8 +9,6 @@ import time
 from collections.abc import Awaitable
 from functools import partial
 
-import msgspec
-
 from common.deadline import Deadline
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.searched_state import SearchedState, now
@@ -48,11 +46,10 @@ class FacetPages:
         started = time.perf_counter()
         facet, timestamp = parameters.facet, now()
         every_bucket = Retrieval(wants_all_buckets=True)
-        search, _ = self._path.memories.curated(index, parameters.search, timestamp)
+        requested, _ = self._path.memories.curated(index, parameters.search, timestamp)
         with self._path.cluster.reading(index.number) as horizon:
             state = SearchedState(index, horizon, timestamp, deadline)
-            for match in self._path.match_modes(search):
-                search = msgspec.structs.replace(search, match=match)
+            for search in self._path.relaxed(index, requested):
                 outcome = await self._path.scatter.search(search, state, every_bucket)
                 if outcome.has_others:
                     break

@@ -160,7 +160,7 @@ class ItemExplanations:
         raw = explained.raw
         filters, words = (
             [*_filters_of(raw, self._path.limits)],
-            [*self._words_of(explained, search.match, ignored)],
+            [*self._words_of(explained, search, ignored)],
         )
         if raw.get("similar_to") is not None:
             fields = {name: raw[name] for name in ("search_fields",) if name in raw}
@@ -178,11 +178,15 @@ class ItemExplanations:
         return _Parts(
             [_part(explained, options, *one) for one in filters],
             [_part(explained, options, *one) for one in words],
-            structs.replace(_bare(explained.of_item(unfiltered)), match=search.match),
+            structs.replace(
+                _bare(explained.of_item(unfiltered)),
+                match=search.match,
+                drops_function_words=search.drops_function_words,
+            ),
         )
 
     def _words_of(
-        self, explained: _ExplainedSearch, match: str, ignored: frozenset[str]
+        self, explained: _ExplainedSearch, search: SearchParameters, ignored: frozenset[str]
     ) -> Iterator[tuple[dict[str, Any], list[RawParameters]]]:
         """Yield the words and phrases of the query that items must have, or must not.
 
@@ -190,9 +194,11 @@ class ItemExplanations:
         items must have the first one only. Each comes with searches of which the item must be a hit
         of one: for the word, and for the word and its neighbour on either side.
         """
-        raw, search = explained.raw, explained.parse(explained.raw)
+        raw = explained.raw
         pieces = query_pieces(search.query, self._path.analyzer)
         stop_words = self._path.memories.stop_words(explained.index)
+        if search.drops_function_words:
+            stop_words |= self._path.memories.of(explained.index).vocabulary.function_words
         can_drop = any(not stop_words.issuperset(words) for _, words in pieces)
         modes: dict[str, Any] = {
             name: raw[name]
@@ -226,7 +232,7 @@ class ItemExplanations:
             if ignored.issuperset(words):
                 continue
             is_excluded = text.startswith("-")
-            if match == "last" and has_first and not is_excluded:
+            if search.match == "last" and has_first and not is_excluded:
                 continue
             has_first |= not is_excluded
             searches = [search_of(place, place)]
@@ -312,11 +318,14 @@ async def _check_exists(explained: _ExplainedSearch, find: _Find) -> None:
 
 
 async def _with_match_mode(search: SearchParameters, find: _Find) -> SearchParameters:
-    """Return a search with the match mode that "auto" comes to, over the hits of all items."""
+    """Return a search with the words and mode that "auto" comes to, over the hits of all items."""
     if search.match != "auto":
         return search
     of_all = structs.replace(search, only_ids=(), per_page=0, show=frozenset())
-    return structs.replace(search, match=(await find(of_all)).match or "all")
+    result = await find(of_all)
+    return structs.replace(
+        search, match=result.match or "all", drops_function_words=bool(result.dropped_words)
+    )
 
 
 async def _failing_parts(parts: Sequence[_Part], find: _Find) -> list[dict[str, Any]]:

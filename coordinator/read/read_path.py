@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 from common.analysis.analyzer import Analyzer
 from common.limits import Limits
 from common.process.loop_scheduler import LoopScheduler
-from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.typed import SearchParameters
 from coordinator.read.facets.listing import FacetListing
@@ -15,6 +15,7 @@ from coordinator.read.fair_share import FairShare
 from coordinator.read.index_memory import IndexMemories
 from coordinator.read.paging import Paging
 from coordinator.read.scatter import Scatter
+from coordinator.read.text.relaxation import relaxed
 
 
 class ReadPath(NamedTuple):
@@ -69,9 +70,8 @@ class ReadPath(NamedTuple):
             FairShare(),
         )
 
-    def match_modes(self, parameters: SearchParameters) -> tuple[str, ...]:
-        """Return the match modes to try, in order, until one has hits."""
+    def relaxed(self, index: Index, parameters: SearchParameters) -> tuple[SearchParameters, ...]:
+        """Return the searches to try, in order, until one has hits (`match: auto`)."""
         if parameters.match != "auto":
-            return (parameters.match,)
-        has_several = len(self.analyzer.tokenize(parameters.query)) > 1
-        return ("all", "last", "any") if has_several else ("all",)
+            return (parameters,)
+        return relaxed(parameters, self.memories.of(index).vocabulary, self.analyzer)

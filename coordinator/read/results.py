@@ -73,6 +73,8 @@ class SearchResult(Struct, frozen=True):
     """If it is merged with others: reads the items, of which `items` has none."""
     match: str | None = None
     """The match mode used, if the request left it open."""
+    dropped_words: Sequence[str] = ()
+    """Function words that the items of this mode need not have."""
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
     did_you_mean: str | None = None

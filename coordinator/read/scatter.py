@@ -251,6 +251,7 @@ class Scatter:
                     parameters.typo,
                     parameters.typo_lengths,
                     parameters.infix,
+                    parameters.drops_function_words,
                 ),
                 memory.vocabulary,
                 self._analyzer,

@@ -26,8 +26,6 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
 
-import msgspec
-
 from common.deadline import Deadline
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.leases import Leases
@@ -170,6 +168,7 @@ class Search:
             cursor=None if cursor is None else next_cursor(index.number, cursor, requested, hits),
             rules=rules,
             match=parameters.match if requested.match == "auto" and requested.query else None,
+            dropped_words=outcome.scored.dropped_words,
             num_words_cut=outcome.scored.num_words_cut,
             order=_order_of(hits, parameters) if parameters.keeps_order else [],
             items_of=self._items_of(parameters, outcome, hits) if parameters.keeps_order else None,
@@ -180,19 +179,16 @@ class Search:
     async def _find(
         self, parameters: SearchParameters, state: SearchedState, cursor: Cursor | None
     ) -> tuple[SearchParameters, SearchOutcome, list[Hit]]:
-        """Find the hits of a page, by the first match mode that has hits other than pinned ones.
+        """Find the hits of a page, by the first way to match that has hits other than pinned ones.
 
         Returns:
-            The parameters with this mode; the shards' responses; the hits.
+            The parameters of this way; the shards' responses; the hits.
         """
-        matches = self._path.match_modes(parameters)
-        for match in matches:
-            if match != parameters.match:
-                parameters = msgspec.structs.replace(parameters, match=match)
-            outcome, hits = await self._path.paging.find(parameters, state, cursor)
-            if match == matches[-1] or outcome.has_others:
+        for relaxed in self._path.relaxed(state.index, parameters):
+            outcome, hits = await self._path.paging.find(relaxed, state, cursor)
+            if outcome.has_others:
                 break
-        return parameters, outcome, hits
+        return relaxed, outcome, hits
 
     async def _items(
         self, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]

@@ -42,6 +42,7 @@ WORDS = re.findall(
     """
     sea seal seals search searching green grene mile miles smile film films filmed a i 7 se7en
     iphone8 iphones iphone mode2 model 8 seagreen milesea half halflife 20000 20,000
+    and 2 II two saint St. St
     chocolate chocolates chocolade straße strasse café cafe naïve don't half-life x1 X1 été
     東京 東京都 京都 京 トウキョウ 寺
     """,

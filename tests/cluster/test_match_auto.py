@@ -1,4 +1,4 @@
-"""If no item has all words, the last ones are dropped, then any suffices; `meta` reports it."""
+"""If no item has all words, function words are dropped, then any suffices; `meta` reports it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ def shop(index: Index) -> Any:
     ("query", "filters", "match", "ids"),
     [
         ("red lamp", {}, "all", [1]),
-        ("red chair", {}, "last", [1, 2]),
-        ("red lamp chair", {}, "last", [1, 2]),
-        ("red chair sofa", {"kind": ["light"]}, "last", [1]),
+        ("red chair", {}, "any", [1, 2, 3]),
+        ("red lamp chair", {}, "any", [1, 2, 3]),
+        ("red chair sofa", {"kind": ["light"]}, "any", [1]),
         ("chair lamp", {"kind": ["light"]}, "any", [1]),
-        ("lamp chair", {"kind": ["light"]}, "last", [1]),
         ("nothing nowhere", {}, "any", []),
         ("nothing", {}, "all", []),
         ("lamp", {"kind": ["none"]}, "all", []),
@@ -58,9 +57,9 @@ def test_pinned_items_do_not_decide_the_mode(shop: Index, how: dict[str, Any]) -
     answer = shop.search(query="red chair", rules=rules, **how)
 
     assert (answer["meta"]["match"], answer["data"]["aggregations"]["kind"]["buckets"]) == (
-        "last",
+        "any",
         [
-            {"key": "furniture", "doc_count": 2, "selected": False},
+            {"key": "furniture", "doc_count": 3, "selected": False},
             {"key": "light", "doc_count": 1, "selected": False},
         ],
     )
@@ -73,10 +72,66 @@ def test_cursors_stay_with_the_mode(shop: Index) -> None:
     cursor: str | None = "*"
     while cursor is not None:
         answer = shop.search(query="red sofa chair", per_page=1, cursor=cursor)
-        assert answer["meta"]["match"] == "last"
+        assert answer["meta"]["match"] == "any"
         found += [item["id"] for item in answer["data"]["items"]]
         cursor = answer["pagination"].get("cursor")
-    assert sorted(found) == [1, 2]
+    assert sorted(found) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("query", "language", "dropped", "ids"),
+    [
+        ("the red lamp", "none", ["the"], [1]),
+        ("a lamp of the red", "english", ["a", "of", "the"], [1]),
+        ("der red lamp", "german", ["der"], [1]),
+        ("the red lamp", "german", None, [1, 2, 9]),  # no German word: any word will do
+        ('the "red lamp"', "none", ["the"], [1]),
+        ('"the" red lamp', "none", None, [1, 2, 9]),  # what is quoted is meant
+        ("the lamp -chair", "none", ["the"], [1]),
+        ("the of", "none", None, [9]),  # they may be a name
+        ("the into", "german", None, [9]),
+        ("red lamp", "none", None, [1]),
+    ],
+)
+def test_function_words_are_dropped_first(
+    shop: Index, query: str, language: str, dropped: list[str] | None, ids: list[int]
+) -> None:
+    configuration = {"match": "auto", "searchable_fields": ["name"], "language": language}
+    shop.configure(configuration | {"aggregations": {"kind": {}}})
+    shop.put([{"id": 9, "name": "of the into a der", "kind": "words"}])
+    answer = shop.search(query=query)
+
+    assert sorted(item["id"] for item in answer["data"]["items"]) == ids
+    assert answer["meta"].get("dropped_words") == dropped
+    assert answer["meta"]["match"] == ("any" if 2 in ids else "all")
+    facet = shop.post("facet", {"name": "kind", "search_query": query}).json
+    assert facet["data"]["buckets"] == answer["data"]["aggregations"]["kind"]["buckets"]
+
+
+def test_dropped_words_keep_no_item_out(shop: Index) -> None:
+    shop.put([{"id": 9, "name": "the"}])
+    for id, missing in ((1, []), (2, ["lamp"]), (3, ["red", "lamp"])):
+        explained = shop.post("explain", {"id": id, "query": "the red lamp"}).json["data"]
+        assert [reason["text"] for reason in explained["reasons"]] == missing
+
+
+def test_a_name_is_whole_without_its_function_words(index: Index) -> None:
+    index.configure({"searchable_fields": ["name", "text"], "match": "auto"})
+    index.put(
+        [
+            {"id": 1, "name": "Hobbit lore", "text": "hobbit, hobbit and hobbit"},
+            {"id": 2, "name": "Hobbit", "text": "a tale"},
+            {"id": 3, "name": "Ox", "text": "the"},
+        ]
+    )
+    assert index.ids(query="the hobbit") == [2, 1]
+
+
+def test_function_words_are_no_stop_words(shop: Index) -> None:
+    """If some item has them, all items must."""
+    shop.put([{"id": 5, "name": "the red lamp"}])
+    assert shop.ids(query="the red lamp") == [5]
+    assert sorted(shop.ids(query="the red chair")) == [1, 2, 3, 5]
 
 
 def test_only_searches_are_generous(shop: Index) -> None:

@@ -94,6 +94,30 @@ def test_deleted_items_count_for_no_spacing(names: Index) -> None:
     assert names.search(query="wi-fi", match="any")["pagination"]["total"] == 1
 
 
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("rocky 2", ["Rocky 2", "Rocky II", "Rocky, Part II"]),
+        ("rocky two", ["Rocky II", "Rocky 2"]),
+        ("salt and pepper", ["Salt and pepper", "Salt & pepper"]),
+        ("salt & pepper", ["Salt & pepper", "Pepper, salt", "Salt and pepper"]),
+        ("saint louis", ["St. Louis"]),
+        ("st louis", ["St. Louis"]),
+        ("mount everest", ["Mt Everest"]),
+        ("rocky 3", ["3 Rocky roads"]),
+    ],
+)
+def test_notations_are_found_below_the_typed_form(
+    index: Index, query: str, found: list[str]
+) -> None:
+    names = ["Rocky II", "Rocky 2", "Rocky, Part II", "Rocky and a stray II", "3 Rocky roads"]
+    names += ["Salt & pepper", "Salt and pepper", "Pepper, salt", "St. Louis", "Mt Everest"]
+    index.configure({"searchable_fields": ["name"]})
+    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
+    hits = index.search(query=query)["data"]["items"]
+    assert [item["name"] for item in hits] == found
+
+
 # --- the cases of the review ----------------------------------------------------------------------
 
 
@@ -132,6 +156,10 @@ def first(index: Index, query: str, count: int = 1) -> list[Any]:
         ("davinci code", "The Da Vinci Code"),
         ("oceans eleven", "Ocean's Eleven"),
         ("20000 leagues", "20,000 Leagues Under the Sea"),
+        ("rocky 4", "Rocky IV"),
+        ("twelve angry men", "12 Angry Men"),
+        ("doctor strangelove", "Dr. Strangelove"),
+        ("lilo and stitch", "Lilo & Stitch"),
     ],
 )
 def test_film_is_first_however_its_title_is_spaced(films: Index, query: str, title: str) -> None:

@@ -12,6 +12,10 @@ from tests.oracle.words import is_run, pieces_of, typo_budget, word_matches, wor
 _PIECE = re.compile(r'(-?)"([^"]*)"|([^\s"]+)')
 
 
+FUNCTION_WORDS = frozenset({"a", "and", "the", "of", "in"})
+"""Of an index without a language: those that tests use."""
+
+
 class Text(list[str]):
     """The words of a text of a field."""
 
@@ -79,7 +83,14 @@ class Clause:
 
 
 def parse(
-    query: str, *, match: str, prefix: str, typo: Any, lengths: dict[str, Any], synonyms: Any = ()
+    query: str,
+    *,
+    match: str,
+    prefix: str,
+    typo: Any,
+    lengths: dict[str, Any],
+    synonyms: Any = (),
+    dropped: frozenset[str] = frozenset(),
 ) -> tuple[list[Clause], list[Clause]]:
     """Return the clauses that must and must not match.
 
@@ -115,6 +126,8 @@ def parse(
         if match not in ("all", "last"):
             words = tuple(part for word in words for part in pieces_of(word))
         for j, word in enumerate(words):
+            if word in dropped:
+                continue
             is_last = i == len(pieces) - 1 and j == len(words) - 1
             is_prefix = prefix == "all" or (prefix == "last" and is_last)
             typos = {path: typo_budget(word, typo, one) for path, one in lengths.items()}
@@ -137,7 +150,18 @@ def said_otherwise(synonyms: Any) -> dict[tuple[str, ...], list[tuple[str, ...]]
     return found
 
 
-def rows_of(query: str) -> list[list[tuple[str, int]]]:
+def function_words(query: str) -> frozenset[str]:
+    """Return the function words of a query; none if nothing else is wanted."""
+    for piece in _PIECE.finditer(query):
+        is_quoted = piece[3] is None
+        is_excluded = bool(piece[1]) if is_quoted else piece[3][0] == "-" and len(piece[3]) > 1
+        words = words_in(piece[0])
+        if words and not is_excluded and (is_quoted or not FUNCTION_WORDS.issuperset(words)):
+            return FUNCTION_WORDS
+    return frozenset()
+
+
+def rows_of(query: str, dropped: frozenset[str]) -> list[list[tuple[str, int]]]:
     """Return the unquoted words that stand in a row, each with the number of its piece."""
     rows: list[list[tuple[str, int]]] = [[]]
     for number, piece in enumerate(_PIECE.finditer(query)):
@@ -146,19 +170,14 @@ def rows_of(query: str) -> list[list[tuple[str, int]]]:
         if piece[3] is None or (piece[3].startswith("-") and len(piece[3]) > 1):
             rows.append([])
         else:
-            rows[-1] += [(word, number) for word in words_in(piece[3])]
+            for word in words_in(piece[3]):
+                if word in dropped:
+                    rows.append([])
+                else:
+                    rows[-1].append((word, number))
     return rows
 
 
 def wants_words(query: str) -> bool:
     """Return whether a query text restricts anything."""
     return bool(words_in(query))
-
-
-def num_required(match: str, num_clauses: int) -> int:
-    """Return how many of the clauses a hit must have at least, as `match` says."""
-    if match == "any":
-        return 1
-    if match.endswith("%"):
-        return max(1, num_clauses * int(match[:-1]) // 100)
-    return num_clauses

@@ -1,4 +1,4 @@
-"""Other spacings of words: one word written as several, several as one."""
+"""Other spacings of words: one word written as several, several as one; and other notations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from itertools import pairwise
 
 from tests.oracle.clauses import Clause, Text, rows_of
 from tests.oracle.words import is_run
+
+NOTATIONS = (("2", "ii", "two"), ("7", "vii", "seven"), ("st", "saint"), ("mt", "mount"))
+"""Groups of equal words, of an index without a language: those that tests use."""
+CONJUNCTION = "and"
 
 
 def in_parts(word: str) -> set[tuple[str, ...]]:
@@ -40,7 +44,20 @@ def is_joined(row: list[tuple[str, int]]) -> tuple[bool, bool]:
     return len(words) == 2 or is_close or all(len(word) == 1 for word in words), is_close
 
 
-def spacings(query: str, wanted: list[Clause], texts: list[list[Text]]) -> dict[str, set[Clause]]:
+def said_beside(row: list[str], place: int) -> set[tuple[str, ...]]:
+    """Return other notations of a word of a row, each with a word that was typed beside it."""
+    word = row[place]
+    others = {other for group in NOTATIONS if word in group for other in group} - {word}
+    left, right = row[max(0, place - 1) : place], row[place + 1 : place + 2]
+    pairs = {(*left, other) for other in others} | {(other, *right) for other in others}
+    if word == CONJUNCTION:
+        pairs.add((*left, *right))
+    return {pair for pair in pairs if len(pair) == 2 and not any(map(is_run, pair))}
+
+
+def spacings(
+    query: str, wanted: list[Clause], texts: list[list[Text]], dropped: frozenset[str]
+) -> dict[str, set[Clause]]:
     """Return what words of a query may also be written as, where enough items have it."""
     quoted = {one.words[0] for one in wanted if one.is_quoted and len(one.words) == 1}
     vocabularies = [{word for text in one for word in text} for one in texts]
@@ -55,7 +72,11 @@ def spacings(query: str, wanted: list[Clause], texts: list[list[Text]]) -> dict[
 
     num_items = len(texts)
     found: dict[str, set[Clause]] = {}
-    for row in rows_of(query):
+    for row in rows_of(query, dropped):
+        for place, (word, _) in enumerate(row):
+            for pair in said_beside([one for one, _ in row], place):
+                if word not in quoted and count(*pair):
+                    found.setdefault(word, set()).add(Clause(pair))
         for word in {word for word, _ in row} - quoted:
             for parts in in_parts(word):
                 number = count(*parts)

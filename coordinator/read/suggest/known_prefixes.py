@@ -111,7 +111,9 @@ def last_word(
     """
     if search.prefix == "none" or search.infix or configuration.infix_fields or is_run(text):
         return None
-    if dictionary.synonyms or text in dictionary.stop_words or configuration.field_languages:
+    if dictionary.synonyms or configuration.field_languages:
+        return None
+    if text in dictionary.stop_words or text in dictionary.notations:
         return None
     language = configuration.language
     if language is None:

@@ -1,6 +1,7 @@
 """From the text of a query to weighted clauses, and to other spellings of it.
 
-query_parser           text → clauses; words written together or apart: spacing
+query_parser           text → clauses; words written together or apart: spacing; II for 2: notations
+relaxation             what "match": "auto" tries, in order
 scoring                clauses → weights, by the frequencies over all shards in statistics
 near_terms             words of the index near a text
 spelling               another spelling of a query

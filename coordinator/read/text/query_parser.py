@@ -18,14 +18,17 @@ Rules that the picture does not show:
 - A word that has synonyms becomes one clause: itself or any alternative. So does each word of a
   sequence that has some: (new or nyc) and (york or nyc) is (new and york) or nyc. Stop words of
   such a sequence need not be typed.
-- Unquoted words may also be written together or apart (`spacing`), unless no typos are allowed.
+- Unquoted words may also be written together or apart (`spacing`), or in another notation
+  (`notations`), unless no typos are allowed.
 - A repeated clause counts once, with its weight multiplied.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -43,6 +46,12 @@ from common.configuration import IndexConfiguration
 from common.option_forms import PrefixMode, TypoMode
 from common.process.loop_scheduler import run_to_completion
 from common.query import Clause, Phrase, Word
+from coordinator.read.text.notations import (
+    LANGUAGE_DEFAULT,
+    LANGUAGES_REMEMBERED_MAX,
+    notations,
+    notations_of,
+)
 from coordinator.read.text.spacing import SYMBOLS, Spacing, TypedWord, is_cuttable, spacings_of
 
 Words: TypeAlias = tuple[str, ...]
@@ -68,6 +77,8 @@ class QueryOptions(Struct, frozen=True):
     """Lengths (in letters) from which a word may be one edit off, and two."""
     infix: int = 0
     """Where words of three letters or more are found inside others: `Word.infix`."""
+    drops_function_words: bool = False
+    """Whether function words of the languages are dropped like stop words."""
 
 
 class ParsedQuery(Struct, frozen=True):
@@ -80,8 +91,11 @@ class ParsedQuery(Struct, frozen=True):
     match: str
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
+    dropped_words: Words = ()
+    """Function words dropped because the options say so."""
     spacings: tuple[Spacing, ...] = ()
-    """Other spacings of the words, whether in the index or not, except splits in two."""
+    """Other spacings and notations of the words, whether in the index or not, except splits in two.
+    """
     cuttable: Words = ()
     """Words that may be written as two."""
     spellings: tuple[tuple[str, Spellings], ...] = ()
@@ -109,7 +123,7 @@ NO_QUERY: Final = ParsedQuery((), (), (), "all")
 
 
 class QueryDictionary:
-    """Folded stop words and synonyms of one configuration, and its typos; once per revision."""
+    """Folded stop words and synonyms of one configuration, notations, typos; once per revision."""
 
     def __init__(self, configuration: IndexConfiguration, analyzer: Analyzer) -> None:
         language = configuration.stop_words_language
@@ -117,6 +131,10 @@ class QueryDictionary:
         self.stop_words = frozenset(
             token.text for word in listed for token in analyzer.tokenize(word)
         )
+        named = {configuration.language, *configuration.field_languages.values()} - {None}
+        languages = tuple(sorted(filter(None, named))) or (LANGUAGE_DEFAULT,)
+        self.function_words = _function_words(languages, analyzer)
+        """Those of the languages of the fields, whether they are stop words or not."""
         self.synonyms: dict[Words, tuple[Words, ...]] = {}
         for phrase, alternatives in configuration.synonyms.items():
             words = _folded(analyzer, phrase)
@@ -127,7 +145,15 @@ class QueryDictionary:
             self.synonyms[key] = tuple(dict.fromkeys([*known, *filter(None, folded)]))
         self.synonyms.pop((), None)
         self.synonym_words_max = max(map(len, self.synonyms), default=0)
+        self.notations = notations(languages, analyzer)
         self.typo_groups = typo_groups(configuration.field_typo_lengths)
+
+
+@functools.lru_cache(LANGUAGES_REMEMBERED_MAX)
+def _function_words(languages: Words, analyzer: Analyzer) -> frozenset[str]:
+    """Return the folded function words of some languages."""
+    listed = [word for language in languages for word in stop_words(language)]
+    return frozenset(token.text for word in listed for token in analyzer.tokenize(word))
 
 
 def _folded(analyzer: Analyzer, text: str) -> Words:
@@ -296,7 +322,8 @@ def parse_query(
     num_words_cut = max(0, sum([len(piece.tokens) for piece in pieces]) - words_max)
     if num_words_cut:
         pieces = _cut(pieces, words_max)
-    collector = _ClauseCollector(pieces, vocabulary, options)
+    dropped = _dropped(pieces, vocabulary) if options.drops_function_words else ()
+    collector = _ClauseCollector(pieces, vocabulary, options, dropped)
     for number, piece in enumerate(pieces):
         if not piece.is_phrase and not piece.is_excluded:
             collector.add_words(number, piece)
@@ -311,11 +338,12 @@ def parse_query(
         tuple(collector.excluded),
         options.match,
         num_words_cut,
+        dropped,
         tuple([one for one in collector.spacings if quoted.isdisjoint(one.typed)]),
         tuple([word for word in collector.cuttable if word not in quoted]),
         () if text.isascii() else tuple(_spellings(text, pieces, analyzer)),
         collector.fragment,
-        () if num_words_cut else _whole(pieces),
+        () if num_words_cut else _whole(pieces, dropped),
     )
 
 
@@ -329,24 +357,27 @@ class _ClauseCollector:
         pieces: of the query.
         vocabulary: stop words and synonyms of the index.
         options: of the request.
+        dropped: words to drop, apart from stop words.
 
     Attributes:
         counts: how often each clause was typed, in order.
         excluded: clauses that no hit may match, in order.
-        spacings: other spacings of the rows' words.
+        spacings: other spacings and notations of the rows' words.
         cuttable: words that may be written as two.
         quoted: words that are quoted alone.
         fragment: the last two words, if no space separates them and the last may be incomplete.
     """
 
     def __init__(
-        self, pieces: Sequence[_Piece], vocabulary: QueryDictionary, options: QueryOptions
+        self,
+        pieces: Sequence[_Piece],
+        vocabulary: QueryDictionary,
+        options: QueryOptions,
+        dropped: Words,
     ) -> None:
         self._builder = _ClauseBuilder(vocabulary, options)
         self._options = options
-        self._stop_words = stop_words = vocabulary.stop_words
-        if stop_words and not any(_has_content(piece, stop_words) for piece in pieces):
-            self._stop_words = frozenset()
+        self._stop_words = _effective(vocabulary.stop_words, pieces).union(dropped)
         self._row: list[TypedWord] = []
         self._is_row_open = False
         self._num_words = 0
@@ -376,7 +407,9 @@ class _ClauseCollector:
             self._count(clause)
             yield
         if self._options.typo != 0:
-            for spacing in spacings_of(row):
+            for spacing in chain(
+                spacings_of(row), notations_of(row, self._builder.vocabulary.notations)
+            ):
                 self.spacings[spacing] = None
                 yield
             words = [word.token.text for word in row]
@@ -407,6 +440,31 @@ class _ClauseCollector:
         self.counts[clause] = self.counts.get(clause, 0) + 1
 
 
+def _dropped(pieces: Sequence[_Piece], vocabulary: QueryDictionary) -> Words:
+    """Return the function words of a query that are no stop words, if others restrict hits."""
+    words = vocabulary.function_words
+    if not _effective(words | vocabulary.stop_words, pieces):
+        return ()
+    typed = [
+        token.text
+        for piece in pieces
+        if not piece.is_phrase and not piece.is_excluded
+        for token in piece.tokens
+    ]
+    return tuple(
+        dict.fromkeys(
+            [word for word in typed if word in words and word not in vocabulary.stop_words]
+        )
+    )
+
+
+def _effective(stop_words: frozenset[str], pieces: Sequence[_Piece]) -> frozenset[str]:
+    """Return the words to drop from a query: none if nothing else restricts hits."""
+    if stop_words and any(_has_content(piece, stop_words) for piece in pieces):
+        return stop_words
+    return frozenset()
+
+
 def _has_content(piece: _Piece, stop_words: frozenset[str]) -> bool:
     """Return whether a piece restricts hits without its stop words."""
     return not piece.is_excluded and (
@@ -433,8 +491,8 @@ def _spellings(
             yield word, tuple((term, typed) for term, typed in spellings.items() if term)
 
 
-def _whole(pieces: Sequence[_Piece]) -> Words:
-    """Return all words of a query, if a field may consist of them.
+def _whole(pieces: Sequence[_Piece], dropped: Container[str]) -> Words:
+    """Return all words of a query that were not dropped, if a field may consist of them.
 
     A run without spaces has other words in an item than in a query.
     """
@@ -445,7 +503,8 @@ def _whole(pieces: Sequence[_Piece]) -> Words:
         for token in piece.tokens:
             if token.is_run:
                 return ()
-            words.append(token.text)
+            if piece.is_phrase or token.text not in dropped:
+                words.append(token.text)
     return tuple(words)
 
 
@@ -469,6 +528,11 @@ def typed_words(text: str, analyzer: Analyzer) -> tuple[list[Token], bool] | Non
     if not pieces or any(piece.is_phrase or piece.is_excluded for piece in pieces):
         return None
     return [token for piece in pieces for token in piece.tokens], pieces[-1].is_open
+
+
+def dropped_words(text: str, dictionary: QueryDictionary, analyzer: Analyzer) -> Words:
+    """Return the function words of a query that `QueryOptions.drops_function_words` drops."""
+    return _dropped(run_to_completion(_split(text, analyzer)), dictionary)
 
 
 def query_pieces(text: str, analyzer: Analyzer) -> list[tuple[str, tuple[str, ...]]]:

@@ -159,6 +159,7 @@ def query_key(parameters: SearchParameters) -> QueryKey:
     return (
         parameters.query,
         parameters.match,
+        parameters.drops_function_words,
         parameters.prefix,
         parameters.typo,
         parameters.typo_lengths,
@@ -200,7 +201,7 @@ def _weigh(
         weights = tuple([_weights(freqs, statistics.num_docs, count) for freqs in found])
         clauses.append(ScoredClause(clause, weights))
     if parsed.clauses and not clauses:
-        return ScoredQuery(HOPELESS, ignored, parsed.num_words_cut)
+        return ScoredQuery(HOPELESS, ignored, parsed.num_words_cut, parsed.dropped_words)
     configuration = index.configuration
     has_bonus = 0 < statistics.whole_freqs.get(parsed.whole, 0) <= WHOLE_FIELDS_MAX
     query = TextQuery(
@@ -214,7 +215,7 @@ def _weigh(
         proximity=configuration.proximity,
         whole=parsed.whole if has_bonus else (),
     )
-    return ScoredQuery(query, ignored, parsed.num_words_cut)
+    return ScoredQuery(query, ignored, parsed.num_words_cut, parsed.dropped_words)
 
 
 def _with_alternatives(

@@ -49,6 +49,8 @@ class Spacing(NamedTuple):
     is_close: bool
     """Whether the typed words are barely separated: no space between them, or digits next to
     letters."""
+    is_notation: bool = False
+    """Whether it says the word in another way, next to a typed one (`notations`): other letters."""
 
 
 class TypedWord(NamedTuple):
@@ -111,6 +113,8 @@ def is_worthwhile(spacing: Spacing, freq: int, typed_freqs: Sequence[int], num_d
     """
     if freq == 0:
         return False
+    if spacing.is_notation:
+        return True
     if bare_word(spacing.typed[0]) != spacing.typed[0] and len(spacing.typed) == 1:
         return typed_freqs[0] == 0
     if len(spacing.typed) == 1:

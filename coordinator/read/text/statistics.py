@@ -32,7 +32,7 @@ document frequency of a spacing."""
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
 """Cached choices of `search_fields` per index and horizon."""
 QueryKey: TypeAlias = tuple[
-    str, str, PrefixMode, TypoMode, tuple[int, int], int, tuple[SearchableField, ...] | None
+    str, str, bool, PrefixMode, TypoMode, tuple[int, int], int, tuple[SearchableField, ...] | None
 ]
 """Everything in a request that its scored query depends on, besides the index and the horizon."""
 
@@ -46,6 +46,8 @@ class ScoredQuery:
     """Words that occur in no document, dropped because another word is known."""
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
+    dropped_words: Words = ()
+    """Function words of the query that items need not have."""
     assumption: Assumption | None = None
     """The assumption on which the weights rest, if there is one."""
     has_made_up_weights: bool = False

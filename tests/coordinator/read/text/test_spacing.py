@@ -7,18 +7,29 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.configuration_parser import parse_configuration
 from common.process.loop_scheduler import run_to_completion
-from coordinator.read.text.query_parser import QueryDictionary, QueryOptions, parse_query
+from coordinator.read.text.query_parser import (
+    ParsedQuery,
+    QueryDictionary,
+    QueryOptions,
+    parse_query,
+)
 from coordinator.read.text.spacing import COMMON_DOCS_MIN, Spacing, cut_in_two, is_worthwhile
 
 ANALYZER = Analyzer()
 
 
-def spacings(text: str, options: QueryOptions | None = None, **configuration: object) -> set[str]:
+def parsed_query(
+    text: str, options: QueryOptions | None = None, **configuration: object
+) -> ParsedQuery:
     index, _ = parse_configuration(configuration)
     dictionary = QueryDictionary(index, ANALYZER)
-    parsed = run_to_completion(
+    return run_to_completion(
         parse_query(text, options or QueryOptions(), dictionary, ANALYZER, words_max=20)
     )
+
+
+def spacings(text: str, options: QueryOptions | None = None, **configuration: object) -> set[str]:
+    parsed = parsed_query(text, options, **configuration)
     in_two = [cut_in_two(word, cut) for word in parsed.cuttable for cut in range(1, len(word))]
     return {" ".join(one.words) for one in (*parsed.spacings, *in_two) if one is not None}
 
