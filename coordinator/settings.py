@@ -131,7 +131,13 @@ class Settings:
     )
 
     # --- time
-    shard_timeout_ms: int = setting(5_000, "ms", "timeout of a read on a shard", at_least=1)
+    shard_timeout_ms: int = setting(
+        5_000,
+        "ms",
+        "timeout of a shard's part of a search that may be partial, and of an item read by its id; "
+        "other searches have timeout_ms",
+        at_least=1,
+    )
     write_timeout_ms: int = setting(
         30_000, "ms", "timeout of a group of writes on a shard", at_least=1
     )

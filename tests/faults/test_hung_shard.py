@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -58,4 +59,26 @@ def test_a_hung_shard_is_an_error_or_a_flagged_part_until_it_is_replaced(tmp_pat
         assert answer["pagination"]["total"] == NUM_ITEMS
         assert answer["meta"]["shards"]["failed"] == 0
         assert client.post("/hung/items", [{"id": 1000}]).status == 200
+        client.close()
+
+
+@pytest.mark.timeout(120)
+def test_a_slow_shard_has_the_time_that_the_request_has(tmp_path: Path) -> None:
+    settings = {"FACETD_SHARD_TIMEOUT_MS": "200"}
+    with Service(tmp_path / "data", 2, environment=settings) as service:
+        client = service.client()
+        assert client.post("/slow/configuration", CONFIGURATION).status == 200
+        items = [{"id": n, "colour": "red", "writer": "w"} for n in range(NUM_ITEMS)]
+        assert client.post("/slow/items", items).status == 200
+
+        (victim, *_) = service.pids_of("--shard-id")[:1]
+        os.kill(victim, signal.SIGSTOP)
+        going_on = threading.Timer(1.5, os.kill, (victim, signal.SIGCONT))
+        going_on.start()
+        partial = client.post("/slow/search", {"partial": "allow"})
+        assert partial.json["meta"]["shards"]["failed"] == 1
+        whole = client.post("/slow/search", {"timeout_ms": 30_000})
+        going_on.join()
+        assert whole.status == 200, whole.body
+        assert whole.json["pagination"]["total"] == NUM_ITEMS
         client.close()
