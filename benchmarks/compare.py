@@ -208,7 +208,7 @@ def measure_floors(num_shards: int, seconds: float) -> Round:
 
 
 def _quotient(mine: results.Cell, other: results.Cell) -> float | None:
-    """Return how many times another figure ours is; None if one of them is no figure."""
+    """Return how many times another figure ours is; None if one of them is not a figure."""
     if isinstance(mine, int | float) and isinstance(other, int | float) and other:
         return mine / other
     return None

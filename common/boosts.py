@@ -79,7 +79,7 @@ class Boost(Struct, frozen=True, array_like=True):
 
     @property
     def value_kinds(self) -> frozenset[ValueKind]:
-        """Kinds of values that it counts; empty: points, which are no scalars."""
+        """Kinds of values that it counts; empty: points, which are not scalars."""
         if self.point is not None:
             return frozenset()
         return MOMENT_KINDS if self.is_time else NUMBER_KINDS

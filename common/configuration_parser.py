@@ -240,7 +240,7 @@ def _read_hierarchy(draft: _Draft, path: str, name: str, options: object) -> Hie
     for one in names:
         if one not in facets:
             draft.problems.add(
-                path, f"names {one!r}, which is no facet: add it to the aggregations"
+                path, f"names {one!r}, which is not a facet: add it to the aggregations"
             )
     draft.problems.warn_of_unknown(options, ("path", "levels", "separator"), path)
     return Hierarchy(tuple(names), separator)

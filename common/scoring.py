@@ -209,7 +209,7 @@ def is_completed(word: str, doc_freqs: Sequence[int]) -> bool:
 
 
 def is_fragment(word: str, doc_freqs: Sequence[int], num_together: int) -> bool:
-    """Return whether a last word, typed close to the one before it, is no word yet.
+    """Return whether a last word, typed close to the one before it, is not a word yet.
 
     No item has both next to each other, and what begins with the word is too frequent to be ranked
     near it. Items with a stray `g` must not hide nfs-ganesha from someone who has typed `nfs-g`;

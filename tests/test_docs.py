@@ -117,6 +117,7 @@ def test_the_format_has_the_versions_of_the_code() -> None:
         "FORMAT",
         "MIN_READER",
         "SEGMENT_VERSION",
+        "OLDEST_SEGMENT_VERSION",
         "VALUE_VERSION",
     }
     actual = {

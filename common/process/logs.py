@@ -124,7 +124,7 @@ def configure(process: str, *, level: str = "info", style: str = "text") -> None
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter(process) if style == "json" else _TextFormatter(process))
     if not faulthandler.is_enabled():
-        with contextlib.suppress(io.UnsupportedOperation):  # a stderr that is no file
+        with contextlib.suppress(io.UnsupportedOperation):  # a stderr that is not a file
             faulthandler.enable(sys.stderr)
     root = logging.getLogger()
     root.handlers[:] = [handler]

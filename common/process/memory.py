@@ -187,6 +187,6 @@ def available_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
 
 
 def _unreclaimable_bytes(path: Path) -> int:
-    """Return the memory of a control group that is no cached file."""
+    """Return the memory of a control group that is not a cached file."""
     counts = dict(line.split() for line in path.read_text().splitlines())
     return sum(int(counts.get(name, 0)) for name in ("anon", "kernel", "shmem"))

@@ -144,7 +144,7 @@ def pack_touched(
     Returns:
         As `pack_counts`.
     """
-    # Code 0 is no value; the greatest count decides the width of all pairs.
+    # Code 0 is not a value; the greatest count decides the width of all pairs.
     greatest = uint32(0)
     num_present = num_touched
     for i in range(num_touched):

@@ -284,7 +284,7 @@ def check_vacant(folder: Path) -> None:
         DataDirectoryError: it is not empty, or not a folder.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise DataDirectoryError(f"{folder} exists and is no folder; name another one")
+        raise DataDirectoryError(f"{folder} exists and is not a folder; name another one")
     if folder.exists() and any(folder.iterdir()):
         raise DataDirectoryError(f"{folder} is not empty; name a folder that is, or a new one")
 
@@ -402,7 +402,7 @@ def _unpack(archive: BinaryIO, work: Path) -> ServiceSnapshot:
         with tarfile.open(fileobj=archive, mode="r|") as members:
             members.extractall(work, filter="data")
     except (tarfile.TarError, EOFError) as error:
-        raise SnapshotError(f"this is no backup, or it is cut off: {error}") from error
+        raise SnapshotError(f"this is not a backup, or it is cut off: {error}") from error
     snapshot = read_snapshot(work)
     (work / SNAPSHOT_FILE).unlink()
     listed = {file.path for file in snapshot.files} | {"lock"}

@@ -148,7 +148,7 @@ def put_back(folder: Path, entry: IndexEntry, shard: int, settings: ShardSetting
     except FileNotFoundError as error:
         raise _damaged(path, "it is missing") from error
     except DamagedEnvironment as error:
-        raise _damaged(path, "it is no data of an index") from error
+        raise _damaged(path, "it is not data of an index") from error
 
 
 def _file_of(source: SnapshotSource, shard: int) -> Path:

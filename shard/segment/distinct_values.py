@@ -15,7 +15,7 @@ in JSON: 1 and 1.0 are one value, 1, "1" and true are three.
 An array counts as the set of its values: order and repetition do not matter, and an array with one
 value equals that value. So items that share an array are one group, and `["red"]` is `"red"`. Null,
 the empty text and objects inside an array are not values of it, as for facets; without values it
-is no value at all.
+is not a value at all.
 
 Costs: 100 ns a document, 1 µs a text and 200 ns an element of an array, once; memory 4 bytes a
 document and 8 a value, in the LRU cache. A field whose texts are not a facet is read from the
@@ -132,7 +132,7 @@ def _make(
 
 
 def _scalar_tokens(column: SortColumn) -> NDArray[np.uint64]:
-    """Return the token of each document whose value is no array; the others have none."""
+    """Return the token of each document whose value is not an array; the others have none."""
     docs = np.arange(column.num_docs, dtype=np.uint32)
     keys, positions = np.unique(
         column.keys(docs, is_descending=False, is_missing_first=False), return_inverse=True

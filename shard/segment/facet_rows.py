@@ -190,7 +190,7 @@ class FacetRows:
     def count(
         self, docs: NDArray[np.uint32], columns: Mapping[int, FacetColumn]
     ) -> dict[int, NDArray[np.uint32]]:
-        """Return counts by code of each field; that of code 0, which is no value, is meaningless.
+        """Return counts by code of each field; that of code 0, no value, is meaningless.
 
         Args:
             docs: of the segment, ascending.

@@ -11,10 +11,10 @@ elements have the same columns as those of documents, by element.
     nested.<f>.number.<g>.*    - 9 -       as in number_columns
     nested.<f>.presence.*                  as in presence
 
-Elements are numbered in document order. An array item that is no object becomes an element without
-fields, so that positions are those in the array; the items of an array in the array are elements of
-their own. Only the fields that the configuration names
-(`nested`) have elements; others cost nothing.
+Elements are numbered in document order. An array item that is not an object becomes an element
+without fields, so that positions are those in the array; the items of an array in the array are
+elements of their own. Only the fields that the configuration names (`nested`) have elements; others
+cost nothing.
 
 Costs: build 20 ns a value of an element besides the columns; memory 4 bytes an element and the
 columns, and once they are counted a bit an element and 4 bytes a document; merging is that of the
@@ -73,11 +73,11 @@ def elements_of(extraction: Extraction, field: int, inner: NDArray[np.bool_]) ->
     members = np.flatnonzero(inner[extraction.field])
     anchors = _anchors(extraction, extraction.object[members], field)
     members, anchors = members[anchors > 0], anchors[anchors > 0]
-    # Items of the array that are no objects (or empty ones) are elements of their own.
+    # Items of the array that are not objects (or empty ones) are elements of their own.
     is_direct = (extraction.field == field) & (extraction.kind != ValueKind.EMPTY_ARRAY)
     is_direct &= (extraction.shape != _SCALAR) | (extraction.kind == ValueKind.EMPTY_OBJECT)
     direct = np.flatnonzero(is_direct)
-    # In document order; an element that is no object gets an owner number that no object has.
+    # In document order; an element that is not an object gets an owner number that no object has.
     positions = np.concatenate((members, direct))
     owners = np.concatenate((anchors.astype(np.int64), -1 - direct))
     order = np.argsort(positions, kind="stable")

@@ -77,8 +77,9 @@ G = TypeVar("G", bound=NamedTuple)
 
 MAGIC = b"FACETSEG"
 SEGMENT_VERSION = 9
+OLDEST_SEGMENT_VERSION = 7
+"""Files from this version on are read; older ones are built again from the stored items."""
 _VERSION_WITHOUT_BLOCKS = 7
-"""The oldest that is read."""
 ALIGNMENT = 64
 HEADER_BYTES = 64
 BLOCK_BYTES = 256 << 10
@@ -444,8 +445,11 @@ def _read_head(file: int, path: Path) -> _Blocks | None:
     if len(header) < HEADER_BYTES or header[:8] != MAGIC:
         raise DamagedSegment(f"{path.name}: not a segment file")
     version = int.from_bytes(header[8:12], "little")
-    if not _VERSION_WITHOUT_BLOCKS <= version <= SEGMENT_VERSION:
-        raise DamagedSegment(f"{path.name}: format version {version}, not {SEGMENT_VERSION}")
+    if not OLDEST_SEGMENT_VERSION <= version <= SEGMENT_VERSION:
+        raise DamagedSegment(
+            f"{path.name}: format version {version}, not {OLDEST_SEGMENT_VERSION} to "
+            f"{SEGMENT_VERSION}"
+        )
     size = int.from_bytes(header[16:24], "little")
     if os.fstat(file).st_size != size:
         raise DamagedSegment(f"{path.name}: {os.fstat(file).st_size} bytes instead of {size}")

@@ -237,7 +237,7 @@ def lower_bound(word: U8Array, length: int, terms: Terms, is_past_prefix: bool) 
 
 @kernel(allocates=False)
 def find_term(word: U8Array, length: int, terms: Terms) -> int:
-    """Return the ordinal of a word (its bytes padded by 8), or -1 if it is no term."""
+    """Return the ordinal of a word (its bytes padded by 8), or -1 if it is not a term."""
     term = int64(lower_bound(word, length, terms, False))
     if term == len(terms.term_keys):
         return -1

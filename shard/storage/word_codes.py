@@ -375,7 +375,7 @@ def _window(frames: U8Array, bit: int) -> U64:
 
 @kernel(inline=True, allocates=False)
 def item_size(frames: U8Array, start: int, end: int) -> tuple[int, int]:
-    """Return the size at the beginning of a frame, and where it ends; -1: this is no frame."""
+    """Return the size at the beginning of a frame, and where it ends; -1: this is not a frame."""
     size: Any = int64(0)
     shift = int64(0)
     at = start

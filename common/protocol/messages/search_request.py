@@ -220,7 +220,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
     timestamp: int = 0
     """Start of the search, in seconds since 1970: boosts by age count from it."""
     min_score: float | None = None
-    """Items below it are no hits."""
+    """Items below it are not hits."""
     factors: tuple[FilterFactor, ...] = ()
     """Factors that apply to the score after all boosts."""
     pins: tuple[Pin, ...] = ()
