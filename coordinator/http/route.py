@@ -71,7 +71,8 @@ class Route:
     parameters: tuple[Any, ...] = ()
     """Parameters that it reads from query string or body, for the documentation."""
     document: dict[str, Any] = field(default_factory=dict)
-    """Additions to the OpenAPI operation: request body, responses."""
+    """Of the OpenAPI operation: `answer` and `body`, names of schemas (`schemas.py`); `query`, by
+    parameter of the query string that is not in `parameters`, its schema."""
     name: str = field(init=False)
     """In metrics and logs."""
     refuses_ignored: bool = field(init=False)
@@ -80,6 +81,9 @@ class Route:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", f"{self.method} {self.path}")
+        assert "answer" in self.document, (
+            f"{self.name}: document must name the schema of the answer"
+        )
         refuses = self.action is not None and self.tag != "algolia"
         object.__setattr__(self, "refuses_ignored", refuses)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from common.errors import MethodNotAllowed, NotFound
 from coordinator.http import other_engines
 from coordinator.http.api_keys import Action
+from coordinator.http.route import Route
 from coordinator.http.routing import Router
 from coordinator.routes import ROUTES
 
@@ -28,6 +29,11 @@ def test_every_route_finds_itself() -> None:
         path = path.replace("{folder}", "views").replace("{file}", "a.js")
         found, _ = ROUTER.resolve(route.method, path[1:].split("/"))
         assert found is route
+
+
+def test_a_route_must_name_the_schema_of_its_answer() -> None:
+    with pytest.raises(AssertionError, match="GET /_new: document must name the schema"):
+        Route("GET", "/_new", "New.", Action.SEARCH)
 
 
 def test_what_changes_anything_is_subject_to_the_check_of_the_origin() -> None:
