@@ -2,8 +2,11 @@
 
     python -m benchmarks.large --items 10000000 --memory-mb 4096
     python -m benchmarks.large --items 10000000 --memory-mb 4096 --reuse --classes Q2,Q4
+    python -m benchmarks.large --items 10000000 --copies 5
 
-load              the whole corpus in one request, until every item is durable and searchable
+load              the whole corpus in one request, until every item is durable and searchable; with
+                  `--copies 5` five such requests, with other ids, so that the index has five times
+                  the items of the corpus, and a word or value five times the documents
 merging           p99 of Q2 with one client, in runs of two seconds right after the load until the
                   merges are done, beside up to twenty such runs at rest: the medians of both, and
                   the greatest; the greatest anonymous memory of a shard meanwhile
@@ -138,8 +141,9 @@ class Large:
     def __init__(self, options: argparse.Namespace, limit: MemoryLimit) -> None:
         self.workload = Workload(options.items, seed=options.seed)
         self.service = Facetd(options.items, num_shards=options.shards)
-        self.service.folder = self.service.home / "data" / f"large-{options.items}"
+        self.service.folder = self.service.home / "data" / f"large-{options.copies * options.items}"
         self.service.launcher = limit.launcher()
+        self.copies: int = options.copies
         self.seconds: float = options.seconds
         self.classes: list[str] = options.classes.split(",")
         self.limit = limit
@@ -181,9 +185,15 @@ class Large:
         service.start_service()
         service.configure(CONFIGURATION)
         with AnonymousPeak(self.service.shard_pids()) as peak:
-            started = time.monotonic()
-            service.load_file(self.workload.file)
-            self.note("load, items/s", self.workload.num_items / (time.monotonic() - started))
+            began = time.monotonic()
+            for copy in range(self.copies):
+                started = time.monotonic()
+                service.load_file(self.workload.file, copy=copy)
+                if self.copies > 1:
+                    per_second = self.workload.num_items / (time.monotonic() - started)
+                    self.note(f"load of copy {copy + 1}, items/s", per_second)
+            num_items = self.copies * self.workload.num_items
+            self.note("load, items/s", num_items / (time.monotonic() - began))
         self.note("loading: anonymous memory of a shard, MB", peak.mb)
         started = time.monotonic()
         with AnonymousPeak(self.service.shard_pids()) as peak:
@@ -195,7 +205,8 @@ class Large:
         if busy:
             self.note_merging([load.p99_ms for load in busy])
         self.note("disk, MB", processes.settled_disk_bytes(service.folder) / 1e6)
-        self.note("disk over JSON", self.rows[-1].seen / (self.workload.file.stat().st_size / 1e6))
+        json_mb = self.copies * self.workload.file.stat().st_size / 1e6
+        self.note("disk over JSON", self.rows[-1].seen / json_mb)
 
     def note_merging(self, busy_ms: Sequence[float]) -> None:
         """Compare the p99 of runs during merges with those of as many runs at rest.
@@ -288,6 +299,9 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     """Measure, print, save."""
     parser = argparse.ArgumentParser(prog="benchmarks.large")
     parser.add_argument("--items", type=int, default=1_000_000)
+    parser.add_argument(
+        "--copies", type=int, default=1, choices=range(1, 10), help="of the corpus, in the index"
+    )
     parser.add_argument("--memory-mb", type=int, default=0, help="limit of all processes")
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=5, help="of each run of wrk")
@@ -310,7 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
             large.service.close()
     limited = f"{options.memory_mb:,} MB for all processes" if options.memory_mb else "no limit"
     table = results.table(["what", "seen", "target at 10,000,000"], [list(x) for x in large.rows])
-    title = f"{options.items:,} items, {limited}; {results.describe(machine)}"
+    title = f"{options.copies * options.items:,} items, {limited}; {results.describe(machine)}"
     sys.stdout.write(f"{title}\n\n{table}\n")
     seen = {row.name: row.seen for row in large.rows}
     return results.save("large", {"machine": machine, "options": vars(options), "seen": seen})

@@ -94,11 +94,22 @@ class Facetd(Peer):
         """Return the processes of the shards."""
         return [shard["pid"] for shard in self.shards()]
 
-    def load_file(self, items: Path, index: str = INDEX) -> dict[str, Any]:
-        """Load a file of newline-delimited JSON in one streamed request."""
-        size = str(items.stat().st_size)
-        headers = {**TEXT, "content-length": size}
-        answer = self.client.ask("POST", f"/{index}/index", _pieces(items), headers)
+    def load_file(self, items: Path, index: str = INDEX, copy: int = 0) -> dict[str, Any]:
+        """Load a file of newline-delimited JSON in one streamed request.
+
+        Args:
+            items: the file, as `corpus.py` writes it.
+            index: where the items go.
+            copy: 0: the items as they are; 1 to 9: as further items, with other ids.
+        """
+        size = items.stat().st_size
+        pieces = _pieces(items)
+        if copy:
+            digits = b"%d0000000" % copy
+            size += self.num_items * len(digits)
+            pieces = _with_other_ids(pieces, digits)
+        headers = {**TEXT, "content-length": str(size)}
+        answer = self.client.ask("POST", f"/{index}/index", pieces, headers)
         result: dict[str, Any] = json.loads(answer)
         return result
 
@@ -156,3 +167,13 @@ def _pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while piece := file.read(READ_BYTES):
             yield piece
+
+
+def _with_other_ids(pieces: Iterator[bytes], digits: bytes) -> Iterator[bytes]:
+    """Put digits in front of the id of every item, the first member of its line."""
+    member = b'{"id":'
+    rest = b""
+    for piece in pieces:
+        whole, separator, rest = (rest + piece).rpartition(b"\n")
+        yield (whole + separator).replace(member, member + digits)
+    yield rest.replace(member, member + digits)

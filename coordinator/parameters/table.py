@@ -82,9 +82,10 @@ _TEXT_MODES: Final = (
         "match",
         readers.read_match,
         {"type": "string", "pattern": "^(?:all|any|last|auto|0*(?:100|[1-9][0-9]?)%)$"},
-        'How many words must match: "all", "any", "last" (words are dropped from the end) or '
-        '"75%"; "auto": as "all"; without hits the same without function words (the, of), '
-        'then as "any"; `meta.match` and `meta.dropped_words` tell which.',
+        'How many words must match: "all", "any", "last" (the first one; items with more of the '
+        'first words rank higher) or "75%" (rounded down); "auto": as "all"; without hits the same '
+        'without function words (the, of), then as "any"; `meta.match` and `meta.dropped_words` '
+        "tell which.",
     ),
     Parameter(
         "prefix",
@@ -96,7 +97,9 @@ _TEXT_MODES: Final = (
         "typo",
         readers.read_typo,
         {"enum": ["auto", 0, 1, 2, "0", "1", "2"]},
-        "Typos forgiven per word; auto: depends on its length.",
+        "Typos forgiven per word; auto: depends on its length; 1 and 2: in words of any length, "
+        "but at most one in words of three or four letters, and none in shorter ones. Never in "
+        "words with digits.",
     ),
     Parameter(
         "infix",

@@ -388,5 +388,5 @@ def _add_counts(part: Matches, column: FacetColumn, counts: NDArray[np.uint32]) 
 
 @derived_by_key
 def facet_counter(snapshot: Snapshot, field: str) -> FacetCounter:
-    """Return the counter of a facet; if the field is no facet, one that finds nothing."""
+    """Return the counter of a facet; if the field is not a facet, one that finds nothing."""
     return FacetCounter(snapshot, field)

@@ -430,22 +430,16 @@ def _doubles_from(edges: Sequence[int | float]) -> NDArray[np.float64]:
 
 def _add_facet(snapshot: Snapshot, facet: CubeFacet, part: _Part, grid: _Grid) -> None:
     """Count the requested values of a facet, or of any other field."""
-    name, segment = facet.facet.field, part.matches.view.segment
-    dictionary = snapshot.dictionaries.get(name)
+    name = facet.facet.field
     field = snapshot.registry.number(name)
     if field is None:
         return
+    dictionary = snapshot.dictionaries.get(name)
     if dictionary is None:
-        keys, every = field_values(snapshot, part.matches.view, field)
-        rows = np.zeros(len(keys), np.uint32)
-        known = {key: code for code, key in enumerate(keys)}
-        for row, key in enumerate(facet.keys):
-            if key in known:
-                rows[known[key]] = row + 1
-        grid.add_pairs(part, _counted(part, every.docs, rows[every.codes]))
+        _add_field(snapshot, facet, field, part, grid)
         return
     length = snapshot.dictionary_lengths[name]
-    rows = np.zeros(length + 1, np.uint32)
+    rows = np.zeros(length + 1, np.uint32)  # by code
     for row, key in enumerate(facet.keys):
         number = dictionary.number(key, length)
         if number is not None:
@@ -455,9 +449,24 @@ def _add_facet(snapshot: Snapshot, facet: CubeFacet, part: _Part, grid: _Grid) -
         wanted = rows[pairs.codes]
         grid.add_pairs(part, FacetPairs(pairs.docs[wanted > 0], wanted[wanted > 0]))
         return
-    column = facet_column(segment, field)
-    if column is None:
-        return
+    column = facet_column(part.matches.view.segment, field)
+    if column is not None:
+        _add_column(column, rows, part, grid)
+
+
+def _add_field(snapshot: Snapshot, facet: CubeFacet, field: int, part: _Part, grid: _Grid) -> None:
+    """Count the requested values of a field that is not a facet."""
+    keys, every = field_values(snapshot, part.matches.view, field)
+    rows = np.zeros(len(keys), np.uint32)  # by code
+    known = {key: code for code, key in enumerate(keys)}
+    for row, key in enumerate(facet.keys):
+        if key in known:
+            rows[known[key]] = row + 1
+    grid.add_pairs(part, _counted(part, every.docs, rows[every.codes]))
+
+
+def _add_column(column: FacetColumn, rows: NDArray[np.uint32], part: _Part, grid: _Grid) -> None:
+    """Count the values of a facet that have a row, by their stored sets where that takes less."""
     row_of = {int(code) - 1: int(rows[code]) - 1 for code in np.flatnonzero(rows)}
     if column.has_sets:
         num_listed = sum([count for _, count in column.stored_sets(row_of)])

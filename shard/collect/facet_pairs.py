@@ -16,7 +16,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.nested_elements import list_passing
 from shard.query.filters import element_view
 from shard.segment.facet_columns import FacetColumn, facet_column
-from shard.segment.number_columns import number_column
+from shard.segment.number_columns import NumberColumn, number_column
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.sort_columns import plain_number
 from shard.segment.text_columns import text_column
@@ -99,11 +99,11 @@ def are_among(part: Matches, docs: NDArray[Any]) -> NDArray[np.bool_]:
     return is_match
 
 
-# --- fields that are no facet ---------------------------------------------------------------------
+# --- fields that are not facets -------------------------------------------------------------------
 
 
 class FieldValues(NamedTuple):
-    """The values of a field of a segment that is no facet, under their facet keys."""
+    """The values of a field of a segment that is not a facet, under their facet keys."""
 
     keys: list[str]
     pairs: FacetPairs
@@ -120,26 +120,19 @@ def field_values(snapshot: Snapshot, view: SegmentView, field: int) -> FieldValu
     known: FieldValues | None = COLUMN_CACHE.get(memo_key)
     if known is not None:
         return known
+    # Each type of value has pairs of its own; equal keys, as of 1 and "1", share a code.
     codes: dict[str, int] = {}
     parts: list[FacetPairs] = []
     if texts is not None:
-        every = FacetPairs(
-            *_pairs_of(texts.column, np.arange(view.segment.num_docs, dtype=np.uint32))
-        )
+        docs = np.arange(view.segment.num_docs, dtype=np.uint32)
+        every = _pairs_of(texts.column, docs)
         keys = [key.decode("utf-8", "surrogatepass") for key in texts.all_keys()]
         by_number = _codes_of(keys, codes)
         parts.append(FacetPairs(every.docs, by_number[every.codes.astype(np.int64) - 1]))
     numbers = number_column(view.segment, field)
     if numbers is not None:
-        docs, doubles, residuals = numbers.pairs()
-        if residuals is None:
-            distinct, positions = np.unique(doubles, return_inverse=True)
-            keys = [number_text(one) for one in distinct.tolist()]
-        else:
-            both = np.stack([doubles, residuals.astype(np.float64)])
-            rows, positions = np.unique(both, axis=1, return_inverse=True)
-            keys = [number_text(plain_number(one, int(rest))) for one, rest in rows.T.tolist()]
-        parts.append(FacetPairs(docs, _codes_of(keys, codes)[positions.reshape(-1)]))
+        docs, keys, positions = _number_keys(numbers)
+        parts.append(FacetPairs(docs, _codes_of(keys, codes)[positions]))
     presence = presence_of(view.segment)
     for aspect, key in ((Aspect.TRUE, "true"), (Aspect.FALSE, "false")):
         if presence.count(field, aspect):
@@ -152,6 +145,21 @@ def field_values(snapshot: Snapshot, view: SegmentView, field: int) -> FieldValu
     num_bytes = pairs.docs.nbytes + pairs.codes.nbytes + 100 * len(codes)
     COLUMN_CACHE.put(memo_key, values, num_bytes, view.segment)
     return values
+
+
+def _number_keys(
+    numbers: NumberColumn,
+) -> tuple[NDArray[np.uint32], list[str], NDArray[np.intp]]:
+    """Return the documents of a column's numbers, the distinct keys, each number's key there."""
+    docs, doubles, residuals = numbers.pairs()
+    if residuals is None:
+        distinct, positions = np.unique(doubles, return_inverse=True)
+        keys = [number_text(one) for one in distinct.tolist()]
+    else:
+        both = np.stack([doubles, residuals.astype(np.float64)])
+        rows, positions = np.unique(both, axis=1, return_inverse=True)
+        keys = [number_text(plain_number(one, int(rest))) for one, rest in rows.T.tolist()]
+    return docs, keys, positions.reshape(-1)
 
 
 def _codes_of(keys: list[str], codes: dict[str, int]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@
     zoom       cells of a grid      row * 2^zoom + column: degrees, halved once a level
     calendar   year, week, hour …   the beginning of ISO dates: each distinct text is parsed once,
                                     then codes are counted by bucket
-    values     of any field         by facet key, for fields that are no facet
+    values     of any field         by facet key, for fields that are not facets
 
 A document counts once per bucket, however many of its values are in it.
 """
@@ -83,31 +83,30 @@ def count_ranges(
     Raises:
         InvalidRequest: an interval is too small for the values.
     """
-    counts: _Counts = {}
-    if request.bounds or request.rings:
-        counts = dict.fromkeys(range(len(request.bounds or request.rings)), 0)
+    counts: _Counts = dict.fromkeys(range(len(request.bounds or request.rings)), 0)
     field = snapshot.registry.number(request.field)
-    if field is not None:
-        for part in matches:
-            if not part.count:
-                continue
-            if request.tree is not None:
-                found = count_nodes(snapshot, part, field, request)
-            elif request.rings or request.zoom is not None:
-                found = _count_points(part, field, request)
-            elif request.interval is not None:
-                found = _count_intervals(snapshot, part, field, request)
-            elif request.is_of_values:
-                found = _count_values(snapshot, part, field)
-            elif request.calendar is not None:
-                found = _count_dates(snapshot, part, field, request)
-            else:
-                found = _count_bounds(snapshot, part, request)
-            for key, count in found.items():
+    for part in matches:
+        if field is not None and part.count:
+            for key, count in _count_part(snapshot, part, field, request).items():
                 counts[key] = counts.get(key, 0) + count
     keys = sorted(counts)
     missing = _count_missing(snapshot, request, matches) if request.wants_missing else 0
     return RangeCounts(request.field, tuple(keys), tuple(counts[key] for key in keys), missing)
+
+
+def _count_part(snapshot: Snapshot, part: Matches, field: int, request: RangeRequest) -> _Counts:
+    """Return how many matches of one segment have a value in each interval that has any."""
+    if request.tree is not None:
+        return count_nodes(snapshot, part, field, request)
+    if request.rings or request.zoom is not None:
+        return _count_points(part, field, request)
+    if request.interval is not None:
+        return _count_intervals(snapshot, part, field, request)
+    if request.is_of_values:
+        return _count_values(snapshot, part, field)
+    if request.calendar is not None:
+        return _count_dates(snapshot, part, field, request)
+    return _count_bounds(snapshot, part, request)
 
 
 def _count_missing(snapshot: Snapshot, request: RangeRequest, matches: Sequence[Matches]) -> int:
@@ -178,11 +177,7 @@ def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
     ):
         grid = grid_of(part.view.segment, field, request.zoom)
     if grid is not None:
-        by_code = np.zeros(len(grid.keys) + 1, np.uint32)
-        count_codes(part.docs, grid.column.codes, grid.column.starts, by_code)
-        return {
-            grid.keys[code]: int(by_code[code + 1]) for code in np.flatnonzero(by_code[1:]).tolist()
-        }
+        return _count_histogram(part, grid)
     docs, buckets = points_by_bucket(part, field, request)
     if (docs[1:] <= docs[:-1]).any():
         buckets = _distinct_pairs(docs, buckets)
@@ -236,20 +231,8 @@ def grid_of(segment: Segment, field: int, zoom: int) -> _Histogram | None:
     grid: _Histogram | None = COLUMN_CACHE.get(key)
     column = geo_column(segment, field)
     if grid is None and column is not None:
-        found = cells(column.lats, column.lngs, zoom)
-        codes: NDArray[np.integer[Any]]
-        if int(found.max()) < _SPAN_MAX:
-            numbers = np.flatnonzero(np.bincount(found))
-            by_number = np.zeros(int(numbers[-1]) + 1, np.uint32)
-            by_number[numbers] = np.arange(len(numbers), dtype=np.uint32)
-            codes = by_number[found]
-        else:
-            numbers, codes = np.unique(found, return_inverse=True)
-        arrays = build_column(column.docs, codes.reshape(-1).astype(np.uint32), segment.num_docs)
-        keys: list[int | float] = [int(number) for number in numbers.tolist()]
-        grid = _Histogram(FacetColumn(arrays, segment.num_docs), keys)
-        num_bytes = sum(array.nbytes for array in arrays.values()) + 40 * len(numbers)
-        COLUMN_CACHE.put(key, grid, num_bytes, segment)
+        numbers, codes = _numbered(cells(column.lats, column.lngs, zoom))
+        grid = _keep_histogram(segment, key, column.docs, codes, numbers.tolist())
     return grid
 
 
@@ -294,12 +277,7 @@ def _count_intervals(
     if _pays_off(part, _histogram_key(part.view.segment, field, request)):
         histogram = histogram_of(part.view.segment, field, request)
         if histogram is not None:
-            by_code = np.zeros(len(histogram.keys) + 1, np.uint32)
-            count_codes(part.docs, histogram.column.codes, histogram.column.starts, by_code)
-            return {
-                histogram.keys[code]: int(by_code[code + 1])
-                for code in np.flatnonzero(by_code[1:]).tolist()
-            }
+            return _count_histogram(part, histogram)
     docs, buckets, is_single = intervals_of(part, field, request)
     if not is_single:
         buckets = _distinct_pairs(docs, buckets)
@@ -397,21 +375,50 @@ def histogram_of(segment: Segment, field: int, request: RangeRequest) -> _Histog
     buckets = _buckets(doubles, residuals, request)
     if not len(docs) or not np.isfinite(buckets).all():
         return None
+    distinct, codes = _numbered(buckets)
+    return _keep_histogram(segment, key, docs, codes, numbers_of(distinct))
+
+
+def _numbered(buckets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+    """Return the distinct buckets, ascending, and each bucket's position among these.
+
+    Args:
+        buckets: at least one.
+    """
     lowest = buckets.min()
-    if buckets.max() - lowest < _SPAN_MAX:
-        positions = (buckets - lowest).astype(np.int64)
-        present = np.flatnonzero(np.bincount(positions))
-        numbers = np.zeros(int(present[-1]) + 1, np.uint32)
-        numbers[present] = np.arange(len(present), dtype=np.uint32)
-        distinct, codes = present + lowest, numbers[positions]
-    else:
-        distinct, inverse = np.unique(buckets, return_inverse=True)
-        codes = inverse.reshape(-1).astype(np.uint32)
+    if buckets.max() - lowest >= _SPAN_MAX:
+        distinct, positions = np.unique(buckets, return_inverse=True)
+        return distinct, positions.reshape(-1).astype(np.uint32)
+    offsets = (buckets - lowest).astype(np.int64)
+    present = np.flatnonzero(np.bincount(offsets))
+    position_of = np.zeros(int(present[-1]) + 1, np.uint32)
+    position_of[present] = np.arange(len(present), dtype=np.uint32)
+    return present + lowest, position_of[offsets]
+
+
+def _keep_histogram(
+    segment: Segment,
+    key: Hashable,
+    docs: NDArray[np.uint32],
+    codes: NDArray[np.uint32],
+    keys: list[int | float],
+) -> _Histogram:
+    """Make a histogram of pairs (document, position of a bucket among `keys`), and cache it."""
     arrays = build_column(docs, codes, segment.num_docs)
-    histogram = _Histogram(FacetColumn(arrays, segment.num_docs), numbers_of(distinct))
-    num_bytes = sum(array.nbytes for array in arrays.values()) + 40 * len(distinct)
+    histogram = _Histogram(FacetColumn(arrays, segment.num_docs), keys)
+    num_bytes = sum(array.nbytes for array in arrays.values()) + 40 * len(keys)
     COLUMN_CACHE.put(key, histogram, num_bytes, segment)
     return histogram
+
+
+def _count_histogram(part: Matches, histogram: _Histogram) -> _Counts:
+    """Return how many matches are in each bucket that has any."""
+    by_code = np.zeros(len(histogram.keys) + 1, np.uint32)
+    count_codes(part.docs, histogram.column.codes, histogram.column.starts, by_code)
+    return {
+        histogram.keys[code]: int(by_code[code + 1])
+        for code in np.flatnonzero(by_code[1:]).tolist()
+    }
 
 
 def numbers_of(buckets: NDArray[np.floating[Any]]) -> list[int | float]:

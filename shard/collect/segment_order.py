@@ -279,29 +279,21 @@ class SegmentOrder:
         count = matches.count
         if matches.scores is not None or not request.sort or count < _WALK_MATCHES_MIN:
             return matches, False
-        first_key = request.sort[0]
-        nearby = self._columns.get((0, ordinal))
-        if isinstance(nearby, DistanceColumn):
-            if first_key.is_descending or first_key.is_missing_first:
-                return matches, False
-            return Matches(matches.view, docs=nearby.closest(matches.docs, k)), False
-        # Matches are spread evenly in expectation: k of them take k · num_docs / count steps.
-        if k * matches.view.segment.num_docs > _WALK_STEPS_MAX * count * count:
-            return matches, False
         key = request.sort[0]
         column = self._columns.get((0, ordinal))
-        if key.is_missing_first or column is None:
+        if column is None or key.is_missing_first:
+            return matches, False
+        if isinstance(column, DistanceColumn):
+            if key.is_descending:
+                return matches, False
+            return Matches(matches.view, docs=column.closest(matches.docs, k)), False
+        # Matches are spread evenly in expectation: k of them take k · num_docs / count steps.
+        if k * matches.view.segment.num_docs > _WALK_STEPS_MAX * count * count:
             return matches, False
         permutation: Permutation | None = column.permutation()
         if permutation is None:
             return matches, False
-        # Whether the permutation's own order (documents ascend in a run) already breaks all ties.
-        is_ordered_within = (
-            len(request.sort) == 1
-            and not self._has_scores
-            and not self._has_minors[0]
-            and are_places_ascending(matches.view)
-        )
+        is_ordered_within = self._are_runs_in_order(matches.view)
         if not len(permutation.docs) and is_ordered_within:
             return self._first_by_place(matches, k), True
         found = np.empty(count // 4, np.uint32)
@@ -320,6 +312,15 @@ class SegmentOrder:
         if is_ordered_within:
             return Matches(matches.view, docs=found), True
         return Matches(matches.view, docs=np.sort(found)), False
+
+    def _are_runs_in_order(self, view: SegmentView) -> bool:
+        """Return whether ascending documents break all ties of the first key."""
+        return (
+            len(self._request.sort) == 1
+            and not self._has_scores
+            and not self._has_minors[0]
+            and are_places_ascending(view)
+        )
 
     def _positions_after(
         self, levels: Sequence[Level], after: tuple[Any, ...], count: int

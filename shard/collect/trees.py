@@ -10,11 +10,12 @@ once, however many of its values lie under it.) A search counts its codes like a
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.collect.facet_pairs import ranges_of
 from shard.segment.code_counts import count_codes
 from shard.segment.facet_columns import FacetColumn, build_column, facet_column
 
@@ -88,37 +89,59 @@ def nodes_of(
     nodes: _Nodes | None = COLUMN_CACHE.get(key)
     if nodes is not None:
         return nodes
-    # Split each value that occurs into the paths of its nodes, numbered as they appear.
-    numbers = np.flatnonzero(np.bincount(column.codes))
-    numbers = numbers[numbers > 0] - 1
+    present = np.flatnonzero(np.bincount(column.codes))
+    values = present[present > 0] - 1
     texts = snapshot.dictionaries[request.field].values(0)
-    positions: dict[str, int] = {}
-    of_value: list[list[int]] = []
-    for number in numbers.tolist():
-        text = texts[number]
-        names = text.split(request.separator) if request.separator else [text]
-        paths = [request.separator.join(names[: depth + 1]) for depth in range(len(names))]
-        of_value.append([positions.setdefault(path, len(positions)) for path in paths])
-    # The nodes of each code, one row after the other; code 0 has none.
-    lengths = np.zeros(int(numbers.max(initial=-1)) + 2, np.int64)
-    lengths[numbers + 1] = [len(row) for row in of_value]
-    starts = np.cumsum(lengths) - lengths
-    rows = np.array([node for row in of_value for node in row], np.uint32)
-    # Expand every (document, value) pair into (document, node) pairs.
-    codes = column.codes.astype(np.int64)
-    docs = np.arange(segment.num_docs, dtype=np.uint32)
-    if not column.is_single:
-        docs = np.repeat(docs, np.diff(column.starts))
-    counts = lengths[codes]
-    firsts = np.repeat(starts[codes] - (np.cumsum(counts) - counts), counts)
-    found = rows[np.arange(int(counts.sum())) + firsts]
-    arrays = build_column(np.repeat(docs, counts), found, segment.num_docs)
-    children: dict[str, list[int]] = {}
-    for node, number in positions.items():
-        parent = node.rpartition(request.parent_separator)[0] if request.parent_separator else ""
-        children.setdefault(parent, []).append(number)
-    below = {parent: np.array(numbers, np.intp) for parent, numbers in children.items()}
-    nodes = _Nodes(FacetColumn(arrays, segment.num_docs), list(positions), below)
-    size = sum(array.nbytes for array in arrays.values()) + 300 * len(positions)
+    names: dict[str, int] = {}
+    of_values = [
+        [names.setdefault(path, len(names)) for path in _paths(texts[value], request.separator)]
+        for value in values.tolist()
+    ]
+    arrays = _column_of_nodes(column, segment.num_docs, values, of_values)
+    below = _children(names, request.parent_separator)
+    nodes = _Nodes(FacetColumn(arrays, segment.num_docs), list(names), below)
+    size = sum(array.nbytes for array in arrays.values()) + 300 * len(names)
     COLUMN_CACHE.put(key, nodes, size, segment)
     return nodes
+
+
+def _paths(text: str, separator: str) -> list[str]:
+    """Return the full paths of the nodes that a value is at or under, from the top."""
+    if not separator:
+        return [text]
+    names = text.split(separator)
+    return [separator.join(names[: depth + 1]) for depth in range(len(names))]
+
+
+def _column_of_nodes(
+    column: FacetColumn, num_docs: int, values: NDArray[np.intp], of_values: list[list[int]]
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a column of nodes, given one of values.
+
+    Args:
+        column: of values.
+        num_docs: of the segment.
+        values: the numbers of those that occur, ascending.
+        of_values: the nodes of each of these.
+    """
+    # The nodes of each code, one row after the other; code 0 has none.
+    lengths = np.zeros(int(values.max(initial=-1)) + 2, np.int64)
+    lengths[values + 1] = [len(row) for row in of_values]
+    starts = np.cumsum(lengths) - lengths
+    rows = np.array([node for row in of_values for node in row], np.uint32)
+    # Expand every (document, value) pair into (document, node) pairs.
+    docs = np.arange(num_docs, dtype=np.uint32)
+    if not column.is_single:
+        docs = np.repeat(docs, np.diff(column.starts))
+    codes = column.codes.astype(np.int64)
+    counts = lengths[codes]
+    return build_column(np.repeat(docs, counts), rows[ranges_of(starts[codes], counts)], num_docs)
+
+
+def _children(nodes: dict[str, int], separator: str) -> dict[str, NDArray[np.intp]]:
+    """Return the numbers of the nodes below each node; `_Nodes.children`."""
+    children: dict[str, list[int]] = {}
+    for node, number in nodes.items():
+        parent = node.rpartition(separator)[0] if separator else ""
+        children.setdefault(parent, []).append(number)
+    return {parent: np.array(numbers, np.intp) for parent, numbers in children.items()}

@@ -124,7 +124,7 @@ def _mark_members(
         greatest = kth_greatest(_score_bounds(searched, plan, i, bounds), 1)
         for stratum in range(len(uppers)):
             uppers[stratum] += greatest * (stratum >> i & 1)
-    uppers[0] = -1  # documents without any term are no hits
+    uppers[0] = -1  # documents without any term are not hits
     return _Members(of_terms, of_any, uppers)
 
 

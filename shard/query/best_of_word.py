@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
+from common.kernels.growth import grown
 from common.kernels.types import (
     F64Array,
     I64Array,
@@ -51,7 +52,7 @@ from shard.query.bm25f import (
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.score_selection import best_of, kth_greatest
 from shard.segment.doc_sets import count_docs, empty_bitset, has_bit, list_all_docs
-from shard.segment.postings import BLOCK_ENTRIES, PostingLists, decode_entry, open_block
+from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry, open_block
 from shard.segment.postings_cursor import (
     Wanted,
     block_start,
@@ -103,6 +104,14 @@ class _Norms(NamedTuple):
     greatest: float
 
 
+@arguments
+class _Found(NamedTuple):
+    """Documents with their t, and room for more."""
+
+    docs: NDArray[np.uint32]
+    ts: NDArray[np.int64]
+
+
 @kernel(allocates=False)
 def _mark(lists: PostingLists, terms: U32Array, marked: _Marked, docs: U32Array) -> None:
     """Mark the documents of each entry of some terms."""
@@ -141,6 +150,34 @@ def _t_of(freq: int, tf_norm: float, ratio: float) -> int:
     return int64(freq * tf_norm * ratio + 0.5)
 
 
+@kernel(allocates=False)
+def _score_block(
+    scored: ScoredLists,
+    packing: Packing,
+    block_docs: U32Array,
+    ratio: float,
+    single: U64Array,
+    norms: _Norms,
+    least: int,
+    found: _Found,
+    num_found: int,
+) -> int:
+    """Append those entries of a block that reach `least`; return how many are found then."""
+    _, lengths, tf_norms, _ = scored
+    for i in range(len(block_docs)):
+        field, freq = decode_entry(scored.lists.postings, packing, i)
+        doc = block_docs[i]
+        row = uint64(lengths.field_rows[field])
+        # Most entries cannot reach it even in the shortest field: their length is not looked up.
+        if _t_of(freq, norms.of_rows[row], ratio) < least or not has_bit(single, doc):
+            continue
+        t = _t_of(freq, tf_norms[row, length_code(lengths, row, int64(doc))], ratio)
+        found.docs[num_found] = doc
+        found.ts[num_found] = t
+        num_found += t >= least
+    return num_found
+
+
 @kernel
 def _score_reaching(
     scored: ScoredLists,
@@ -153,13 +190,11 @@ def _score_reaching(
 
     They come in the order of terms, with their t.
     """
-    lists, lengths, tf_norms, _ = scored
+    lists = scored.lists
     postings = lists.postings
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    capacity = int64(BLOCK_ENTRIES)
-    found_docs = np.empty(capacity, np.uint32)
-    found_ts = np.empty(capacity, np.int64)
-    found = 0
+    found = _Found(np.empty(BLOCK_ENTRIES, np.uint32), np.empty(BLOCK_ENTRIES, np.int64))
+    num_found = int64(0)
     for i_term in range(len(weighed.terms)):
         ratio = weighed.ratios[i_term]
         cursor = open_postings(weighed.terms[i_term])
@@ -168,28 +203,17 @@ def _score_reaching(
             if cursor.size == 0:
                 break
             _, packing = open_block(postings, block_start(lists, cursor))
+            # The bits of a frequency bound those of the block: most blocks are not decoded.
             if _t_of(1 << packing.freq, norms.greatest, ratio) < least:
                 continue
             decode_docs(lists, cursor, docs)
-            if found + BLOCK_ENTRIES > capacity:
-                capacity *= 2
-                more_docs = np.empty(capacity, np.uint32)
-                more_docs[:found] = found_docs[:found]
-                found_docs = more_docs
-                more_ts = np.empty(capacity, np.int64)
-                more_ts[:found] = found_ts[:found]
-                found_ts = more_ts
-            for i in range(cursor.size):
-                field, freq = decode_entry(postings, packing, i)
-                row = uint64(lengths.field_rows[field])
-                if _t_of(freq, norms.of_rows[row], ratio) < least or not has_bit(single, docs[i]):
-                    continue
-                code = length_code(lengths, row, int64(docs[i]))
-                t = _t_of(freq, tf_norms[row, code], ratio)
-                found_docs[found] = docs[i]
-                found_ts[found] = t
-                found += t >= least
-    return found_docs[:found], found_ts[:found]
+            capacity = len(found.docs)
+            if num_found + cursor.size > capacity:
+                found = _Found(grown(found.docs, 2 * capacity), grown(found.ts, 2 * capacity))
+            num_found = _score_block(
+                scored, packing, docs[: cursor.size], ratio, single, norms, least, found, num_found
+            )
+    return found.docs[:num_found], found.ts[:num_found]
 
 
 @kernel

@@ -10,6 +10,7 @@ numpy and of C libraries differ in the last bit between processors.)
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -113,35 +114,40 @@ def explain_boosts(
     docs = np.array([doc], np.uint32)
     # Apply the factors in the order of `boosted`; each part is what its factor adds.
     for boost in request.boosts:
-        number = snapshot.registry.number(boost.field)
-        value = None
-        if number is not None and boost.point is not None:
-            metres = float(_distances(view, number, boost.point, docs)[0])
-            value = None if metres != metres else round(metres)
-        elif number is not None:
-            value = sort_column(snapshot, view, number).values(docs)[0]
         factor = float(factors(snapshot, view, boost, docs, request.timestamp)[0])
-        higher = float(raised(np.array([score]), np.array([factor]))[0])
-        parts.append(
-            {
-                "kind": "boost",
-                "score": higher - score,
-                "field": boost.field,
-                "function": boost.function,
-                "value": value,
-                "factor": factor,
-            }
-        )
-        score = higher
+        value = _boosting_value(snapshot, view, boost, docs)
+        details = {"field": boost.field, "function": boost.function, "value": value}
+        score = _explain_factor(parts, score, factor, "boost", details)
     for rule in request.factors:
         factor = float(_rule_factors(snapshot, view, rule, docs)[0])
         if factor != 1.0:
-            higher = float(raised(np.array([score]), np.array([factor]))[0])
-            parts.append(
-                {"kind": "rule", "score": higher - score, "rule": rule.rule, "factor": factor}
-            )
-            score = higher
+            score = _explain_factor(parts, score, factor, "rule", {"rule": rule.rule})
     return {"score": score, "parts": parts}
+
+
+def _explain_factor(
+    parts: list[dict[str, Any]], score: float, factor: float, kind: str, details: dict[str, Any]
+) -> float:
+    """Append the part that a factor adds to a score; return the score with it."""
+    higher = float(raised(np.array([score]), np.array([factor]))[0])
+    parts.append({"kind": kind, "score": higher - score, **details, "factor": factor})
+    return higher
+
+
+def _boosting_value(
+    snapshot: Snapshot, view: SegmentView, boost: Boost, docs: NDArray[np.uint32]
+) -> Any:
+    """Return the value of a single document that decides a boost's factor; None if it has none.
+
+    Where the boost is by distance from a point, that is the distance in whole metres.
+    """
+    field = snapshot.registry.number(boost.field)
+    if field is None:
+        return None
+    if boost.point is None:
+        return sort_column(snapshot, view, field).values(docs)[0]
+    metres = float(_distances(view, field, boost.point, docs)[0])
+    return None if math.isnan(metres) else round(metres)
 
 
 def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:

@@ -245,35 +245,49 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         if masks:
             forms = sorted(masks)
             pieces.append(_piece(forms, kind, [masks[form] for form in forms]))
-    # Prefix and typo matches, without the terms that already match in a better kind.
-    similar, kinds = _similar(vocabulary, word)
-    if word.is_completed:
-        kinds[kinds == MatchKind.PREFIX] = MatchKind.COMPLETION
-    if exact is not None:
-        is_other = similar != exact
-        similar, kinds = similar[is_other], kinds[is_other]
-    remaining = _typo_masks(vocabulary, word, languages, similar, kinds)
     better = stems | dict.fromkeys([*synonyms, *spacings], ALL_LANGUAGES)
-    _leave_out(better, similar, remaining)
-    if word.infix:
-        similar, kinds, remaining = _with_infixes(
-            segment, word, languages, exact, better, (similar, kinds, remaining)
-        )
-    if len(similar):
-        order = np.argsort(kinds, kind="stable")
-        order = order[remaining[order] != 0]
-        pieces.append((similar[order], kinds[order], remaining[order]))
-    terms, all_kinds, all_masks = (
-        (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-        if pieces
-        else (np.zeros(0, np.uint32), np.zeros(0, np.uint8), np.zeros(0, np.uint64))
-    )
+    pieces.append(_expand_letters(segment, word, languages, exact, better))
+    terms, all_kinds, all_masks = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     alternatives = dict.fromkeys([*word.synonyms, *word.spacings])
     phrases = tuple([alternative for alternative in alternatives if len(alternative) > 1])
     joined = None
     if word.is_prefix:
         joined = _join_prefix(index, word, (terms, all_kinds, all_masks), phrases)
     return _make_expansion(index, terms, all_kinds, all_masks, phrases, joined)
+
+
+def _expand_letters(
+    segment: Segment,
+    word: Word,
+    languages: Languages,
+    exact: int | None,
+    better: dict[int, int],
+) -> FoundTerms:
+    """Find the terms that share letters with a word (prefix, typo, infix), best kind first.
+
+    Args:
+        segment: whose vocabulary.
+        word: of the query.
+        languages: of the configuration.
+        exact: the term that is the word, left out.
+        better: by term that matches in a better kind, the mask of the languages where it does.
+    """
+    vocabulary = text_index(segment).vocabulary
+    terms, kinds = _similar(vocabulary, word)
+    if word.is_completed:
+        kinds[kinds == MatchKind.PREFIX] = MatchKind.COMPLETION
+    if exact is not None:
+        is_other = terms != exact
+        terms, kinds = terms[is_other], kinds[is_other]
+    masks = _typo_masks(vocabulary, word, languages, terms, kinds)
+    _leave_out(better, terms, masks)
+    if word.infix:
+        terms, kinds, masks = _with_infixes(
+            segment, word, languages, exact, better, (terms, kinds, masks)
+        )
+    order = np.argsort(kinds, kind="stable")
+    order = order[masks[order] != 0]
+    return terms[order], kinds[order], masks[order]
 
 
 def _join_prefix(

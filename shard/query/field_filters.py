@@ -186,7 +186,7 @@ def _numbers_of_ranks(texts: TextColumn, ranks: list[int]) -> list[int]:
 
 
 def _number_of(key: str) -> int | float | None:
-    """Return the number whose key this is, or None ("1.0" is no key: the key of 1.0 is "1")."""
+    """Return the number whose key this is, or None ("1.0" is not a key: the key of 1.0 is "1")."""
     try:
         number: int | float = int(key) if key.lstrip("-").isdecimal() else float(key)
     except ValueError:

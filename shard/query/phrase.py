@@ -107,6 +107,24 @@ class _PhraseScratch(NamedTuple):
     befores: NDArray[np.int64]
 
 
+@arguments
+class _PickedBlock(NamedTuple):
+    """A block of which some entries are wanted: those that its `_PhraseScratch` lists.
+
+    Attributes:
+        num_picked: how many.
+        packing: of the block.
+        start: where its positions begin.
+        are_plain: whether each of these takes one byte, so that those of an entry are found
+            without looking at those before.
+    """
+
+    num_picked: int
+    packing: Packing
+    start: int
+    are_plain: bool
+
+
 @kernel
 def _phrase_scratch() -> _PhraseScratch:
     return _PhraseScratch(block_scratch(), np.empty(BLOCK_ENTRIES + 1, np.int64))
@@ -115,51 +133,75 @@ def _phrase_scratch() -> _PhraseScratch:
 @kernel(allocates=False)
 def _pick_entries(
     lists: PostingLists,
-    positions: U8Array,
-    start: int,
+    word_positions: Positions,
+    term: int,
     cursor: BlockCursor,
     wanted: U64Array,
     scratch: _PhraseScratch,
-) -> tuple[int, Packing, bool]:
-    """Pick the entries of a block whose documents are in a bitset.
-
-    Args:
-        lists: of the segment.
-        positions: of the segment.
-        start: where those of the block begin.
-        cursor: at the block.
-        wanted: bitset of documents.
-        scratch: output.
-
-    Returns:
-        How many are picked; the packing of the block; whether each of its positions takes one byte,
-        so that those of an entry are found without looking at those before.
-    """
+) -> _PickedBlock:
+    """Pick the entries of a block of a term whose documents are in a bitset; fill the scratch."""
+    positions = word_positions.positions
+    start = block_positions(lists, word_positions, term, cursor.block)
     num_picked, packing = decode_wanted(lists, cursor, wanted, scratch.block)
     are_plain = False
     if num_picked > 0:
         sum_freqs_before(lists.postings, packing, cursor.size, scratch.befores)
         are_plain = are_bytes(positions, start, scratch.befores[cursor.size])
-    return num_picked, packing, are_plain
+    return _PickedBlock(num_picked, packing, start, are_plain)
 
 
 @kernel(inline=True, allocates=False)
 def _seek(
-    positions: U8Array, start: int, offset: int, before: int, num_passed: int, are_plain: bool
+    positions: U8Array, block: _PickedBlock, offset: int, before: int, num_passed: int
 ) -> int:
     """Return where the positions of an entry begin, in a block that is decoded as a whole.
 
     Args:
         positions: of the segment.
-        start: where those of the block begin.
+        block: of the entry.
         offset: where the next ones begin that are not passed.
         before: how many the entries before it have.
         num_passed: how many of these are before `offset`.
-        are_plain: whether each position takes one byte.
     """
-    if are_plain:
-        return start + before
+    if block.are_plain:
+        return block.start + before
     return skip_varints(positions, offset, before - num_passed)
+
+
+@kernel(inline=True)
+def _room_for_seeds(num_entries: int, num_positions: int) -> _Seeds:
+    """Return arrays for the members of `_Seeds`, not filled."""
+    return _Seeds(
+        np.empty(num_entries, np.uint32),
+        np.empty(num_entries, np.uint16),
+        np.empty(num_entries + 1, np.int64),
+        np.empty(num_positions, np.uint32),
+    )
+
+
+@kernel
+def _with_room(seeds: _Seeds, num_entries: int, num_positions: int) -> _Seeds:
+    """Return the seeds in arrays that hold at least this many entries and positions."""
+    docs, fields, starts, positions = seeds
+    if num_entries > len(docs):
+        docs = grown(docs, 2 * num_entries)
+        fields = grown(fields, 2 * num_entries)
+        starts = grown(starts, 2 * num_entries + 1)
+    if num_positions > len(positions):
+        positions = grown(positions, 2 * num_positions)
+    return _Seeds(docs, fields, starts, positions)
+
+
+@kernel(inline=True)
+def _trimmed(seeds: _Seeds, num_entries: int, num_positions: int) -> _Seeds:
+    """Return the seeds that were written, without the unused room."""
+    seeds.starts[num_entries] = num_positions
+    return _Seeds(
+        seeds.docs[:num_entries],
+        seeds.fields[:num_entries],
+        seeds.starts[: num_entries + 1],
+        seeds.positions[:num_positions],
+    )
 
 
 @kernel(inline=True, allocates=False)
@@ -175,14 +217,108 @@ def _decode_positions(
     return offset
 
 
+@kernel(allocates=False)
+def _put_block(
+    lists: PostingLists,
+    positions: U8Array,
+    block: _PickedBlock,
+    scratch: _PhraseScratch,
+    seeds: _Seeds,
+    num_entries: int,
+    num_positions: int,
+) -> int:
+    """Append the picked entries of a block to the seeds; return how many positions these have."""
+    offset = block.start
+    num_passed = int64(0)  # positions of the block that are before the offset
+    for p in range(block.num_picked):
+        i = scratch.block.picked[p]
+        before = scratch.befores[i]
+        field, freq = decode_entry(lists.postings, block.packing, i)
+        offset = _seek(positions, block, offset, before, num_passed)
+        num_passed = scratch.befores[i + 1]
+        seeds.docs[num_entries + p] = scratch.block.docs[i]
+        seeds.fields[num_entries + p] = field
+        seeds.starts[num_entries + p] = num_positions
+        offset = _decode_positions(positions, offset, freq, seeds.positions, num_positions)
+        num_positions += freq
+    return num_positions
+
+
+@kernel
+def _list_often(
+    lists: PostingLists, word_positions: Positions, term: int, num_docs: int, bits: U64Array
+) -> _Seeds:
+    """Do the same as `_list_seeds` for a term most of whose blocks hold wanted documents.
+
+    Each block is decoded as a whole; `bits` is the bitset of the `num_docs` wanted documents.
+    """
+    # Mostly a wanted document has one entry, with few positions; the arrays grow where it has more.
+    seeds = _room_for_seeds(num_docs + 1, 2 * num_docs + 2)
+    num_entries = int64(0)
+    num_positions = int64(0)
+    scratch = _phrase_scratch()
+    cursor = open_postings(term)
+    while True:
+        cursor = next_block(lists, cursor)
+        if cursor.size == 0:
+            break
+        block = _pick_entries(lists, word_positions, term, cursor, bits, scratch)
+        if block.num_picked == 0:
+            continue
+        # Of a block, room for all positions: how many its picked entries have, decoding will tell.
+        num_entries_max = num_entries + block.num_picked
+        num_positions_max = num_positions + scratch.befores[cursor.size]
+        if num_entries_max > len(seeds.docs) or num_positions_max > len(seeds.positions):
+            seeds = _with_room(seeds, num_entries_max, num_positions_max)
+        num_positions = _put_block(
+            lists, word_positions.positions, block, scratch, seeds, num_entries, num_positions
+        )
+        num_entries += block.num_picked
+    return _trimmed(seeds, num_entries, num_positions)
+
+
+@kernel
+def _list_seldom(
+    lists: PostingLists, word_positions: Positions, term: int, wanted: U32Array
+) -> _Seeds:
+    """Do the same as `_list_seeds`, without reading blocks that hold no wanted document.
+
+    A cursor gallops along the wanted documents, and skips the blocks in between.
+    """
+    # Mostly a wanted document has one entry, with few positions; the arrays grow where it has more.
+    size = len(wanted) + 1
+    seeds = _room_for_seeds(size, 2 * size)
+    docs, fields, starts, seed_positions = seeds
+    num_entries = int64(0)
+    num_positions = int64(0)
+    cursor = open_entries(term)
+    at = open_positions()
+    while True:
+        cursor = advance_entry(lists, cursor, wanted)
+        if cursor.size == 0:
+            break
+        field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
+        if num_entries == len(docs) or num_positions + freq > len(seed_positions):
+            seeds = _with_room(seeds, num_entries + 1, num_positions + freq)
+            docs, fields, starts, seed_positions = seeds
+        docs[num_entries] = cursor.doc
+        fields[num_entries] = field
+        starts[num_entries] = num_positions
+        offset = seek_positions(lists, word_positions, at, cursor)
+        offset = _decode_positions(
+            word_positions.positions, offset, freq, seed_positions, num_positions
+        )
+        at = after_entry(cursor, offset)
+        num_entries += 1
+        num_positions += freq
+    return _trimmed(seeds, num_entries, num_positions)
+
+
 @kernel
 def _list_seeds(
     lists: PostingLists, word_positions: Positions, term: int, wanted: U32Array, bits: U64Array
-) -> tuple[U32Array, U16Array, I64Array, U32Array]:
+) -> _Seeds:
     """Return the entries of a term in the wanted documents, with all their positions.
-
-    Like `_follow`, in one of two ways: with `bits`, block by block, each decoded as a whole; else
-    by a cursor that gallops along the wanted documents and skips the blocks in between.
 
     Args:
         lists: of the segment.
@@ -190,87 +326,11 @@ def _list_seeds(
         term: ordinal.
         wanted: documents, ascending.
         bits: their bitset, if most blocks hold some of them; else empty.
-
-    Returns:
-        The members of `_Seeds`.
     """
     expect_ascending(wanted)
-    positions = word_positions.positions
-    # Mostly a wanted document has one entry, with few positions; the arrays grow where it has more.
-    size = len(wanted) + 1
-    entry_docs = np.empty(size, np.uint32)
-    entry_fields = np.empty(size, np.uint16)
-    starts = np.empty(size + 1, np.int64)
-    capacity = 2 * size
-    seed_positions = np.empty(capacity, np.uint32)
-    num_found = int64(0)
-    num_positions = int64(0)
-    # With `bits`: the block, its wanted entries and which of them is next, its positions.
-    has_bits = len(bits) > 0
-    scratch = _phrase_scratch()
-    (block_docs, picked), befores = scratch
-    block = open_postings(term)
-    num_picked = int64(0)
-    p = int64(0)
-    start = int64(0)  # of the block's positions
-    num_passed = int64(0)  # positions of the block that are before `offset`
-    are_plain = False
-    # Without: the entry, and the last positions that were read.
-    cursor = open_entries(term)
-    at = open_positions()
-    packing = cursor.packing
-    offset = int64(0)  # of the entry's positions
-    while True:
-        # The next entry of a wanted document, and where its positions begin.
-        if has_bits:
-            while p == num_picked:
-                block = next_block(lists, block)
-                if block.size == 0:
-                    break
-                start = block_positions(lists, word_positions, term, block.block)
-                num_picked, packing, are_plain = _pick_entries(
-                    lists, positions, start, block, bits, scratch
-                )
-                p = int64(0)
-                offset = start
-                num_passed = int64(0)
-            if block.size == 0:
-                break
-            i = picked[p]
-            p += 1
-            doc = block_docs[i]
-            field, freq = decode_entry(lists.postings, packing, i)
-            offset = _seek(positions, start, offset, befores[i], num_passed, are_plain)
-            num_passed = befores[i + 1]
-        else:
-            cursor = advance_entry(lists, cursor, wanted)
-            if cursor.size == 0:
-                break
-            doc = cursor.doc
-            field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
-            offset = seek_positions(lists, word_positions, at, cursor)
-        if num_found == size:  # a document has an entry for each field
-            size *= 2
-            entry_docs = grown(entry_docs, size)
-            entry_fields = grown(entry_fields, size)
-            starts = grown(starts, size + 1)
-        if num_positions + freq > capacity:
-            capacity = 2 * (num_positions + freq)
-            seed_positions = grown(seed_positions, capacity)
-        entry_docs[num_found] = doc
-        entry_fields[num_found] = field
-        starts[num_found] = num_positions
-        offset = _decode_positions(positions, offset, freq, seed_positions, num_positions)
-        num_positions += freq
-        num_found += 1
-        at = after_entry(cursor, offset)
-    starts[num_found] = num_positions
-    return (
-        entry_docs[:num_found],
-        entry_fields[:num_found],
-        starts[: num_found + 1],
-        seed_positions[:num_positions],
-    )
+    if len(bits) > 0:
+        return _list_often(lists, word_positions, term, len(wanted), bits)
+    return _list_seldom(lists, word_positions, term, wanted)
 
 
 @kernel(inline=True, allocates=False)
@@ -338,16 +398,13 @@ def _follow_often(
         cursor = next_block(lists, cursor)
         if cursor.size == 0:
             break
-        start = block_positions(lists, word_positions, term, cursor.block)
-        num_picked, packing, are_plain = _pick_entries(
-            lists, positions, start, cursor, bits, scratch
-        )
-        offset = start
+        block = _pick_entries(lists, word_positions, term, cursor, bits, scratch)
+        offset = block.start
         num_passed = int64(0)  # positions of the block that are before the offset
-        for p in range(num_picked):
+        for p in range(block.num_picked):
             i = scratch.block.picked[p]
             doc = scratch.block.docs[i]
-            field, freq = decode_entry(lists.postings, packing, i)
+            field, freq = decode_entry(lists.postings, block.packing, i)
             while entry < num_entries and (
                 entry_docs[entry] < doc
                 or (entry_docs[entry] == doc and int64(entry_fields[entry]) < field)
@@ -357,7 +414,7 @@ def _follow_often(
                 return
             if entry_docs[entry] != doc or int64(entry_fields[entry]) != field:
                 continue
-            offset = _seek(positions, start, offset, scratch.befores[i], num_passed, are_plain)
+            offset = _seek(positions, block, offset, scratch.befores[i], num_passed)
             num_passed = scratch.befores[i + 1]
             offset = _mark_followed(positions, offset, freq, seeds, entry, distance, is_followed)
 
@@ -400,19 +457,16 @@ def _follow_seldom(
 
 
 @kernel
-def _keep_seeds(seeds: _Seeds, is_kept: U8Array) -> tuple[U32Array, U16Array, I64Array, U32Array]:
-    """Return the members of `_Seeds` for those that are kept, without entries that keep none."""
-    docs, fields, starts, positions = seeds
+def _keep_seeds(seeds: _Seeds, is_kept: U8Array) -> _Seeds:
+    """Return the seeds that are kept, without entries that keep none."""
     num_kept = int64(0)
     for one in is_kept:
         num_kept += int64(one)
-    size = min(num_kept, len(docs))
-    kept_docs = np.empty(size, np.uint32)
-    kept_fields = np.empty(size, np.uint16)
-    kept_starts = np.empty(size + 1, np.int64)
-    kept_positions = np.empty(num_kept, np.uint32)
-    num_entries = 0
-    num_positions = 0
+    docs, fields, starts, positions = seeds
+    kept = _room_for_seeds(min(num_kept, len(docs)), num_kept)
+    kept_docs, kept_fields, kept_starts, kept_positions = kept
+    num_entries = int64(0)
+    num_positions = int64(0)
     for entry in range(len(docs)):
         first = num_positions
         for seed in range(starts[entry], starts[entry + 1]):
@@ -424,13 +478,7 @@ def _keep_seeds(seeds: _Seeds, is_kept: U8Array) -> tuple[U32Array, U16Array, I6
             kept_fields[num_entries] = fields[entry]
             kept_starts[num_entries] = first
             num_entries += 1
-    kept_starts[num_entries] = num_positions
-    return (
-        kept_docs[:num_entries],
-        kept_fields[:num_entries],
-        kept_starts[: num_entries + 1],
-        kept_positions,
-    )
+    return _trimmed(kept, num_entries, num_positions)
 
 
 @kernel
@@ -441,8 +489,8 @@ def _follow(
     seeds: _Seeds,
     distance: int,
     bits: U64Array,
-) -> tuple[U32Array, U16Array, I64Array, U32Array]:
-    """Return the seeds that have one of the terms at `distance`.
+) -> _Seeds:
+    """Return the seeds that have one of the terms at `distance`, without entries that have none.
 
     Args:
         lists: of the segment.
@@ -451,9 +499,6 @@ def _follow(
         seeds: positions of the rarest word.
         distance: from the seed's word to this one; negative if this one comes before.
         bits: bitset of the seeds' documents, if most blocks of the terms hold some; else empty.
-
-    Returns:
-        The members of `_Seeds`, without entries that have no position left.
     """
     expect_sorted(seeds.docs)
     # One mark per seed, whichever of the terms follows it.
@@ -555,23 +600,19 @@ def _find(
     # A word of several terms cannot be the seed; there is always another one.
     first = order[0]
     bits = _bits_if_many(docs, num_docs, costs[first], often_share)
-    seed_docs, fields, starts, places = _list_seeds(
-        lists, positions, int64(terms[ends[first] - 1]), docs, bits
-    )
+    seeds = _list_seeds(lists, positions, int64(terms[ends[first] - 1]), docs, bits)
     for word in order[1:]:
-        if len(seed_docs) == 0:
+        if len(seeds.docs) == 0:
             break
         start = ends[word - 1] if word > 0 else int64(0)
         some = terms[start : ends[word]]
         share = often_share if len(some) == 1 else 0
-        bits = _bits_if_many(seed_docs, num_docs, costs[word], share)
-        seed_docs, fields, starts, places = _follow(
-            lists, positions, some, _Seeds(seed_docs, fields, starts, places), word - first, bits
-        )
-    freqs = np.empty(len(seed_docs), np.uint32)
+        bits = _bits_if_many(seeds.docs, num_docs, costs[word], share)
+        seeds = _follow(lists, positions, some, seeds, word - first, bits)
+    freqs = np.empty(len(seeds.docs), np.uint32)
     for entry in range(len(freqs)):
-        freqs[entry] = starts[entry + 1] - starts[entry]
-    return seed_docs, fields, freqs
+        freqs[entry] = seeds.starts[entry + 1] - seeds.starts[entry]
+    return seeds.docs, seeds.fields, freqs
 
 
 @kernel

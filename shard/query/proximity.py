@@ -142,7 +142,7 @@ class Proximity(NamedTuple):
 
 @arguments
 class _QueryTerm(NamedTuple):
-    """One of these terms and prefix lists."""
+    """One term, or one prefix list, of a word."""
 
     term: int
     languages: np.uint64
@@ -192,6 +192,148 @@ def _most_readings(num_terms: int, prefixes: PrefixRanges, terms: U32Array) -> i
     return most
 
 
+@kernel(inline=True, allocates=False)
+def _put_readings(
+    readings: Rows[np.int64],
+    num_readings: int,
+    terms_start: int,
+    terms_end: int,
+    i_term: int,
+    docs_start: int,
+    docs_end: int,
+) -> int:
+    """Append a reading for each of a range of terms; return how many readings there are then."""
+    for term in range(terms_start, terms_end):
+        _put_row(readings, num_readings, term, i_term, docs_start, docs_end)
+        num_readings += 1
+    return num_readings
+
+
+@kernel(allocates=False)
+def _close_prefixes(
+    prefix_firsts: U32Array,
+    until: int,
+    opened: Rows[np.int64],
+    depth: int,
+    readings: Rows[np.int64],
+    num_readings: int,
+    i_term: int,
+) -> tuple[int, int]:
+    """Close the innermost open lists whose first term is after `until`; read what is left of them.
+
+    Returns:
+        (the depth, the number of readings) then.
+    """
+    while depth >= 0 and int64(prefix_firsts[opened[depth, 0]]) > until:
+        num_readings = _put_readings(
+            readings,
+            num_readings,
+            int64(prefix_firsts[opened[depth, 0]]),
+            opened[depth, 1],
+            i_term,
+            opened[depth, 2],
+            opened[depth, 3],
+        )
+        depth -= 1
+    return depth, num_readings
+
+
+@kernel(inline=True, allocates=False)
+def _skip_inside(prefix_firsts: U32Array, number: int) -> int:
+    """Return the next list below that is not inside of a list; -1 if there is none."""
+    inside = number - 1
+    while inside >= 0 and prefix_firsts[inside] >= prefix_firsts[number]:
+        inside -= 1
+    return inside
+
+
+@kernel
+def _narrow_prefix(
+    lists: PostingLists,
+    num_terms: int,
+    prefixes: PrefixRanges,
+    prefix: int,
+    i_term: int,
+    num_wanted: int,
+    listed: _Listed,
+    num_listed: int,
+    readings: Rows[np.int64],
+    num_readings: int,
+) -> tuple[_Listed, int, int]:
+    """Determine the documents in which to read each term of a prefix list.
+
+    Args:
+        lists: of the segment.
+        num_terms: of its vocabulary.
+        prefixes: the term ranges of all prefix lists.
+        prefix: the number of this one.
+        i_term: its position among the query's terms.
+        num_wanted: how many of the listed documents, the first ones, are wanted.
+        listed: documents; those of each prefix are appended.
+        num_listed: how many there are.
+        readings: output, with room for all.
+        num_readings: how many there are.
+
+    Returns:
+        (`listed`, in longer arrays if these were full; `num_listed`, `num_readings`) then.
+    """
+    prefix_firsts, prefix_lasts = prefixes
+    # Stack of open prefix lists, shortest prefix first. A row is: the list's number, the end of
+    # those of its terms that have no reading yet, its documents [start, end) among the listed.
+    opened = np.empty((_DEPTH_MAX, 4), np.int64)
+    depth = int64(-1)
+    # Lists are numbered so that one comes after those of longer prefixes inside it. Walking
+    # numbers downwards therefore visits a prefix before its extensions (a preorder).
+    number: Any = int64(prefix)
+    while number >= 0 and prefix_firsts[number] >= prefix_firsts[prefix]:
+        first = int64(prefix_firsts[number])
+        depth, num_readings = _close_prefixes(
+            prefix_firsts, first, opened, depth, readings, num_readings, i_term
+        )
+        if depth + 1 == _DEPTH_MAX:
+            # Too deep to narrow any further: its terms are read with the shorter prefix.
+            number -= 1
+            continue
+        start = int64(0)
+        end = int64(num_wanted)
+        if depth >= 0:
+            start = opened[depth, 2]
+            end = opened[depth, 3]
+            # The enclosing list's terms after this prefix are in no longer one (those were visited
+            # before): read them among all of the enclosing list's documents.
+            num_readings = _put_readings(
+                readings,
+                num_readings,
+                int64(prefix_lasts[number]),
+                opened[depth, 1],
+                i_term,
+                start,
+                end,
+            )
+            opened[depth, 1] = first
+        # Keep those of the enclosing list's documents that this one has: at most as many.
+        if num_listed + end - start > len(listed.docs):
+            size = 2 * len(listed.docs) + end - start
+            listed = _Listed(grown(listed.docs, size), grown(listed.numbers, size))
+        count = _select_listed(
+            lists,
+            num_terms + number,
+            _Listed(listed.docs[start:end], listed.numbers[start:end]),
+            _Listed(listed.docs[num_listed:], listed.numbers[num_listed:]),
+        )
+        if count == 0:  # no document has the prefix, nor a longer one
+            number = _skip_inside(prefix_firsts, number)
+            continue
+        depth += 1
+        _put_row(opened, depth, number, int64(prefix_lasts[number]), num_listed, num_listed + count)
+        num_listed += count
+        number -= 1
+    _, num_readings = _close_prefixes(
+        prefix_firsts, -1, opened, depth, readings, num_readings, i_term
+    )
+    return listed, num_listed, num_readings
+
+
 @kernel
 def _narrow(
     lists: PostingLists, num_terms: int, prefixes: PrefixRanges, terms: U32Array, wanted: U32Array
@@ -206,85 +348,36 @@ def _narrow(
         (per reading: the term, its position in `terms`, its documents [start, end) among the
         listed; `_Listed`, with numbers in `wanted`).
     """
-    prefix_firsts, prefix_lasts = prefixes
     readings = np.empty((_most_readings(num_terms, prefixes, terms), 4), np.int64)
-    num_readings = 0
+    num_readings = int64(0)
+    # All wanted documents are listed first, then those of each prefix.
     num_wanted = len(wanted)
-    listed = np.empty(max(4 * num_wanted, 256), np.uint32)
-    numbers = np.empty(len(listed), np.int64)
+    num_listed = int64(num_wanted)
+    room = max(4 * num_wanted, 256)
+    listed = _Listed(np.empty(room, np.uint32), np.empty(room, np.int64))
     for i in range(num_wanted):
-        listed[i] = wanted[i]
-        numbers[i] = i
-    num_listed = num_wanted
-    # Stack of open prefix lists, shortest prefix first. A row is: the list's number, the end of
-    # those of its terms that have no reading yet, its documents [start, end) among the listed.
-    opened = np.empty((_DEPTH_MAX, 4), np.int64)
+        listed.docs[i] = wanted[i]
+        listed.numbers[i] = i
     for i_term in range(len(terms)):
-        if terms[i_term] < num_terms:
-            # A plain term: read it in all wanted documents.
-            _put_row(readings, num_readings, terms[i_term], i_term, 0, num_wanted)
-            num_readings += 1
-            continue
-        number: Any = int64(terms[i_term]) - num_terms
-        first = prefix_firsts[number]
-        depth = -1
-        # Lists are numbered so that one comes after those of longer prefixes inside it. Walking
-        # numbers downwards therefore visits a prefix before its extensions (a preorder).
-        while True:
-            is_inside = number >= 0 and prefix_firsts[number] >= first
-            # Close the lists that this one is not inside of: what is left of their terms is read
-            # now.
-            while depth >= 0 and (
-                not is_inside or prefix_firsts[number] < prefix_firsts[opened[depth, 0]]
-            ):
-                for term in range(prefix_firsts[opened[depth, 0]], opened[depth, 1]):
-                    _put_row(
-                        readings, num_readings, term, i_term, opened[depth, 2], opened[depth, 3]
-                    )
-                    num_readings += 1
-                depth -= 1
-            if not is_inside:
-                break
-            if depth + 1 == _DEPTH_MAX:
-                # Too deep to narrow any further: its terms are read with the shorter prefix.
-                number -= 1
-                continue
-            # Open this list: keep those of the enclosing one's documents that it has.
-            start = int64(0)
-            end = int64(num_wanted)
-            if depth >= 0:
-                start = opened[depth, 2]
-                end = opened[depth, 3]
-                # The enclosing list's terms after this prefix are in no longer one (those were
-                # visited before): read them among all of the enclosing list's documents.
-                for term in range(prefix_lasts[number], opened[depth, 1]):
-                    _put_row(readings, num_readings, term, i_term, start, end)
-                    num_readings += 1
-                opened[depth, 1] = prefix_firsts[number]
-            if num_listed + end - start > len(listed):
-                # Grow: the next selection is at most as long as the enclosing one.
-                size = 2 * len(listed) + end - start
-                listed = grown(listed, size)
-                numbers = grown(numbers, size)
-            count = _select_listed(
-                lists,
-                num_terms + number,
-                _Listed(listed[start:end], numbers[start:end]),
-                _Listed(listed[num_listed:], numbers[num_listed:]),
+        term = int64(terms[i_term])
+        if term < num_terms:
+            num_readings = _put_readings(
+                readings, num_readings, term, term + 1, i_term, 0, num_wanted
             )
-            longer = number - 1
-            if count > 0:
-                depth += 1
-                _put_row(
-                    opened, depth, number, prefix_lasts[number], num_listed, num_listed + count
-                )
-                num_listed += count
-            else:
-                # No document has the prefix: skip the lists inside it as well.
-                while longer >= 0 and prefix_firsts[longer] >= prefix_firsts[number]:
-                    longer -= 1
-            number = longer
-    return readings[:num_readings].copy(), _Listed(listed, numbers)
+        else:
+            listed, num_listed, num_readings = _narrow_prefix(
+                lists,
+                num_terms,
+                prefixes,
+                term - num_terms,
+                i_term,
+                num_wanted,
+                listed,
+                num_listed,
+                readings,
+                num_readings,
+            )
+    return readings[:num_readings].copy(), listed
 
 
 @kernel(allocates=False)
@@ -379,6 +472,42 @@ def _list_occurrences(scored: ScoredLists, proximity: Proximity, wanted: U32Arra
     return found[:num_found]
 
 
+@arguments
+class _Pairs(NamedTuple):
+    """What is known of a document's pairs, while its occurrences are read.
+
+    Attributes:
+        last: by word, its last position in the field; -1 if there is none yet.
+        chain: by word, how many adjacent pairs in a row end at that position.
+        best: by pair, that is by its first word, its best proximity in the document.
+    """
+
+    last: NDArray[np.int64]
+    chain: NDArray[np.int64]
+    best: NDArray[np.float64]
+
+
+@kernel(inline=True, allocates=False)
+def _pair_up(pairs: _Pairs, word: int, position: int) -> None:
+    """Measure the distance of an occurrence from those before it of the neighbours in the query."""
+    last, chain, best = pairs
+    chain[word] = 0
+    # In query order: adjacent pairs chain, others score by distance.
+    if word > 0 and last[word - 1] >= 0:
+        distance = position - last[word - 1]
+        if distance == 1:
+            chain[word] = min(chain[word - 1] + 1, CHAIN_MAX)
+            best[word - 1] = max(best[word - 1], float(chain[word]))
+        elif 0 < distance <= WINDOW:
+            best[word - 1] = max(best[word - 1], 1.0 / distance)
+    # In reverse order: half.
+    if word + 1 < len(last) and last[word + 1] >= 0:
+        distance = position - last[word + 1]
+        if 0 < distance <= WINDOW:
+            best[word] = max(best[word], 0.5 / distance)
+    last[word] = position
+
+
 @kernel
 def _measure(occurrences: U64Array, pair_weights: F64Array, sums: F64Array) -> None:
     """Write each document's sum of pair weight times proximity, from sorted occurrences.
@@ -386,42 +515,27 @@ def _measure(occurrences: U64Array, pair_weights: F64Array, sums: F64Array) -> N
     ``pair_weights[w]`` is the weight of the pair of words w and w + 1.
     """
     num_words = len(pair_weights) + 1
+    pairs = _Pairs(
+        np.empty(num_words, np.int64),
+        np.zeros(num_words, np.int64),
+        np.zeros(num_words, np.float64),
+    )
     sums[:] = 0.0
-    last = np.empty(num_words, np.int64)
-    chain = np.zeros(num_words, np.int64)
-    best = np.zeros(num_words, np.float64)
     i = 0
     size = len(occurrences)
     while i < size:
         doc = occurrences[i] >> uint64(44)
-        best[:] = 0.0
-        # Per document: the best of each pair over all fields.
+        pairs.best[:] = 0.0
         while i < size and occurrences[i] >> uint64(44) == doc:
-            text = occurrences[i] >> uint64(28)
-            # Per field: the last position of each word, and how many adjacent pairs in a row end
-            # there.
-            last[:] = -1
-            while i < size and occurrences[i] >> uint64(28) == text:
+            doc_field = occurrences[i] >> uint64(28)
+            pairs.last[:] = -1
+            while i < size and occurrences[i] >> uint64(28) == doc_field:
                 word = 63 - int64(occurrences[i] & uint64(63))
                 position = int64(occurrences[i] >> uint64(6) & uint64(_POSITION_MAX))
+                _pair_up(pairs, word, position)
                 i += 1
-                chain[word] = 0
-                # In query order: adjacent pairs chain, others score by distance.
-                if word > 0 and last[word - 1] >= 0:
-                    distance = position - last[word - 1]
-                    if distance == 1:
-                        chain[word] = min(chain[word - 1] + 1, CHAIN_MAX)
-                        best[word - 1] = max(best[word - 1], float(chain[word]))
-                    elif 0 < distance <= WINDOW:
-                        best[word - 1] = max(best[word - 1], 1.0 / distance)
-                # In reverse order: half.
-                if word + 1 < num_words and last[word + 1] >= 0:
-                    distance = position - last[word + 1]
-                    if 0 < distance <= WINDOW:
-                        best[word] = max(best[word], 0.5 / distance)
-                last[word] = position
         for pair in range(num_words - 1):
-            sums[doc] += pair_weights[pair] * best[pair]
+            sums[doc] += pair_weights[pair] * pairs.best[pair]
 
 
 @kernel

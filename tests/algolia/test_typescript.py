@@ -205,6 +205,198 @@ def test_an_export_that_is_left_early_ends_its_request(built: Path) -> None:
     assert run(built, "http://127.0.0.1", program) is True
 
 
+CALLS = [
+    'search("a", {}, options)',
+    'searches([{ index: "a" }], options)',
+    'facet("a", "kind", {}, options)',
+    'suggest("a", "b", {}, options)',
+    'explain("a", 1, {}, options)',
+    'get("a", 1, options)',
+    'add("a", [{ id: 1 }], options)',
+    'update("a", 1, { b: 2 }, options)',
+    'delete("a", { ids: [1] }, options)',
+    'load("a", "{}", options)',
+    'export("a", {}, options).next()',
+    'configure("a", {}, options)',
+    'configuration("a", options)',
+    'deleteIndex("a", options)',
+]
+
+
+def test_each_call_is_among_the_calls(built: Path) -> None:
+    program = "answer = Object.getOwnPropertyNames(Client.prototype);"
+    methods = set(run(built, "http://127.0.0.1", program)) - {"constructor"}
+    assert methods == {call.partition("(")[0] for call in CALLS}
+
+
+@pytest.mark.parametrize("place", ["headers", "content"])
+def test_each_call_fails_after_the_timeout(built: Path, place: str) -> None:
+    program = f"""
+        {_SILENT[place]}
+        const patient = new Client({{ fetch: silent, tries: 1 }});
+        const options = {{ timeout: 10 }};
+        const calls = [{", ".join(f"() => patient.{call}" for call in CALLS)}];
+        answer = await Promise.all(calls.map((call) => call().then(
+            () => "answered",
+            (error) => [error instanceof FacetdError, error.status, error.cause?.name],
+        )));
+    """
+    assert run(built, "http://127.0.0.1", program) == [[True, 0, "TimeoutError"]] * len(CALLS)
+
+
+@pytest.mark.parametrize("place", ["headers", "content"])
+def test_each_call_ends_with_the_reason_of_its_signal(built: Path, place: str) -> None:
+    program = f"""
+        {_SILENT[place]}
+        const patient = new Client({{ fetch: silent, firstWait: 1 }});
+        const controller = new AbortController();
+        const options = {{ signal: controller.signal }};
+        const calls = [{", ".join(f"() => patient.{call}" for call in CALLS)}];
+        setTimeout(() => controller.abort(), 20);
+        answer = await Promise.all(calls.map((call) => call().then(
+            () => "answered",
+            (error) => error === controller.signal.reason && error.name,
+        )));
+        answer.push(asked);
+    """
+    ended = run(built, "http://127.0.0.1", program)
+    assert ended == [*["AbortError"] * len(CALLS), len(CALLS)]
+
+
+_NEVER = """
+    let asked = 0;
+    const until = (signal) => new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason));
+    });
+"""
+_SILENT = {
+    "headers": f"""{_NEVER}const silent = (_, {{ signal }}) => {{
+        asked += 1;
+        return until(signal);
+    }};""",
+    "content": f"""{_NEVER}const silent = async (_, {{ signal }}) => {{
+        asked += 1;
+        return new Response(new ReadableStream({{ start: () => {{}}, pull: () => until(signal) }}));
+    }};""",
+}
+"""A service that answers nothing, or headers only, until the request is aborted."""
+
+
+def test_a_call_whose_signal_is_aborted_sends_nothing(built: Path) -> None:
+    with serving() as server:
+        program = """
+            const signal = AbortSignal.abort("enough");
+            answer = await client.search("a", {}, { signal }).catch((reason) => reason);
+        """
+        assert run(built, server.url, program) == "enough"
+    assert server.asked == []
+
+
+def test_a_signal_ends_the_wait_before_the_next_try(built: Path) -> None:
+    busy = (503, {"error": {"code": "overloaded", "message": "no", "status": 503}})
+    with serving(busy) as server:
+        program = """
+            const controller = new AbortController();
+            let answered;
+            const patient = new Client({
+                url: client.url,
+                firstWait: 10_000,
+                fetch: async (...request) => {
+                    const reply = await fetch(...request);
+                    answered = Date.now();
+                    setTimeout(() => controller.abort(), 100);
+                    return reply;
+                },
+            });
+            const error = await patient.search("a", {}, { signal: controller.signal })
+                .catch((error) => error);
+            answer = [error.name, Date.now() - answered < 4_000];
+        """
+        assert run(built, server.url, program) == ["AbortError", True]
+    assert len(server.asked) == 1
+
+
+def test_a_read_that_timed_out_is_sent_again(built: Path) -> None:
+    program = f"""
+        {_SILENT["headers"]}
+        const slow = new Client({{
+            firstWait: 1,
+            timeout: 20,
+            fetch: (...request) => asked ? new Response("{{}}") : silent(...request),
+        }});
+        await slow.search("a");
+        answer = asked;
+    """
+    assert run(built, "http://127.0.0.1", program) == 1
+
+
+def test_the_timeout_counts_from_the_last_byte_and_not_while_the_caller_works(built: Path) -> None:
+    program = """
+        const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+        const line = new TextEncoder().encode('{"id":1}\\n');
+        let sent = 0;
+        const drops = new ReadableStream({
+            async pull(controller) {
+                if (sent++ === 4) return controller.close();
+                await sleep(100);
+                controller.enqueue(line);
+            },
+        }, { highWaterMark: 0 });
+        const fetch = async () => new Response(drops);
+        const dropping = new Client({ timeout: 250, tries: 1, fetch });
+        answer = 0;
+        for await (const _ of dropping.export("a")) {
+            answer += 1;
+            await sleep(answer === 1 ? 400 : 0);
+        }
+    """
+    assert run(built, "http://127.0.0.1", program) == 4
+
+
+def test_the_timeout_of_the_client_is_not_that_of_a_load(built: Path) -> None:
+    program = """
+        const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+        const slow = async (_, { signal }) => {
+            await sleep(100);
+            signal.throwIfAborted();
+            return new Response("{}");
+        };
+        answer = await new Client({ timeout: 10, fetch: slow }).load("a", "{}");
+    """
+    assert run(built, "http://127.0.0.1", program) == {}
+
+
+@pytest.mark.parametrize("timeout", ["0", "-1", "NaN"])
+def test_a_timeout_that_is_none_is_refused(built: Path, timeout: str) -> None:
+    program = f"""
+        answer = await client.search("a", {{}}, {{ timeout: {timeout} }}).catch(String);
+    """
+    assert f"above 0 milliseconds, not {timeout}" in run(built, "http://127.0.0.1", program)
+
+
+@pytest.mark.parametrize("timeout", ["Infinity", "2 ** 31"])
+def test_a_timeout_longer_than_timers_is_none(built: Path, timeout: str) -> None:
+    with serving((200, PAGE)) as server:
+        program = f'await client.search("a", {{}}, {{ timeout: {timeout} }}); answer = true;'
+        assert run(built, server.url, program) is True
+
+
+def test_a_signal_that_lives_on_keeps_nothing_of_finished_calls(built: Path) -> None:
+    with serving((200, PAGE), (404, {}), (200, b'{"id":1}\n')) as server:
+        program = """
+            const { signal } = new AbortController();
+            const listeners = new Set();
+            let most = 0;
+            signal.addEventListener = (_, one) => { most = listeners.add(one).size; };
+            signal.removeEventListener = (_, one) => listeners.delete(one);
+            await client.search("a", {}, { signal });
+            await client.search("a", {}, { signal }).catch(() => {});
+            for await (const _ of client.export("a", {}, { signal })) break;
+            answer = [most, listeners.size];
+        """
+        assert run(built, server.url, program) == [1, 0]
+
+
 WRONG = ['client.search("a", { pages: 3 })', "client.search(3)", 'client.facet("a")']
 RIGHT = [
     'client.configure("a", { geo_fields: ["at"], nested: ["parts"], display: { title: "name" } })',

@@ -89,7 +89,7 @@ def test_one_class_is_measured(service: Facetd, workload: compare.Workload) -> N
 
 @needs_wrk
 def test_a_large_index_is_measured(home: Path) -> None:
-    saved = large.main(["--items", "300", "--classes", "Q2", "--seconds", "1"])
+    saved = large.main(["--items", "300", "--copies", "2", "--classes", "Q2", "--seconds", "1"])
     seen = json.loads(saved.read_text())["seen"]
     assert seen.keys() >= set(large.TARGETS) - {"Q4 median, ms", "Q2 while merging: p99 over idle"}
     assert seen["single items/s"] > 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from benchmarks import corpus
 from benchmarks.compare import BEFORE, Loaded, Report, Result, Round
 from benchmarks.corpus import Shape
-from benchmarks.peers import PEERS, check_name, make
+from benchmarks.peers import PEERS, check_name, facetd, make
 from benchmarks.peers.base import NotInstalled
 from benchmarks.peers.servers import thin_server
 from benchmarks.peers.sqlite import Sqlite
@@ -115,3 +117,29 @@ def test_the_own_folder_of_a_peer_is_in_the_home() -> None:
     assert str(make("facetd:4", 7).folder) == os.environ["FACETD_BENCHMARKS_HOME"] + (
         "/data/facetd-7-4"
     )
+
+
+@pytest.mark.parametrize("piece_bytes", [7, 100, 1 << 20])
+def test_a_copy_of_the_corpus_has_other_ids_and_the_length_that_was_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    monkeypatch.setattr(facetd, "READ_BYTES", piece_bytes)
+    items = corpus.write(tmp_path / "items.ndjson", SHAPE, NUM_ITEMS)
+    sent: list[tuple[bytes, int]] = []
+
+    class Recorder:
+        def ask(
+            self, method: str, target: str, body: Iterable[bytes], headers: Mapping[str, str]
+        ) -> bytes:
+            sent.append((b"".join(body), int(headers["content-length"])))
+            return b"{}"
+
+    service = facetd.Facetd(NUM_ITEMS)
+    monkeypatch.setattr(service, "client", Recorder())
+    for copy in range(3):
+        service.load_file(items, copy=copy)
+    assert all(len(body) == announced for body, announced in sent)
+    parsed = [[json.loads(line) for line in body.splitlines()] for body, _ in sent]
+    ids = [item.pop("id") for copied in parsed for item in copied]
+    assert len(set(ids)) == 3 * NUM_ITEMS
+    assert parsed[1] == parsed[2] == parsed[0]

@@ -181,3 +181,12 @@ def rows_of(query: str, dropped: frozenset[str]) -> list[list[tuple[str, int]]]:
 def wants_words(query: str) -> bool:
     """Return whether a query text restricts anything."""
     return bool(words_in(query))
+
+
+def num_required(match: str, num_clauses: int) -> int:
+    """Return how many of the clauses a hit must have at least, as `match` says."""
+    if match == "any":
+        return 1
+    if match.endswith("%"):
+        return max(1, num_clauses * int(match[:-1]) // 100)
+    return num_clauses

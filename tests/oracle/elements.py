@@ -24,7 +24,7 @@ def reached(value: Any, path: str, arrays: int = 0, way: int = 0) -> Iterator[tu
 
 
 def elements_of(item: Item, path: str) -> list[Item]:
-    """Return the elements of a field; one that is no object has no fields.
+    """Return the elements of a field; one that is not an object has no fields.
 
     Those of an array in an array have fields, whose values lie too deep to be compared.
     """

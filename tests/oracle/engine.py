@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.oracle.boosts import factor_of
-from tests.oracle.clauses import Clause, Text, function_words, parse, wants_words
+from tests.oracle.clauses import Clause, Text, function_words, num_required, parse, wants_words
 from tests.oracle.curation import curation_of, with_pinned
 from tests.oracle.distinct import distinct_of
 from tests.oracle.facets import FIELD_SETTINGS, bucket_order, keyed_groups, numbers_of, stats_of
@@ -112,70 +112,93 @@ class Oracle:
             if key not in hidden and (id(item) in kept or key in pins)
         ]
 
-    def text_matches(self, parameters: Json, drops_function_words: bool = False) -> list[Item]:
+    def text_matches(self, parameters: Json, *, drops_function_words: bool = False) -> list[Item]:
         """Return the items that the query text leaves, in insertion order."""
-        items = list(self.items.values())
-        options = {"match": "all", "prefix": "last", "typo": "auto"}
-        options |= {
-            name: self.configuration[name] for name in options if name in self.configuration
-        }
-        options |= {name: parameters[name] for name in options if name in parameters}
-        if options["match"] == "auto":
-            _, hidden = curation_of(parameters)
-            for match, is_dropping in (("all", False), ("all", True), ("any", False)):
-                found = self.text_matches({**parameters, "match": match}, is_dropping)
-                visible = [item for item in found if str(item.get("id")) not in hidden]
-                if self.narrowed(visible, parameters):
-                    break
-            return found
-        lengths = {"": self.configuration.get("typo_lengths", (5, 9))}
-        lengths[""] = parameters.get("typo_lengths", lengths[""])
-        lengths |= self.configuration.get("field_typo_lengths", {})
-        synonyms = self.configuration.get("synonyms", ())
+        options = self._text_options(parameters)
+        match = options["match"]
+        if match == "auto":
+            return self._least_strict(parameters)
         query = parameters.get("query", "")
         dropped = function_words(query) if drops_function_words else frozenset()
-        wanted, excluded = parse(
-            query, **options, lengths=lengths, synonyms=synonyms, dropped=dropped
-        )
+        wanted, excluded = self._clauses(parameters, options, dropped)
+        items = list(self.items.values())
         texts = {id(item): self.texts(item) for item in items} if wanted or excluded else {}
-        known_words = {word for one in texts.values() for text in one for word in text}
-        wanted = [
-            replace(one, keeps_first_letter=one.typos == 1 and one.words[0] in known_words)
-            for one in wanted
-        ]
-        infix = parameters.get("infix", self.configuration.get("infix", False))
-        infix_in = None if infix is True else tuple(infix or ())
-        wanted = [replace(one, infix_in=infix_in) for one in wanted]
         items = [item for item in items if not any(one.is_in(texts[id(item)]) for one in excluded)]
         if not wanted:
             return items
         spaced: dict[str, set[Clause]] = {}
-        if str(options["typo"]) != "0" and wanted:
-            all_texts = [self.texts(item) for item in self.items.values()]
-            spaced = spacings(query, wanted, all_texts, dropped)
+        if str(options["typo"]) != "0":
+            spaced = spacings(query, wanted, list(texts.values()), dropped)
 
         def has(clause: Clause, text: list[Text]) -> bool:
             others = spaced.get(clause.words[0], ()) if len(clause.words) == 1 else ()
             return clause.is_in(text) or any(other.is_in(text) for other in others)
 
+        # A word that no item has, wherever, is not required of any.
         known = [
             clause
             for clause in wanted
             if clause.is_phrase or any(has(clause.anywhere(), text) for text in texts.values())
         ]
-        match = options["match"]
         if match == "last":
             known = known[:1]
-        required = len(known)
-        if match == "any":
-            required = 1
-        elif match.endswith("%"):
-            required = max(1, len(known) * int(match[:-1]) // 100)
+        required = num_required(match, len(known))
         return [
             item
             for item in items
             if known and sum(has(clause, texts[id(item)]) for clause in known) >= required
         ]
+
+    def _text_options(self, parameters: Json) -> Json:
+        """Return how the query text matches: as the request says, or else the configuration."""
+        options = {"match": "all", "prefix": "last", "typo": "auto"}
+        for given in (self.configuration, parameters):
+            options |= {name: given[name] for name in options if name in given}
+        return options
+
+    def _least_strict(self, parameters: Json) -> list[Item]:
+        """Return what the strictest `match` leaves of which a hit is left, or else "any"."""
+        _, hidden = curation_of(parameters)
+        found: list[Item] = []
+        for match, is_dropping in (("all", False), ("all", True), ("any", False)):
+            found = self.text_matches(
+                {**parameters, "match": match}, drops_function_words=is_dropping
+            )
+            visible = [item for item in found if str(item.get("id")) not in hidden]
+            if self.narrowed(visible, parameters):
+                break
+        return found
+
+    def _clauses(
+        self, parameters: Json, options: Json, dropped: frozenset[str]
+    ) -> tuple[list[Clause], list[Clause]]:
+        """Return the clauses that a search wants, and those that it excludes."""
+        typo_lengths = self.configuration.get("typo_lengths", (5, 9))
+        lengths = {"": parameters.get("typo_lengths", typo_lengths)}
+        lengths |= self.configuration.get("field_typo_lengths", {})
+        wanted, excluded = parse(
+            parameters.get("query", ""),
+            **options,
+            lengths=lengths,
+            synonyms=self.configuration.get("synonyms", ()),
+            dropped=dropped,
+        )
+        if not wanted:
+            return [], excluded
+        infix = parameters.get("infix", self.configuration.get("infix", False))
+        infix_in = None if infix is True else tuple(infix or ())
+        known_words = {
+            word for item in self.items.values() for text in self.texts(item) for word in text
+        }
+        wanted = [
+            replace(
+                one,
+                keeps_first_letter=one.typos == 1 and one.words[0] in known_words,
+                infix_in=infix_in,
+            )
+            for one in wanted
+        ]
+        return wanted, excluded
 
     def narrowed(
         self, items: list[Item], parameters: Json, without: str | None = None

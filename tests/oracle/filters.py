@@ -51,5 +51,5 @@ def selected_keys(wanted: Any) -> set[str]:
 
 
 def is_conjunctive(settings: Json | None) -> bool:
-    """Return whether hits must have every selected value; fields that are no facet: any."""
+    """Return whether hits must have every selected value; fields that are not facets: any."""
     return settings is not None and settings.get("conjunction", True)

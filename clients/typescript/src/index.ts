@@ -38,11 +38,21 @@ export interface ClientOptions {
   tries?: number;
   /** Milliseconds before the second try; doubled for each further one. */
   firstWait?: number;
+  /** Milliseconds without receiving a byte after which a try fails; `Infinity` for none. */
+  timeout?: number;
   /** To use instead of the platform's. */
   fetch?: typeof fetch;
 }
 
-/** An error answer, or none: then `status` is 0. */
+/** Of one call. */
+export interface CallOptions {
+  /** Ends the call, and the wait before its next try; it throws the `reason` of the signal. */
+  signal?: AbortSignal | undefined;
+  /** Instead of the client's. */
+  timeout?: number | undefined;
+}
+
+/** An error answer, or none: then `status` is 0, and `cause` the error of the platform. */
 export class FacetdError extends Error {
   override readonly name = "FacetdError";
   constructor(
@@ -54,8 +64,9 @@ export class FacetdError extends Error {
     readonly details: Record<string, unknown>,
     /** Seconds, where the service says when to come again. */
     readonly retryAfter: number | undefined,
+    options?: ErrorOptions,
   ) {
-    super(message);
+    super(message, options);
   }
 }
 
@@ -71,12 +82,17 @@ interface Call {
 /** The service did nothing with what it answers so. */
 const NOTHING_DONE = new Set(["overloaded", "starting", "switched", "too_many_requests"]);
 const LONGEST_WAIT = 10_000;
+/** Milliseconds; platforms take longer ones for none at all, and end at once. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+/** The content of an answer, as it arrives. */
+type Pieces = AsyncGenerator<string, void, undefined>;
 
 export class Client {
   readonly url: string;
   readonly #headers: Record<string, string>;
   readonly #tries: number;
   readonly #firstWait: number;
+  readonly #timeout: number;
   readonly #fetch: typeof fetch;
 
   constructor(options: ClientOptions = {}) {
@@ -85,18 +101,27 @@ export class Client {
     if (options.key !== undefined) this.#headers["authorization"] = `Bearer ${options.key}`;
     this.#tries = options.tries ?? 4;
     this.#firstWait = options.firstWait ?? 100;
+    this.#timeout = options.timeout ?? 60_000;
     this.#fetch = options.fetch ?? ((...request) => fetch(...request));
   }
 
   /** Search an index. */
-  search<T = Item>(index: string, parameters: SearchParameters = {}): Promise<SearchAnswer<T>> {
-    return this.#json(post(pathOf(index, "search"), parameters));
+  search<T = Item>(
+    index: string,
+    parameters: SearchParameters = {},
+    options: CallOptions = {},
+  ): Promise<SearchAnswer<T>> {
+    return this.#json(post(pathOf(index, "search"), parameters), options);
   }
 
   /** Make many searches at once; throws the error of the first that failed. */
-  async searches<T = Item>(searches: NamedSearch[]): Promise<SearchAnswer<T>[]> {
+  async searches<T = Item>(
+    searches: NamedSearch[],
+    options: CallOptions = {},
+  ): Promise<SearchAnswer<T>[]> {
     type Result = SearchAnswer<T> & { error?: Record<string, unknown> };
-    const answer = await this.#json<{ results: Result[] }>(post("/_search", { searches }));
+    const call = post("/_search", { searches });
+    const answer = await this.#json<{ results: Result[] }>(call, options);
     for (const { error } of answer.results) {
       if (error) throw errorIn(error, Number(error["status"] ?? 500));
     }
@@ -104,8 +129,13 @@ export class Client {
   }
 
   /** Return a page of the values of a facet. */
-  facet(index: string, name: string, parameters: FacetParameters = {}): Promise<FacetAnswer> {
-    return this.#json(post(pathOf(index, "facet"), { ...parameters, name }));
+  facet(
+    index: string,
+    name: string,
+    parameters: FacetParameters = {},
+    options: CallOptions = {},
+  ): Promise<FacetAnswer> {
+    return this.#json(post(pathOf(index, "facet"), { ...parameters, name }), options);
   }
 
   /** Return what a text as typed may become. */
@@ -113,9 +143,10 @@ export class Client {
     index: string,
     query: string,
     parameters: SuggestParameters = {},
+    options: CallOptions = {},
   ): Promise<Suggestion[]> {
     const call = post(pathOf(index, "suggest"), { ...parameters, query });
-    const answer = await this.#json<Schemas["Suggestions"]>(call);
+    const answer = await this.#json<Schemas["Suggestions"]>(call, options);
     return answer.data.suggestions;
   }
 
@@ -124,85 +155,108 @@ export class Client {
     index: string,
     id: ItemId,
     parameters: SearchParameters = {},
+    options: CallOptions = {},
   ): Promise<Schemas["Explanation"]["data"]> {
     const call = post(pathOf(index, "explain"), { ...parameters, id });
-    return (await this.#json<Schemas["Explanation"]>(call)).data;
+    return (await this.#json<Schemas["Explanation"]>(call, options)).data;
   }
 
   /** Return one item; an error with the code `item_not_found` if there is none. */
-  get<T = Item>(index: string, id: ItemId): Promise<T> {
-    return this.#json({ method: "GET", path: pathOf(index, "items", id), isRepeatable: true });
+  get<T = Item>(index: string, id: ItemId, options: CallOptions = {}): Promise<T> {
+    const path = pathOf(index, "items", id);
+    return this.#json({ method: "GET", path, isRepeatable: true }, options);
   }
 
   /** Add items, or replace those whose id exists: all or none. */
-  add(index: string, items: readonly object[]): Promise<WriteAnswer> {
+  add(
+    index: string,
+    items: readonly object[],
+    options: CallOptions = {},
+  ): Promise<WriteAnswer> {
     const haveIds = items.every((item) => (item as { id?: unknown }).id != null);
-    return this.#json({ ...post(pathOf(index, "items"), items), isRepeatable: haveIds });
+    const call = { ...post(pathOf(index, "items"), items), isRepeatable: haveIds };
+    return this.#json(call, options);
   }
 
   /** Set fields of one item. */
-  update(index: string, id: ItemId, fields: object): Promise<WriteAnswer> {
-    return this.#json(post(pathOf(index, "items", id, "partial"), fields));
+  update(
+    index: string,
+    id: ItemId,
+    fields: object,
+    options: CallOptions = {},
+  ): Promise<WriteAnswer> {
+    return this.#json(post(pathOf(index, "items", id, "partial"), fields), options);
   }
 
   /** Remove items by ids, or all that a filter expression finds. */
-  delete(index: string, chosen: { ids: ItemId[] } | { filter: string }): Promise<WriteAnswer> {
-    return this.#json(post(pathOf(index, "items", "delete"), chosen));
+  delete(
+    index: string,
+    chosen: { ids: ItemId[] } | { filter: string },
+    options: CallOptions = {},
+  ): Promise<WriteAnswer> {
+    return this.#json(post(pathOf(index, "items", "delete"), chosen), options);
   }
 
-  /** Load lines of JSON of any size; nothing is stored if one is wrong, unless `skipsBad`. */
-  load(index: string, lines: BodyInit, options: { skipsBad?: boolean } = {}): Promise<WriteAnswer> {
+  /**
+   * Load lines of JSON of any size; nothing is stored if one is wrong, unless `skipsBad`.
+   *
+   * The client's `timeout` is not for this call: `fetch` does not tell how much it has sent.
+   */
+  load(
+    index: string,
+    lines: BodyInit,
+    options: CallOptions & { skipsBad?: boolean } = {},
+  ): Promise<WriteAnswer> {
     const path = pathOf(index, "index") + (options.skipsBad ? "?on_error=skip" : "");
     const contentType = "application/x-ndjson";
-    return this.#json({ method: "POST", path, body: lines, contentType, isRepeatable: false });
+    const call: Call = { method: "POST", path, body: lines, contentType, isRepeatable: false };
+    return this.#json(call, { ...options, timeout: options.timeout ?? Infinity });
   }
 
   /** Yield all items of one state of the index, or those that match. */
-  async *export<T = Item>(index: string, parameters: SearchParameters = {}): AsyncGenerator<T> {
+  async *export<T = Item>(
+    index: string,
+    parameters: SearchParameters = {},
+    options: CallOptions = {},
+  ): AsyncGenerator<T> {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(parameters)) {
       if (value == null) continue;
       query.set(name, typeof value === "string" ? value : JSON.stringify(value));
     }
     const path = `${pathOf(index, "items")}?${query}`;
-    const reply = await this.#send({ method: "GET", path, isRepeatable: true }, (reply) => reply);
-    const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const pieces = await this.#send({ method: "GET", path, isRepeatable: true }, options, (p) => p);
     let rest = "";
-    try {
-      for (;;) {
-        const { done, value } = await reader.read().catch((error) => {
-          throw noAnswer(`${this.url} broke off: ${error}`);
-        });
-        if (done) break;
-        const lines = (rest + value).split("\n");
-        rest = lines.pop()!;
-        for (const line of lines) yield this.#parsed<T>(line);
-      }
-      if (rest) throw this.#notFacetd(); // our last line ends, too
-    } finally {
-      // The caller may have stopped early: without this, the connection would stay open.
-      await reader.cancel().catch(() => {});
+    for await (const piece of pieces) {
+      const lines = (rest + piece).split("\n");
+      rest = lines.pop()!;
+      for (const line of lines) yield this.#parsed<T>(line);
     }
+    if (rest) throw this.#notFacetd(); // our last line ends, too
   }
 
   /** Create an index, or replace its configuration. */
-  configure(index: string, configuration: Configuration): Promise<ConfigurationAnswer> {
-    return this.#json(post(pathOf(index, "configuration"), configuration));
+  configure(
+    index: string,
+    configuration: Configuration,
+    options: CallOptions = {},
+  ): Promise<ConfigurationAnswer> {
+    return this.#json(post(pathOf(index, "configuration"), configuration), options);
   }
 
   /** Return the configuration as it was posted. */
-  configuration(index: string): Promise<Configuration> {
+  configuration(index: string, options: CallOptions = {}): Promise<Configuration> {
     const path = pathOf(index, "configuration");
-    return this.#json({ method: "GET", path, isRepeatable: true });
+    return this.#json({ method: "GET", path, isRepeatable: true }, options);
   }
 
   /** Remove an index and its data. */
-  async deleteIndex(index: string): Promise<void> {
-    await this.#json({ method: "DELETE", path: pathOf(index), isRepeatable: false });
+  async deleteIndex(index: string, options: CallOptions = {}): Promise<void> {
+    await this.#json({ method: "DELETE", path: pathOf(index), isRepeatable: false }, options);
   }
 
-  async #json<T>(call: Call): Promise<T> {
-    return this.#parsed<T>(await this.#send(call, (reply) => reply.text()));
+  async #json<T>(call: Call, options: CallOptions): Promise<T> {
+    return this.#parsed<T>(await this.#send(call, options, joined));
   }
 
   #parsed<T>(text: string): T {
@@ -219,14 +273,21 @@ export class Client {
   }
 
   /** Make a call, again where that is safe; return what is read of its answer. */
-  async #send<R>(call: Call, read: (reply: Response) => R | Promise<R>): Promise<R> {
+  async #send<R>(
+    call: Call,
+    { signal, timeout = this.#timeout }: CallOptions,
+    read: (pieces: Pieces) => R | Promise<R>,
+  ): Promise<R> {
+    if (!(timeout > 0)) throw new TypeError(`timeout must be above 0 milliseconds, not ${timeout}`);
     for (let tried = 1; ; tried += 1) {
+      const guard = new Guard(timeout, signal);
       try {
-        return await this.#once(call, read);
+        return await this.#once(call, guard, read);
       } catch (error) {
+        guard.release();
         const wait = error instanceof FacetdError ? this.#waitAfter(error, call, tried) : null;
         if (wait === null) throw error;
-        await new Promise((resolve) => setTimeout(resolve, wait));
+        await sleep(wait, signal);
       }
     }
   }
@@ -242,36 +303,122 @@ export class Client {
     return Math.max(asked, wait * (0.5 + Math.random() / 2));
   }
 
-  async #once<R>(call: Call, read: (reply: Response) => R | Promise<R>): Promise<R> {
+  async #once<R>(
+    call: Call,
+    guard: Guard,
+    read: (pieces: Pieces) => R | Promise<R>,
+  ): Promise<R> {
     const { method, path, body, contentType = "application/json" } = call;
     // Followed, a redirected POST would become a GET without its body, which finds everything.
     const init: RequestInit & { duplex?: "half" } = { method, redirect: "manual" };
     init.headers = { ...this.#headers };
+    init.signal = guard.signal;
     if (body !== undefined) {
       init.body = body;
       init.headers["content-type"] = contentType;
       if (body instanceof ReadableStream) init.duplex = "half";
     }
+    const reply = await this.#guarded(guard, `no answer from ${this.url}`, () =>
+      this.#fetch(this.url + path, init),
+    );
+    const pieces = this.#pieces(reply, guard);
+    if (reply.ok) return await read(pieces);
+    throw this.#errorOf(reply, await joined(pieces));
+  }
+
+  /** Yield the content of an answer as it arrives. */
+  async *#pieces(reply: Response, guard: Guard): Pieces {
+    const reader = reply.body?.pipeThrough(new TextDecoderStream()).getReader();
     try {
-      const reply = await this.#fetch(this.url + path, init);
-      if (reply.ok) return await read(reply);
-      throw await this.#errorOf(reply);
-    } catch (error) {
-      if (error instanceof FacetdError) throw error;
-      throw noAnswer(`no answer from ${this.url}: ${error}`);
+      while (reader) {
+        const read = () => reader.read();
+        const { done, value } = await this.#guarded(guard, `${this.url} broke off`, read);
+        if (done) break;
+        yield value;
+      }
+    } finally {
+      // The caller may have stopped early: without this, the connection would stay open.
+      await reader?.cancel().catch(() => {});
+      guard.release();
     }
   }
 
-  async #errorOf(reply: Response): Promise<FacetdError> {
+  /** Wait for the platform; throw what the caller's signal says, or our error. */
+  async #guarded<T>(guard: Guard, what: string, wait: () => Promise<T>): Promise<T> {
+    try {
+      return await guard.within(wait);
+    } catch (error) {
+      guard.caller?.throwIfAborted();
+      const cause = guard.signal.aborted ? guard.signal.reason : error;
+      throw new FacetdError(`${what}: ${cause}`, 0, "", undefined, {}, undefined, { cause });
+    }
+  }
+
+  #errorOf(reply: Response, content: string): FacetdError {
     if (reply.type === "opaqueredirect" || (reply.status >= 300 && reply.status < 400)) {
       const target = reply.headers.get("location") ?? "another address"; // browsers do not tell
       const what = `${this.url} redirects to ${target}; give the URL that it leads to`;
       return new FacetdError(what, reply.status || 302, "", undefined, {}, undefined);
     }
-    const answer = await reply.json().catch(() => null); // of a proxy, say
     const after = Number(reply.headers.get("retry-after") ?? NaN);
-    return errorIn(answer?.error ?? {}, reply.status, Number.isNaN(after) ? undefined : after);
+    return errorIn(errorObject(content), reply.status, Number.isNaN(after) ? undefined : after);
   }
+}
+
+/** Ends one try of a call: when the caller's signal says so, or when nothing arrives in time. */
+class Guard {
+  readonly #controller = new AbortController();
+  readonly #callOff = () => this.#controller.abort(this.caller!.reason);
+
+  constructor(
+    readonly timeout: number,
+    readonly caller: AbortSignal | undefined,
+  ) {
+    caller?.throwIfAborted();
+    caller?.addEventListener("abort", this.#callOff);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Wait for something to arrive, not longer than the timeout. */
+  async within<T>(wait: () => Promise<T>): Promise<T> {
+    const giveUp = () => {
+      const message = `nothing arrived within ${this.timeout} ms`;
+      this.#controller.abort(new DOMException(message, "TimeoutError"));
+    };
+    const timer = this.timeout > LONGEST_TIMER ? undefined : setTimeout(giveUp, this.timeout);
+    try {
+      return await wait();
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Let go of the caller's signal, which may live longer than this call. */
+  release(): void {
+    this.caller?.removeEventListener("abort", this.#callOff);
+  }
+}
+
+async function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  signal?.throwIfAborted();
+  let callOff = () => {};
+  await new Promise<void>((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    callOff = () => {
+      clearTimeout(timer);
+      reject(signal!.reason);
+    };
+    signal?.addEventListener("abort", callOff);
+  }).finally(() => signal?.removeEventListener("abort", callOff));
+}
+
+async function joined(pieces: Pieces): Promise<string> {
+  let content = "";
+  for await (const piece of pieces) content += piece;
+  return content;
 }
 
 function post(path: string, body: unknown): Call {
@@ -285,8 +432,13 @@ function pathOf(...segments: (string | number)[]): string {
   return segments.map((segment) => `/${encodeURIComponent(segment)}`).join("");
 }
 
-function noAnswer(message: string): FacetdError {
-  return new FacetdError(message, 0, "", undefined, {}, undefined);
+/** Return the error object in the content of an answer; empty if a proxy answers, say. */
+function errorObject(content: string): Record<string, unknown> {
+  try {
+    return JSON.parse(content)?.error ?? {};
+  } catch {
+    return {};
+  }
 }
 
 /** Return the error for an error object of an answer. */

@@ -26,6 +26,9 @@
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <stdint.h>
 #include <string.h>
 
@@ -268,18 +271,52 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count)
 
 /* --- the module */
 
+#if defined(__x86_64__)
+struct feature { int leaf, reg; unsigned bit; };
+#define HAS_ALL(features) has_all(features, sizeof features / sizeof features[0])
+
+/* By the processor's own answers: a compiler without its runtime library (zig) has an empty
+   __builtin_cpu_supports. */
+static int has_all(const struct feature *features, int count)
+{
+    for (int i = 0; i < count; i++) {
+        unsigned regs[4];
+        if (!__get_cpuid_count((unsigned)features[i].leaf, 0, &regs[0], &regs[1], &regs[2], &regs[3]))
+            return 0;
+        if (!(regs[features[i].reg] & features[i].bit))
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether the operating system keeps these registers (bits of XCR0) of every thread. */
+static int keeps_registers(unsigned wanted)
+{
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & wanted) == wanted;
+}
+#endif
+
 static int supports(int level)
 {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
+    enum { EBX = 1, ECX = 2, EXTENDED = (int)0x80000001 };
+    static const struct feature v2[] = {{1, ECX, bit_SSE4_2}, {1, ECX, bit_POPCNT}};
+    static const struct feature v3[] = {
+        {1, ECX, bit_OSXSAVE}, {1, ECX, bit_FMA},  {1, ECX, bit_MOVBE},       {1, ECX, bit_F16C},
+        {7, EBX, bit_AVX2},    {7, EBX, bit_BMI},  {7, EBX, bit_BMI2}, {EXTENDED, ECX, bit_LZCNT},
+    };
+    static const struct feature v4[] = {{7, EBX, bit_AVX512F},  {7, EBX, bit_AVX512BW},
+                                        {7, EBX, bit_AVX512CD}, {7, EBX, bit_AVX512DQ},
+                                        {7, EBX, bit_AVX512VL}};
+    const int is_v2 = HAS_ALL(v2), is_v3 = is_v2 && HAS_ALL(v3) && keeps_registers(0x6);
     if (strcmp(levels[level], "x86-64-v2") == 0)
-        return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+        return is_v2;
     if (strcmp(levels[level], "x86-64-v3") == 0)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
-               __builtin_cpu_supports("fma");
+        return is_v3;
     if (strcmp(levels[level], "x86-64-v4") == 0)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+        return is_v3 && HAS_ALL(v4) && keeps_registers(0xE6);
 #endif
     return levels[level][0] == '\0'; /* for all processors of this architecture */
 }

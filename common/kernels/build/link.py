@@ -22,7 +22,7 @@ import numpy as np
 
 from common.kernels import sources
 from common.kernels.build.front_end import Entry, read_entries, write
-from common.kernels.build.machine_code import ProcessorLevel
+from common.kernels.build.machine_code import ProcessorLevel, host_level
 from common.kernels.build.plan import Plan, key_of, tools_key
 
 SLOTS_MAX: Final = 256
@@ -143,7 +143,8 @@ def link(
                 *("-Wl,--gc-sections", "-Wl,-z,now", f"@{listed}", "-lm"),
             ]
         )
-        _try(made)
+        # Names of levels are ordered as they are.
+        try_out(made, runs_here=any(one.name <= host_level().name for one in levels))
         write(extension, made.read_bytes())
     finally:
         shutil.rmtree(work)
@@ -239,14 +240,25 @@ def _numba_folders() -> list[Path]:
     return [Path(numba.__file__).parent]
 
 
-def _try(extension: Path) -> None:
-    """Load the result in another process: no symbol that it needs may be missing."""
+def try_out(extension: Path, *, runs_here: bool) -> None:
+    """Load the result in another process: no symbol that it needs may be missing.
+
+    Args:
+        extension: the result.
+        runs_here: whether it has code for this machine's processor, and so must find it.
+
+    Raises:
+        CannotLink: it does not load, or does not find its code.
+    """
     program = f"""
 import importlib.util as u
 spec = u.spec_from_file_location({extension.name.partition(".")[0]!r}, {str(extension)!r})
 module = u.module_from_spec(spec)
 spec.loader.exec_module(module)
-module.level() is None or module.load()
+if module.level() is not None:
+    module.load()
+elif {runs_here}:
+    raise SystemExit("the kernels do not find their code for this processor")
 """
     _run([sys.executable, "-P", "-c", program])
 

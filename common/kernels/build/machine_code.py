@@ -50,13 +50,18 @@ def chosen_levels() -> list[ProcessorLevel]:
     Those that FACETD_KERNEL_LEVELS names ("x86-64-v2 x86-64-v3", for packages that others install),
     else the highest that runs here: most builds are for this machine, and each level takes time.
     """
-    if platform.machine() not in ("x86_64", "AMD64"):
-        return [GENERIC]
     names = os.environ.get("FACETD_KERNEL_LEVELS", "").split()
-    if names:
+    if names and host_level() != GENERIC:
         return [level for name, level in LEVELS.items() if name in names]
+    return [host_level()]
+
+
+def host_level() -> ProcessorLevel:
+    """Return the level that a build for this machine alone is for."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return GENERIC
     features = llvm.get_host_cpu_features()
-    return [LEVELS["x86-64-v3" if all(features[one] for one in _V3_FEATURES) else "x86-64-v2"]]
+    return LEVELS["x86-64-v3" if all(features[one] for one in _V3_FEATURES) else "x86-64-v2"]
 
 
 def object_path(folder: Path, kernels: list[Kernel], level: ProcessorLevel) -> Path:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from common.kernels.build.front_end import Entry
-from common.kernels.build.link import SLOTS_MAX, CannotLink, check_slots
-from common.kernels.build.machine_code import chosen_levels
+from common.kernels.build.link import SLOTS_MAX, CannotLink, check_slots, try_out
+from common.kernels.build.machine_code import chosen_levels, host_level
 from common.kernels.build.plan import tools_key
-from tests.common.kernels.built import MODULE, load
+from tests.common.kernels.built import MODULE, build, load
 from tests.service import ROOT
 
 KERNELS = """
@@ -227,6 +227,25 @@ except builder.CannotBuild as error:
     assert ended.stdout == "a process that compiles was killed: is there enough memory?\n", (
         ended.stderr
     )
+
+
+def test_a_build_that_does_not_know_this_processor_fails(tmp_path: Path) -> None:
+    """Compilers exist whose code takes every processor for an old one."""
+    extension = tmp_path / "blind.py"  # loaded as the compiled one is
+    extension.write_text("def level(): return None\n")
+    with pytest.raises(CannotLink, match="do not find their code for this processor"):
+        try_out(extension, runs_here=True)
+    try_out(extension, runs_here=False)  # built for other machines
+
+
+def test_an_extension_of_several_levels_takes_the_one_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our look at the processor agrees with LLVM's."""
+    monkeypatch.setenv("FACETD_KERNEL_LEVELS", "x86-64-v2 x86-64-v3")
+    path = tmp_path / "_levels.abi3.so"
+    build(path)
+    assert load(path).level() == (host_level().name or "generic")
 
 
 def test_results_are_named_by_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
