@@ -137,6 +137,12 @@ class Limits:
         32, "fields", "fields in facet_ranges; each is a scan of one column"
     )
     range_bounds_max: int = _limit(256, "ranges", "ranges of one field in facet_ranges")
+    range_buckets_max: int = _limit(
+        50_000,
+        "buckets",
+        "intervals, dates or cells of one field in facet_ranges; adding up and writing those of a "
+        "response blocks all other requests",
+    )
     field_facets_max: int = _limit(
         16, "fields", "facets of one request that are not in the configuration"
     )

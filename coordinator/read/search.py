@@ -156,7 +156,9 @@ class Search:
             total=outcome.total,
             items=items,
             facets=facets,
-            ranges=merge_ranges(parameters.ranges, answers) if parameters.ranges else [],
+            ranges=merge_ranges(parameters.ranges, answers, self._path.limits)
+            if parameters.ranges
+            else [],
             trees=merge_trees(parameters.trees, len(parameters.ranges), answers)
             if parameters.trees
             else {},

@@ -7,17 +7,29 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from common.errors import InvalidRequest
+from common.limits import Limits
 from common.protocol.messages import RangeRequest, SearchResponse
 from common.values import INTEGER_MAX, INTEGER_MIN
 from coordinator.read.facets.results import RangeResult
 
 
 def merge_ranges(
-    requests: Sequence[RangeRequest], answers: Sequence[tuple[int, SearchResponse]]
+    requests: Sequence[RangeRequest],
+    answers: Sequence[tuple[int, SearchResponse]],
+    limits: Limits,
 ) -> list[RangeResult]:
     """Return the counts of each requested field.
 
     Explicit ranges keep their order; a histogram lists its non-empty buckets in ascending order.
+
+    Args:
+        requests: of `facet_ranges`.
+        answers: pairs (shard ordinal, response); their first ranges are those of the requests.
+        limits: on the number of buckets.
+
+    Raises:
+        InvalidRequest: `invalid_facet_ranges`; a field has too many buckets.
     """
     results = []
     for i, request in enumerate(requests):
@@ -25,13 +37,26 @@ def merge_ranges(
         missing = 0
         for _, answer in answers:
             part = answer.ranges[i]
+            _check_number(request, len(part.keys), limits)
             counts.update(dict(zip(part.keys, part.counts, strict=True)))
             missing += part.num_missing
+        _check_number(request, len(counts), limits)
         buckets = _buckets(request, counts)
         if request.wants_missing:
             buckets.append(({"key": "missing", "missing": True}, missing))
         results.append(RangeResult(request.field, buckets))
     return results
+
+
+def _check_number(request: RangeRequest, num_buckets: int, limits: Limits) -> None:
+    """Refuse more buckets than a response may list of a field."""
+    if num_buckets > limits.range_buckets_max:
+        raise InvalidRequest(
+            f"facet_ranges.{request.field} has more than {limits.shown('range_buckets_max')} "
+            "buckets with items: choose wider ones, or fewer items by a filter",
+            code="invalid_facet_ranges",
+            param=f"facet_ranges.{request.field}",
+        )
 
 
 def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str, Any], int]]:

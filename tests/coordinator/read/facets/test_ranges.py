@@ -6,6 +6,10 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from common.errors import InvalidRequest
+from common.limits import DEFAULT_LIMITS, Limits
 from common.protocol.messages import RangeCounts, RangeRequest
 from coordinator.read.facets.ranges import merge_ranges
 
@@ -18,6 +22,7 @@ def test_buckets_of_all_shards_are_added_up_in_order() -> None:
     (result,) = merge_ranges(
         [RangeRequest("price", interval=2.5)],
         [(0, _answer((1, 4), (3, 1))), (1, _answer((-2, 4), (5, 2)))],
+        DEFAULT_LIMITS,
     )
 
     assert [(bucket["from"], bucket["to"], count) for bucket, count in result.buckets] == [
@@ -32,9 +37,22 @@ def test_bounds_are_numbers_that_json_has() -> None:
     first = int(-sys.float_info.max // step)
     last = int(sys.float_info.max // step)
     (result,) = merge_ranges(
-        [RangeRequest("price", interval=step)], [(0, _answer((first, last), (1, 1)))]
+        [RangeRequest("price", interval=step)],
+        [(0, _answer((first, last), (1, 1)))],
+        DEFAULT_LIMITS,
     )
 
     low, high = (bucket for bucket, _ in result.buckets)
     assert low["key"] == low["from"] == -sys.float_info.max
     assert high["to"] == sys.float_info.max
+
+
+def test_buckets_of_all_shards_together_are_bounded() -> None:
+    requests = [RangeRequest("price", interval=1)]
+    answers = [(0, _answer((1, 2), (1, 1))), (1, _answer((2, 3), (1, 1)))]
+
+    assert len(merge_ranges(requests, answers, Limits(range_buckets_max=3))[0].buckets) == 3
+    with pytest.raises(InvalidRequest, match=r"price has more than 2 \(limit range_buckets_max\)"):
+        merge_ranges(requests, answers, Limits(range_buckets_max=2))
+    with pytest.raises(InvalidRequest, match="range_buckets_max"):
+        merge_ranges(requests, answers, Limits(range_buckets_max=1))
