@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from common.errors import InvalidRequest
+from common.errors import InvalidRequest, PayloadTooLarge
 from common.protocol.messages import RangeCounts, RangeRequest, SearchRequest, elements_of
 from common.query import And, Exists, Filter, Not, Range, Same
 from shard.caches.derived import derived
@@ -59,6 +59,9 @@ _TALLIES_MAX: Final = 64
 """Histograms for which a segment notes this."""
 _NAME_BYTES: Final = 100
 """Bytes of the name of a bucket."""
+_VALUES_CHARS_MAX: Final = 32 << 20
+"""Characters of the values of a field that is no facet, among the matches: all are sent, and the
+coordinator needs several times as many bytes to add up those of all shards."""
 _SPAN_MAX: Final = 1 << 20
 """Bucket numbers that span less than this are deduplicated by an array, others by a sort."""
 _EXACT_END: Final = 2.0**53
@@ -82,6 +85,7 @@ def count_ranges(
 
     Raises:
         InvalidRequest: an interval is too small for the values.
+        PayloadTooLarge: the values of a field that is no facet are too long, or too many.
     """
     counts: _Counts = dict.fromkeys(range(len(request.bounds or request.rings)), 0)
     field = snapshot.registry.number(request.field)
@@ -89,6 +93,12 @@ def count_ranges(
         if field is not None and part.count:
             for key, count in _count_part(snapshot, part, field, request).items():
                 counts[key] = counts.get(key, 0) + count
+    if request.is_of_values and sum(map(len, map(str, counts))) > _VALUES_CHARS_MAX:
+        raise PayloadTooLarge(
+            f"the hits have more than {_VALUES_CHARS_MAX >> 20} million characters of different "
+            f"values of {request.field!r} on one shard, too many to count for one request; name "
+            "it in the configuration's aggregations"
+        )
     keys = sorted(counts)
     missing = _count_missing(snapshot, request, matches) if request.wants_missing else 0
     return RangeCounts(request.field, tuple(keys), tuple(counts[key] for key in keys), missing)

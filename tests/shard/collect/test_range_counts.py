@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import LruCache
 from shard.collect import range_counts
@@ -78,3 +79,16 @@ def test_the_names_of_buckets_count_in_the_cache(monkeypatch: pytest.MonkeyPatch
     request = RangeRequest("tags", calendar="1m")
     found = count_ranges(snapshot, request, [Matches(view, is_all=True) for view in snapshot.views])
     assert cache.size >= sum(map(sys.getsizeof, found.keys))
+
+
+def test_values_of_a_field_that_is_no_facet_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    items: list[Item] = [{"tags": "x" * 10 + str(number % 3)} for number in range(9)]
+    snapshot = World(items).snapshot
+    request = RangeRequest("tags", is_of_values=True)
+    matches = [Matches(view, is_all=True) for view in snapshot.views]
+
+    monkeypatch.setattr(range_counts, "_VALUES_CHARS_MAX", 33)
+    assert count_ranges(snapshot, request, matches).counts == (3, 3, 3)
+    monkeypatch.setattr(range_counts, "_VALUES_CHARS_MAX", 32)
+    with pytest.raises(PayloadTooLarge, match="name it in the configuration's aggregations"):
+        count_ranges(snapshot, request, matches)
