@@ -1,7 +1,7 @@
 """Bulk loads: bodies of any size, read and checked as a whole before any item is written.
 
     body ──scan──▶ items ──▶ spool ──▶ groups ──divide──▶ queue of the index ──▶ shards
-    a megabyte at a time     on disk   once the body has ended and is valid
+    half a megabyte a time   on disk   once the body has ended and is valid
 
 A load is read, scanned and spooled first, then written in groups. A group is atomic on each shard;
 the load as a whole is not (as in other engines): if a shard dies halfway, the groups written before
@@ -36,9 +36,11 @@ from coordinator.write.write_batch import AppliedBatch, Items, Ranges, WriteBatc
 from coordinator.write.write_queue import LARGE_GROUPS_UNDER_WAY_MAX
 from coordinator.write.write_result import RejectedItems, WriteResult
 
-SCAN_BYTES: Final = 1024 * 1024
-"""How much of a body to gather before a thread scans it: 2 ms of work, against 50 µs for the thread
-switch."""
+SCAN_BYTES: Final = 512 * 1024
+"""How much of a body to gather before a thread scans it: a millisecond of work, against 50 µs for
+the thread switch. The arrays of a scan, about three times as large together, are less than the
+allocator returns to the system (`TRIM_THRESHOLD_BYTES` in `common/process/memory.py`). A megabyte
+at a time, each of their pages could be a page fault for every megabyte of the body."""
 
 BULK_BATCHES_MAX: Final = LARGE_GROUPS_UNDER_WAY_MAX + 1
 """Groups in flight at the shards, plus one being read from the spool."""
@@ -133,7 +135,7 @@ class BulkLoads:
             result: WriteResult = await asyncio.shield(writing)
         finally:
             if not is_handed_over:
-                spool.close()
+                _free(spool)
                 self.running.remove(progress)
         result.rejected, result.errors = errors.num, errors.listed
         return result
@@ -189,8 +191,8 @@ class BulkLoads:
             self._limits.errors_reported_max, "line", lambda: bool(scanner.is_array)
         )
 
-        def scan(data: bytes, is_last: bool) -> None:
-            for found in [scanner.feed(data), *([scanner.finish()] if is_last else [])]:
+        def scan(parts: list[bytes], is_last: bool) -> None:
+            for found in [scanner.feed(*parts), *([scanner.finish()] if is_last else [])]:
                 if not spool.num_items and found.num_items:
                     _refuse_bulk_action(found.item(0))
                 scanned = names.admit(found, "item" if scanner.is_array else "line")
@@ -200,7 +202,7 @@ class BulkLoads:
 
         gathered: list[bytes] = []
         num_gathered = 0
-        scanning: asyncio.Future[None] | None = None
+        scanning: asyncio.Task[None] | None = None
         try:
             async for chunk in chunks:
                 gathered.append(chunk)
@@ -209,14 +211,15 @@ class BulkLoads:
                 if num_gathered >= SCAN_BYTES:
                     if scanning is not None:
                         await scanning
-                    data, gathered, num_gathered = b"".join(gathered), [], 0
-                    scanning = asyncio.ensure_future(asyncio.to_thread(scan, data, False))
-        finally:
+                    scanning = asyncio.create_task(asyncio.to_thread(scan, gathered, False))
+                    gathered, num_gathered = [], 0
             if scanning is not None:
-                await asyncio.wait((scanning,))  # the thread must not outlive the spool
-        if scanning is not None:
-            scanning.result()
-        await asyncio.to_thread(scan, b"".join(gathered), True)
+                await scanning
+            await asyncio.to_thread(scan, gathered, True)
+        finally:
+            if scanning is not None:  # its thread still ends its work, for nothing
+                scanning.cancel()
+                await asyncio.gather(scanning, return_exceptions=True)
         return errors
 
     async def _write_spool(self, index: Index, spool: Spool, progress: LoadProgress) -> WriteResult:
@@ -265,7 +268,7 @@ class BulkLoads:
             told.details = {**told.details, "created": result.created, "updated": result.updated}
             raise told from error
         finally:
-            spool.close()
+            _free(spool)
         return result
 
 
@@ -275,6 +278,11 @@ async def _finished(task: asyncio.Task[AppliedBatch]) -> AppliedBatch | ServiceE
         return await task
     except ServiceError as error:
         return error
+
+
+def _free(spool: Spool) -> None:
+    """Free a spool in a thread: the file system takes a second for gigabytes."""
+    asyncio.get_running_loop().run_in_executor(None, spool.close)
 
 
 class _BulkReport:

@@ -7,6 +7,9 @@ ends, however it ends.
     payload   the bytes of the body that hold items, chunk after chunk
     rows      four int64 per item: start in payload, end, hash of the id, whether it has one
 
+One thread appends while another may close it: a load can end at any moment. A write to a file that
+was closed meanwhile could reach another one that has its number by then, so `close` waits for it.
+
 Costs: the bytes pass the page cache once in each direction (about 0.4 µs for an item of 500 bytes).
 Nothing is synced, since none of it has to survive. Memory: the chunk being read or written.
 """
@@ -14,6 +17,7 @@ Nothing is synced, since none of it has to survive. Memory: the chunk being read
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -50,13 +54,15 @@ class Spool:
             # Both files stay open for the spool's lifetime.
             self._payload = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
             self._rows = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        self._in_use = threading.Lock()
         self.num_items = 0
         self.num_bytes = 0
 
     def close(self) -> None:
-        """Free the disk space."""
-        self._payload.close()
-        self._rows.close()
+        """Free the disk space: 0.3 s a gigabyte where other processes use the disk."""
+        with self._in_use:
+            self._payload.close()
+            self._rows.close()
 
     def append(self, scanned: ScannedItems) -> None:
         """Append the valid items of a chunk of the body.
@@ -73,7 +79,7 @@ class Spool:
         rows[:, 1] = scanned.ends + offset
         rows[:, 2] = scanned.id_hashes.view(np.int64)
         rows[:, 3] = scanned.has_id
-        with explaining_disk_failure(_UNWRITTEN):
+        with self._in_use, explaining_disk_failure(_UNWRITTEN):
             write_all(self._payload.fileno(), scanned.payload[first:last].data)
             write_all(self._rows.fileno(), rows.reshape(-1).data.cast("B"))
         self.num_items += scanned.num_items

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 
 import orjson
 import pytest
@@ -11,7 +13,9 @@ from common.errors import (
     InvalidRequest,
     Unavailable,
 )
+from common.file_io import write_all
 from common.limits import Limits
+from coordinator.write import spool
 from tests.coordinator.conftest import MakeService, soon
 from tests.coordinator.model_shard import all_documents
 from tests.coordinator.write.writes import (
@@ -129,6 +133,58 @@ class TestBulk:
             await service.loads.load(index, broken_chunks(b'{"id":1}\n' * 500_000))
         assert all_documents(service.shards, index.number) == []
         assert list((service.data / "spool").iterdir()) == []
+
+    async def test_a_load_that_is_stopped_writes_to_no_file_that_it_has_closed(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service = await make_service()
+        index = await service.configure()
+        begun, may_write = threading.Event(), threading.Event()
+        meant: list[int] = []
+        reached: list[int] = []
+
+        def write_late(file: int, content: memoryview) -> None:
+            meant.append(os.fstat(file).st_ino)
+            begun.set()
+            may_write.wait()
+            try:
+                reached.append(os.fstat(file).st_ino)
+            except OSError:
+                reached.append(0)
+            write_all(file, content)
+
+        monkeypatch.setattr(spool, "write_all", write_late)
+        body = b'{"id":1}\n' * 1_000_000
+        load = asyncio.ensure_future(service.loads.load(index, chunks(body, 1_000_000)))
+        await until(begun.is_set)
+        service.loads.end()
+        await asyncio.wait((load,), timeout=10)
+        may_write.set()
+        with pytest.raises(Unavailable) as raised:
+            await load
+        assert (raised.value.code, service.loads.running) == ("stopping", [])
+        await until(lambda: len(reached) == len(meant))
+        assert reached == meant
+
+    @pytest.mark.parametrize("ends_well", [True, False])
+    async def test_a_spool_is_freed_while_others_are_served(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch, ends_well: bool
+    ) -> None:
+        """To free gigabytes takes the file system a second."""
+        service = await make_service()
+        index = await service.configure()
+        threads: list[threading.Thread] = []
+        close = spool.Spool.close
+
+        def note_thread(self: spool.Spool) -> None:
+            threads.append(threading.current_thread())
+            close(self)
+
+        monkeypatch.setattr(spool.Spool, "close", note_thread)
+        load = service.loads.load(index, chunks(b'{"id":1}' if ends_well else b"{"))
+        await asyncio.gather(load, return_exceptions=True)
+        await until(lambda: threads)
+        assert threads[0] is not threading.main_thread()
 
     async def test_an_empty_body_loads_nothing(self, make_service: MakeService) -> None:
         service = await make_service()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,34 @@ def test_a_full_disk_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.Mon
         _fill(spool, b'{"a":1}\n', 100)
     monkeypatch.undo()
     spool.close()
+
+
+def test_it_is_not_closed_while_a_thread_appends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file might have the number of the closed one by the time of the write."""
+    spool = Spool(tmp_path / "spool")
+    begun, may_write = threading.Event(), threading.Event()
+    written: list[int] = []
+    write = os.write
+
+    def write_late(file: int, content: memoryview) -> int:
+        begun.set()
+        may_write.wait()
+        written.append(file)
+        return write(file, content)
+
+    monkeypatch.setattr(os, "write", write_late)
+    with ThreadPoolExecutor(2) as threads:
+        appending = threads.submit(_fill, spool, b'{"a":1}', 100)
+        begun.wait()
+        closing = threads.submit(spool.close)
+        is_closed = wait((closing,), timeout=0.05).done
+        may_write.set()
+        assert not is_closed
+        closing.result()
+        appending.result()
+    assert len(written) == 2
+    with pytest.raises(ValueError, match="closed"):
+        _fill(spool, b'{"a":2}', 100)
+    assert len(written) == 2
