@@ -217,7 +217,8 @@ class ItemScanner:
         Returns:
             The last items; an error if the body ends in the middle of an item or of the array.
         """
-        if self.is_broken or self.is_array is None:
+        is_read = self._state == BETWEEN_CLOSED and not self._rest
+        if self.is_broken or self.is_array is None or is_read:
             return _no_items()
         if not self.is_array:
             self._rest += b"\n"
@@ -425,7 +426,15 @@ def _collect(
 
 def _no_items() -> ScannedItems:
     """Return the result of a chunk that completes no item."""
-    return _collect(np.empty(0, np.uint8), [], int, "", DEFAULT_LIMITS)
+    numbers = np.empty(0, np.int64)
+    return ScannedItems(
+        payload=np.empty(0, np.uint8),
+        starts=numbers,
+        ends=numbers,
+        id_hashes=np.empty(0, np.uint64),
+        has_id=np.empty(0, np.bool_),
+        lines=numbers,
+    )
 
 
 def _id_text(buffer: NDArray[np.uint8], row: NDArray[np.int64]) -> str | None:

@@ -207,6 +207,8 @@ class GroupPlanner:
         found = {}
         for view in base.views:
             queries, docs = find_live(view.segment, view.live_mask, hashes)
+            if not len(docs):  # as in most of the views
+                continue
             records = records_of(view.segment, docs).tolist()
             places = places_of(view.segment, docs).tolist()
             for query, record, place in zip(queries.tolist(), records, places, strict=True):
