@@ -8,7 +8,7 @@ of writes, which several requests share, has `request_ids` (`common.process.requ
 Every process writes to stderr; systemd, docker or a terminal collects it. A process that a fatal
 signal ends (SIGSEGV, SIGBUS, SIGABRT …) first writes the Python frames of all its threads.
 Values that hold anything but plain characters are written as JSON strings, so a line break in an
-index name cannot forge a line.
+index name cannot forge a line, and no value controls the terminal.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 import time
 from typing import Any
 
+from common.printable import printable
 from common.process.request_ids import REQUEST_IDS
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@+\-]+\Z")
@@ -87,7 +88,7 @@ class _TextFormatter(logging.Formatter):
         parts += [f"{key}={_text(value)}" for key, value in _fields(record).items()]
         if record.exc_info:
             parts.append(f"traceback={json.dumps(self.formatException(record.exc_info))}")
-        return " ".join(parts)
+        return printable(" ".join(parts))
 
 
 class _JsonFormatter(logging.Formatter):
@@ -108,7 +109,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return printable(json.dumps(line, ensure_ascii=False, default=str))
 
 
 def configure(process: str, *, level: str = "info", style: str = "text") -> None:

@@ -15,5 +15,6 @@ mcp                  tools for language models
 shell                config, completion (completing), man (manual)
 
 options              options that set settings; service: those that name a service
+printing             output that does not control the terminal
 tables               output in columns; opensearch: output for other engines
 """

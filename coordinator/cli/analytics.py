@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import click
 
 from coordinator.cli.completing import complete_index
+from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
 
@@ -28,17 +29,17 @@ def analytics(
         parameters["index"] = index
     found = service.client().request("GET", f"/_analytics?{urlencode(parameters)}")
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
         return
     share = found["no_hits"] / max(found["searches"], 1)
-    click.echo(f"{found['searches']:,} searches, {share:.1%} without a hit")
+    echo(f"{found['searches']:,} searches, {share:.1%} without a hit")
     for title, rows, numbers in (
         ("Popular", found["popular"], ("searches", "clicks")),
         ("Without a hit", found["without_hits"], ("no_hits", "searches")),
         ("Slow", found["slow"], ("ms",)),
     ):
         if rows:
-            click.echo(f"\n{title}")
+            echo(f"\n{title}")
             print_table(
                 ("query", "index", *(name.replace("no_hits", "no hit") for name in numbers)),
                 [
@@ -48,7 +49,7 @@ def analytics(
                 right=[name.replace("no_hits", "no hit") for name in numbers],
             )
     if found["clicked"]:
-        click.echo("\nClicked")
+        echo("\nClicked")
         print_table(
             ("id", "index", "clicks", "position"),
             [

@@ -13,6 +13,7 @@ import click
 
 from coordinator.cli.completing import complete_file
 from coordinator.cli.options import load_settings, with_settings
+from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.clients.http_client import ClientError
 
@@ -45,7 +46,7 @@ def backup(service: ServiceOptions, destination: str) -> None:
             shutil.rmtree(folder)
     else:
         maintenance.move_snapshot(folder, Path(destination))
-        click.echo(json.dumps({**made, "directory": destination}, ensure_ascii=False))
+        echo(json.dumps({**made, "directory": destination}, ensure_ascii=False))
 
 
 @click.command()
@@ -94,7 +95,7 @@ def restore(source: str, config_file: Path | None, **flags: Any) -> None:
 
     data = load_settings(config_file, flags).data_dir
     snapshot = maintenance.restore(sys.stdin.buffer if source == "-" else Path(source), data)
-    click.echo(
+    echo(
         json.dumps(
             {
                 "data_dir": str(data),

@@ -11,6 +11,7 @@ import click
 
 from common.errors import CommandError
 from coordinator.cli.group import Subgroup
+from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError
@@ -61,25 +62,25 @@ def status(ctx: click.Context, /, as_json: bool, service: ServiceOptions) -> Non
     state = _state(service.client(starting_seconds=0.0))
     problems = problems_of(state)
     if as_json:
-        click.echo(json.dumps({**state, "problems": problems}, ensure_ascii=False))
+        echo(json.dumps({**state, "problems": problems}, ensure_ascii=False))
     else:
         _print(state)
         for problem in problems:
-            click.echo(f"! {problem}")
+            echo(f"! {problem}")
     ctx.exit(1 if problems else 0)
 
 
 def _print(state: dict[str, Any]) -> None:
     log = state["log"]
-    click.echo(
+    echo(
         f"log {log['stream']}: {'up' if log['is_up'] else 'AWAY'}, leader {log['leader'] or '-'}, "
         f"{entries_text(log['first_seq'], log['last_seq'])}, {bytes_text(log['bytes'])}"
     )
     if log["servers"]:
-        click.echo()
+        echo()
         rows = [_server_row(one) for one in log["servers"]]
         print_table(("server", "role", "entries missing"), rows, right=("entries missing",))
-    click.echo()
+    echo()
     print_table(
         ("host", "state", "seq", "lag", "compared at", "equal", "digest", "snapshot", "shards"),
         [_host_row(one) for one in state["hosts"]],
@@ -87,7 +88,7 @@ def _print(state: dict[str, Any]) -> None:
     )
     placement = state.get("placement")
     if placement is not None:
-        click.echo()
+        echo()
         print_table(
             ("shard", "placed on", "served by", "read here from"),
             [
@@ -102,7 +103,7 @@ def _print(state: dict[str, Any]) -> None:
             right=("shard",),
         )
         for one in _moves(state):
-            click.echo(f"{one['host']} {one['what']} shard {one['shard']}")
+            echo(f"{one['host']} {one['what']} shard {one['shard']}")
 
 
 def entries_text(first: int, last: int | None) -> str:
@@ -189,15 +190,15 @@ def compare(ctx: click.Context, /, wait: bool, service: ServiceOptions) -> None:
     client = service.client()
     _state(client)
     seq = client.request("POST", "/_cluster/compare")["seq"]
-    click.echo(f"comparing at entry {seq}", err=True)
+    echo(f"comparing at entry {seq}", err=True)
     while wait:
         hosts = [one for one in _state(client)["hosts"] if not one["is_away"]]
         if all(one["compared_seq"] >= seq or one["trouble"] for one in hosts):
             found = sorted({one["difference"] for one in hosts if one["difference"]})
             for difference in found:
-                click.echo(difference)
+                echo(difference)
             if not found:
-                click.echo(f"{len(hosts)} hosts are equal at entry {seq}")
+                echo(f"{len(hosts)} hosts are equal at entry {seq}")
             ctx.exit(1 if found else 0)
         if len(hosts) == 1:
             raise CommandError("there is only one host: none to compare with")
@@ -227,7 +228,7 @@ def add(name: str, server: bool, shard: int | None, wait: bool, service: Service
         return
     _refuse_present(state, name)
     for line in steps_to_add(state, name, has_server=server):
-        click.echo(line)
+        echo(line)
 
 
 def _refuse_present(state: dict[str, Any], name: str) -> None:
@@ -314,7 +315,7 @@ def remove(name: str, shard: int | None, wait: bool, service: ServiceOptions) ->
         _move(client, shard, name, "", wait=wait)
         return
     removed = client.request("DELETE", f"/_cluster/hosts/{quote(name, safe='')}")["removed"]
-    click.echo(f"{name} is forgotten ({', '.join(removed)})")
+    echo(f"{name} is forgotten ({', '.join(removed)})")
 
 
 @cluster.command()
@@ -360,12 +361,12 @@ def move(
         raise CommandError(f"{name} is not moved to itself: name the new machine")
     _refuse_present(state, to)
     for line in steps_to_add(state, to, has_server=server):
-        click.echo(line)
-    click.echo(f"# then stop facetd on {name}, wait ten seconds, and")
-    click.echo(f"facetd cluster remove {name}")
+        echo(line)
+    echo(f"# then stop facetd on {name}, wait ten seconds, and")
+    echo(f"facetd cluster remove {name}")
     if server:
-        click.echo("# and stop its nats-server, then")
-        click.echo("nats server cluster peer-remove NAME   # needs a system account")
+        echo("# and stop its nats-server, then")
+        echo("nats server cluster peer-remove NAME   # needs a system account")
 
 
 def _move(client: Client, shard: int, source: str, target: str, *, wait: bool) -> None:
@@ -380,11 +381,11 @@ def _move(client: Client, shard: int, source: str, target: str, *, wait: bool) -
     while wait:
         moves = [one for one in _moves(_state(client)) if one["shard"] == shard]
         if not moves:
-            click.echo(f"shard {shard} is in place")
+            echo(f"shard {shard} is in place")
             return
         told = ", ".join(f"{one['host']} {one['what']} shard {shard}" for one in moves)
         if told != last:
-            click.echo(told, err=True)
+            echo(told, err=True)
             last = told
         time.sleep(POLL_SECONDS)
 

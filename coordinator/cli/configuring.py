@@ -10,6 +10,7 @@ import click
 
 from coordinator.cli.indexes import read_object
 from coordinator.cli.options import with_options
+from coordinator.cli.printing import echo
 from coordinator.clients.http_client import Client, index_path
 
 
@@ -64,4 +65,4 @@ def show_warnings(client: Client, index: str) -> None:
     """
     answer = client.request("PATCH", f"{index_path(index)}/configuration?preview=true", b"{}")
     for warning in answer["warnings"]:
-        click.echo(f"facetd: configuration: {warning}", err=True)
+        echo(f"facetd: configuration: {warning}", err=True)

@@ -29,6 +29,7 @@ from coordinator.cli.configuring import ConfiguringOptions, show_warnings, with_
 from coordinator.cli.indexes import exists
 from coordinator.cli.loading import index_name, offer_configuration, remove_if_empty
 from coordinator.cli.options import with_options
+from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.sources.followed_table import Batch, FollowedTable
 from coordinator.cli.sources.keyed_rows import Invisible
@@ -172,7 +173,7 @@ def follow(
         if mode.drop_slot:
             with connect() as table:
                 table.slot.drop()
-            click.echo(f"facetd: the slot {slot_name} is removed", err=True)
+            echo(f"facetd: the slot {slot_name} is removed", err=True)
             return
         client = service.client()
         is_new = not exists(client, name)
@@ -256,7 +257,7 @@ class _Follower:
                 self._stopping.wait(seconds)
 
     def _say(self, text: str) -> None:
-        click.echo(f"facetd: {self.index}: {text}", err=True)
+        echo(f"facetd: {self.index}: {text}", err=True)
 
     def _lock(self, table: FollowedTable) -> None:
         """Wait for the lock of a follower that was killed.

@@ -19,6 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from common.errors import CommandError, ServiceError
+from coordinator.cli.printing import echo, printable_usage_errors
 
 
 class CommandEntry(NamedTuple):
@@ -145,7 +146,8 @@ class CommandGroup(click.Group):
         """Read `help load` as `load --help`, and `version` as `--version`."""
         if args and args[0] in _INSTEAD and not ctx.resilient_parsing:
             args = [*args[1:], _INSTEAD[args[0]]]
-        return super().parse_args(ctx, args)
+        with printable_usage_errors():
+            return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -168,17 +170,18 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with printable_usage_errors():
+                return super().invoke(ctx)
         except CommandError as error:
-            click.echo(f"facetd: {error}", err=True)
+            echo(f"facetd: {error}", err=True)
             ctx.exit(error.exit_status)
         except ServiceError as error:
-            click.echo(f"facetd: {error}", err=True)
+            echo(f"facetd: {error}", err=True)
             ctx.exit(1)
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of our output has closed the pipe
                 raise
-            click.echo(f"facetd: {error}", err=True)
+            echo(f"facetd: {error}", err=True)
             ctx.exit(1)
 
     def resolve_command(

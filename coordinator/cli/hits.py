@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from common.printable import printable
 from common.values import number_text
 from coordinator.cli.tables import console
 
@@ -34,6 +35,7 @@ _SINGLE_VALUES: Final = 5
 def print_answer(answer: dict[str, Any]) -> None:
     """Print hits and facets for people."""
     out = console()
+    answer = _printable(answer)
     pagination, data = answer["pagination"], answer["data"]
     total, page, per_page = (pagination[name] for name in ("total", "page", "per_page"))
     took = answer["meta"]["took_us"] / 1000
@@ -47,6 +49,17 @@ def print_answer(answer: dict[str, Any]) -> None:
     facets = [facet for facet in data["aggregations"].values() if facet["buckets"]]
     for facet in facets:
         _print_facet(out, facet)
+
+
+def _printable(value: Any) -> Any:
+    """Return a value of an answer without characters that control the terminal."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable(one) for one in value]
+    if isinstance(value, dict):
+        return {printable(name): _printable(inner) for name, inner in value.items()}
+    return value
 
 
 def _print_item(out: Console, number: int, item: dict[str, Any]) -> None:
@@ -132,7 +145,7 @@ def _print_facet(out: Console, facet: dict[str, Any]) -> None:
     if not buckets:
         return
     most = max(bucket["doc_count"] for bucket in buckets)
-    out.print(Text(f"\n{facet['title']}", "bold"))
+    out.print(Text(f"\n{_one_line(facet['title'])}", "bold"))
     statistics = facet.get("facet_stats")
     if statistics and most == 1 and len(buckets) >= _SINGLE_VALUES:
         least, greatest = number_text(statistics["min"]), number_text(statistics["max"])
@@ -145,7 +158,6 @@ def _print_facet(out: Console, facet: dict[str, Any]) -> None:
     for bucket in buckets:
         length = max(1, round(BAR_COLUMNS * bucket["doc_count"] / most))
         style = "green" if bucket.get("selected") else "cyan"
-        table.add_row(
-            Text(str(bucket["key"])), f"{bucket['doc_count']:,}", Text("█" * length, style)
-        )
+        key = Text(_one_line(bucket["key"]))
+        table.add_row(key, f"{bucket['doc_count']:,}", Text("█" * length, style))
     out.print(table)

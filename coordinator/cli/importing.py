@@ -22,6 +22,7 @@ from coordinator.cli.loading import (
     offer_configuration,
     remove_if_empty,
 )
+from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.source_remarks import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown
@@ -134,10 +135,10 @@ def _choose(found: list[ImportedIndex], index: str | None, source: str) -> list[
 def _show(one: ImportedIndex) -> None:
     """Show the converted settings, and what differs."""
     document = json.dumps(one.configuration, ensure_ascii=False, indent=2)
-    click.echo(f"facetd: index {one.name}, configuration {document}", err=True)
+    echo(f"facetd: index {one.name}, configuration {document}", err=True)
     if one.notes:
         listed = "\n".join(f"  {note}" for note in one.notes)
-        click.echo(f"facetd: what differs\n{listed}", err=True)
+        echo(f"facetd: what differs\n{listed}", err=True)
 
 
 def _show_first(one: ImportedIndex) -> None:
@@ -145,12 +146,12 @@ def _show_first(one: ImportedIndex) -> None:
     items = list(islice(one.items(), SAMPLE_ITEMS))
     if items:
         first = shown(json.dumps(items[0], ensure_ascii=False), FIRST_CHARS_SHOWN)
-        click.echo(f"facetd: its first item {first}", err=True)
+        echo(f"facetd: its first item {first}", err=True)
     else:
-        click.echo(f"facetd: {one.name} has no items", err=True)
+        echo(f"facetd: {one.name} has no items", err=True)
     for remark in one.remarks():
         more = f", of the first {SAMPLE_ITEMS:,}" if len(items) == SAMPLE_ITEMS else ""
-        click.echo(f"facetd: {remark}{more}", err=True)
+        echo(f"facetd: {remark}{more}", err=True)
 
 
 def _import(client: Client, one: ImportedIndex, skips_bad: bool) -> None:
@@ -170,6 +171,6 @@ def _import(client: Client, one: ImportedIndex, skips_bad: bool) -> None:
         remove_if_empty(client, one.name)
         raise
     for remark in one.remarks():
-        click.echo(f"facetd: {remark}", err=True)
+        echo(f"facetd: {remark}", err=True)
     show_warnings(client, one.name)
-    click.echo(json.dumps({"index": one.name, **result}, ensure_ascii=False))
+    echo(json.dumps({"index": one.name, **result}, ensure_ascii=False))

@@ -11,6 +11,7 @@ import click
 
 from coordinator.cli.completing import complete_index, complete_snapshot
 from coordinator.cli.group import ListingGroup
+from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError, index_path
@@ -42,10 +43,10 @@ def status(ctx: click.Context, /, as_json: bool, service: ServiceOptions) -> Non
             raise
     if as_json:
         document = {"url": client.url, "ready": not waits_for, "indexes": {"indexes": indexes}}
-        click.echo(json.dumps(document, ensure_ascii=False))
+        echo(json.dumps(document, ensure_ascii=False))
     else:
         what = f"is not ready: {waits_for}" if waits_for else "is ready"
-        click.echo(f"facetd {health.get('version', '')} at {client.url} {what}\n")
+        echo(f"facetd {health.get('version', '')} at {client.url} {what}\n")
         print_table(
             ("index", "items", "size", "state", "facets", "aliases"),
             [_status_row(index) for index in indexes],
@@ -116,7 +117,7 @@ def configure(
         if replace or preview:
             raise click.UsageError("name a FILE, or what to change with --set")
         shown = client.request("GET", path + ("?effective=true" if effective else ""))
-        click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        echo(json.dumps(shown, ensure_ascii=False, indent=2))
         return
     if effective:
         raise click.UsageError("--effective shows a configuration; it changes none")
@@ -124,20 +125,20 @@ def configure(
     for change in changes:
         _set(document, change)
     if not exists(client, index):
-        click.echo(f"facetd: {index} is a new index", err=True)
+        echo(f"facetd: {index} is a new index", err=True)
     method = "PUT" if replace else "PATCH"
     question = "?preview=true" if preview else ""
     answer = client.request(method, path + question, json.dumps(document).encode())
     for change in answer["changes"]:
         before = json.dumps(change["before"], ensure_ascii=False)
         after = json.dumps(change["after"], ensure_ascii=False)
-        click.echo(f"{change['path']}: {before} -> {after}")
+        echo(f"{change['path']}: {before} -> {after}")
     if not answer["changes"]:
-        click.echo("nothing changes")
+        echo("nothing changes")
     for warning in answer["warnings"]:
-        click.echo(f"facetd: {warning}", err=True)
+        echo(f"facetd: {warning}", err=True)
     if preview:
-        click.echo("facetd: a preview; nothing was changed", err=True)
+        echo("facetd: a preview; nothing was changed", err=True)
 
 
 def _set(document: dict[str, Any], change: str) -> None:
@@ -188,7 +189,7 @@ def delete(service: ServiceOptions, index: str, yes: bool) -> None:
             )
         click.confirm(f"Delete {index!r} with its {found['items']:,} items?", abort=True, err=True)
     client.request("DELETE", index_path(index))
-    click.echo(f"deleted {index}")
+    echo(f"deleted {index}")
 
 
 @click.command()
@@ -209,7 +210,7 @@ def alias(service: ServiceOptions, name: str | None, index: str | None, remove: 
     if (index is None) != remove:
         raise click.UsageError("give NAME and INDEX to set an alias, or NAME and --remove")
     client.request("POST", "/_aliases", json.dumps({"aliases": {name: index}}).encode())
-    click.echo(f"removed {name}" if remove else f"{name} -> {index}")
+    echo(f"removed {name}" if remove else f"{name} -> {index}")
 
 
 # --- snapshots
@@ -231,7 +232,7 @@ def snapshots() -> None:
 def create_snapshot(service: ServiceOptions, name: str) -> None:
     """Copy all indexes as of this moment into the snapshot NAME."""
     made = service.client().request("POST", "/_snapshots", json.dumps({"name": name}).encode())
-    click.echo(json.dumps(made, ensure_ascii=False))
+    echo(json.dumps(made, ensure_ascii=False))
 
 
 @snapshots.command("list")
@@ -241,7 +242,7 @@ def list_snapshots(service: ServiceOptions, as_json: bool) -> None:
     """List the snapshots, oldest first."""
     found = service.client().request("GET", "/_snapshots")
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
         return
     print_table(
         ("name", "made", "size", "indexes"),
@@ -293,7 +294,7 @@ def restore_snapshot(
             f"{error}\n--rename {old}={old}-restored restores it under another name"
         ) from error
     for index in answer["indexes"]:
-        click.echo(f"restored {index['name']} from {index['from']}")
+        echo(f"restored {index['name']} from {index['from']}")
 
 
 @snapshots.command("delete")
@@ -302,7 +303,7 @@ def restore_snapshot(
 def delete_snapshot(service: ServiceOptions, name: str) -> None:
     """Delete the snapshot NAME."""
     service.client().request("DELETE", f"/_snapshots{index_path(name)}")
-    click.echo(f"deleted {name}")
+    echo(f"deleted {name}")
 
 
 # --- the dashboard
@@ -319,7 +320,7 @@ def open_(service: ServiceOptions, index: str) -> None:
     client = service.client()
     check_is_there(client, index)
     address = f"{client.url}/dashboard" + (index_path(index) if index else "")
-    click.echo(address)
+    echo(address)
     if sys.stdout.isatty():
         webbrowser.open(address)
 

@@ -12,6 +12,7 @@ from coordinator.cli import opensearch
 from coordinator.cli.completing import complete_index
 from coordinator.cli.hits import HIGHLIGHT_MARKS, print_answer
 from coordinator.cli.options import with_options
+from coordinator.cli.printing import echo, printable_pieces
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.clients.http_client import index_path
 
@@ -82,11 +83,11 @@ def search(
         parameters["highlight"] = json.dumps(_MARKS)
     answer = service.client().search(index, parameters)
     if as_json:
-        click.echo(json.dumps(answer, ensure_ascii=False))
+        echo(json.dumps(answer, ensure_ascii=False))
     else:
         print_answer(answer)
         for warning in answer["meta"].get("warnings") or []:
-            click.echo(f"facetd: {warning}", err=True)
+            echo(f"facetd: {warning}", err=True)
 
 
 @click.command()
@@ -114,5 +115,6 @@ def export(service: ServiceOptions, index: str, output: BinaryIO, style: str) ->
         output.write(json.dumps(opensearch.mapping(document), ensure_ascii=False).encode() + b"\n")
         return
     pieces = client.stream(f"{index_path(index)}/items")
-    for piece in opensearch.bulk(pieces) if style == "opensearch" else pieces:
+    pieces = opensearch.bulk(pieces) if style == "opensearch" else pieces
+    for piece in printable_pieces(pieces) if output.isatty() else pieces:
         output.write(piece)

@@ -16,6 +16,7 @@ from common import data_directory
 from common.data_directory import DataDirectoryError, acquire_lock
 from common.errors import CommandError
 from coordinator.cli.group import ListingGroup
+from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
 from coordinator.clients.http_client import Client, ClientError
@@ -105,8 +106,8 @@ def create(
     document = {name: value for name, value in document.items() if value is not None}
     settings = service.settings()
     if service.named_url is None and not _is_running(settings) and _is_offline(service, settings):
-        click.echo(json.dumps(_create_offline(settings, document)))
-        click.echo(
+        echo(json.dumps(_create_offline(settings, document)))
+        echo(
             f"facetd: the key is in {settings.data_dir}, which no service uses now; "
             "it holds from its next start",
             err=True,
@@ -116,9 +117,9 @@ def create(
     is_first = not _existing(client)
     if not allowed:
         document["actions"] = list(ACTIONS) if is_first else ["search"]
-    click.echo(json.dumps(client.request("POST", "/_keys", json.dumps(document).encode())))
+    echo(json.dumps(client.request("POST", "/_keys", json.dumps(document).encode())))
     if is_first:
-        click.echo(
+        echo(
             "facetd: from now on every request needs a key; keep this one (FACETD_KEY=fk_…), it is "
             "not shown again",
             err=True,
@@ -132,7 +133,7 @@ def list_(service: ServiceOptions, as_json: bool) -> None:
     """List the keys, without their secrets, which are not stored."""
     found = service.client().request("GET", "/_keys")
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        echo(json.dumps(found, ensure_ascii=False))
         return
     print_table(
         ("id", "actions", "indexes", "filter", "expires", "description"),
@@ -157,10 +158,10 @@ def list_(service: ServiceOptions, as_json: bool) -> None:
 def remove(service: ServiceOptions, key_id: str) -> None:
     """Remove the key with the id KEY_ID (facetd keys list shows the ids)."""
     client = service.client()
-    click.echo(json.dumps(client.request("DELETE", f"/_keys/{quote(key_id, safe='')}")))
+    echo(json.dumps(client.request("DELETE", f"/_keys/{quote(key_id, safe='')}")))
     with suppress(ClientError):  # others are left, of which this one was not the last
         if not _existing(client):
-            click.echo("facetd: no key is left: every request is allowed", err=True)
+            echo("facetd: no key is left: every request is allowed", err=True)
 
 
 def _listed(texts: tuple[str, ...]) -> list[str]:

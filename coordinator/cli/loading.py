@@ -18,6 +18,7 @@ from coordinator.cli.completing import complete_file, complete_index
 from coordinator.cli.configuring import ConfiguringOptions, show_warnings, with_configuring
 from coordinator.cli.indexes import exists
 from coordinator.cli.options import with_options
+from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.source_remarks import counted, show_first, tell_about
 from coordinator.cli.sources import databases, formats, places
@@ -209,7 +210,7 @@ def load(
             one.run(file, name, None if name in names[:number] else document)
         except ClientError:
             if number and not dry_run:
-                click.echo(f"facetd: loaded before this: {', '.join(files[:number])}", err=True)
+                echo(f"facetd: loaded before this: {', '.join(files[:number])}", err=True)
             raise
 
 
@@ -258,14 +259,14 @@ def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:
             f"{source.name} has {counted(source.num_bad, 'bad row')}; nothing was stored\n"
             f"{listed}\n--skip-bad leaves such rows out"
         )
-    click.echo(f"facetd: left out:\n{listed}", err=True)
+    echo(f"facetd: left out:\n{listed}", err=True)
 
 
 def _mention_inner_array(source: Source, result: dict[str, Any]) -> None:
     """Say that the one item loaded may be an object around the items."""
     if source.inner_arrays and result["created"] + result["updated"] == 1:
         name = source.inner_arrays[0]
-        click.echo(
+        echo(
             f"facetd: the whole file was one item; if the objects in its {name!r} are the items, "
             f"load that array alone (for example by jq '.{name}')",
             err=True,
@@ -342,14 +343,14 @@ def _show_result(index: str, source: Source, result: dict[str, Any]) -> None:
         if "line" in one and source.columns:
             one["place"] = source.place_of(int(one["line"]))
     if not sys.stdout.isatty():
-        click.echo(json.dumps(result, ensure_ascii=False))
+        echo(json.dumps(result, ensure_ascii=False))
         return
     parts = [
         f"{result[name]:,} {name}" for name in ("created", "updated", "rejected") if result[name]
     ]
-    click.echo(f"{index}: {', '.join(parts) or 'no items'}")
+    echo(f"{index}: {', '.join(parts) or 'no items'}")
     for one in result["errors"]:
-        click.echo(f"  {one.get('place', '')} {one['message']}".rstrip())
+        echo(f"  {one.get('place', '')} {one['message']}".rstrip())
 
 
 class LoadProgressBar:
@@ -464,7 +465,7 @@ def offer_places(
     is_offered = proposing == "auto" or (proposing == "ask" and _can_ask(read_key))
     if not is_offered or not places.hold_degrees(source, found):
         what = "fields" if source.sample else "columns"
-        click.echo(f"facetd: --geo {','.join(found)} makes places of these {what}", err=True)
+        echo(f"facetd: --geo {','.join(found)} makes places of these {what}", err=True)
         return source
     question = f"Make places ({places.FIELD}) of {' and '.join(found)}?"
     if proposing == "ask" and not _is_accepted(question, read_key):
@@ -504,9 +505,9 @@ def offer_configuration(
         lines.append(f"  search  {', '.join(document['searchable_fields'])}")
     is_sample = found["sampled"] < found["items"]
     sample = f", from a sample of {found['sampled']:,} items" if is_sample else ""
-    click.echo("\n".join([f"facetd: proposed for {index}{sample}:", *lines]), err=True)
+    echo("\n".join([f"facetd: proposed for {index}{sample}:", *lines]), err=True)
     if proposing == "ask" and not _can_ask(read_key):
-        click.echo(
+        echo(
             f"facetd: apply it with --configure auto, or set facets with facetd configure {index}",
             err=True,
         )
@@ -515,7 +516,7 @@ def offer_configuration(
         return
     body = json.dumps(document).encode()
     client.request("PATCH", f"{index_path(index)}/configuration", body)
-    click.echo(f"facetd: configured; facetd open {index} shows it", err=True)
+    echo(f"facetd: configured; facetd open {index} shows it", err=True)
 
 
 def _can_ask(read_key: Callable[[], str] | None) -> bool:
@@ -524,9 +525,9 @@ def _can_ask(read_key: Callable[[], str] | None) -> bool:
 
 def _is_accepted(question: str, read_key: Callable[[], str] | None) -> bool:
     """Ask a question that one keystroke answers."""
-    click.echo(f"{question} [Y/n] ", nl=False, err=True)
+    echo(f"{question} [Y/n] ", nl=False, err=True)
     key = (read_key or click.getchar)()
-    click.echo(key if key.isprintable() else "", err=True)
+    echo(key if key.isprintable() else "", err=True)
     return key in ("y", "Y", "\r", "\n", " ")
 
 

@@ -16,6 +16,7 @@ import click
 
 from common.settings import environment_name
 from coordinator import settings as settings_module
+from coordinator.cli.printing import echo
 from coordinator.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,7 +100,7 @@ def load_settings(config_file: Path | None, flags: dict[str, Any]) -> Settings:
     """Load the settings; pass those from flags and files to child processes by environment."""
     settings, origins = settings_module.load(flags, file=config_file)
     for line in settings_module.unknown_variables(os.environ):
-        click.echo(f"facetd: {line}", err=True)
+        echo(f"facetd: {line}", err=True)
     for origin in origins:
         if origin.origin != "default":
             value = origin.value

@@ -19,6 +19,7 @@ import click
 
 from coordinator import settings as settings_module
 from coordinator.cli.options import is_given
+from coordinator.cli.printing import echo
 from coordinator.clients.http_client import Client, find_url
 from coordinator.settings import Settings
 
@@ -79,7 +80,7 @@ class ServiceOptions:
             self.key or os.environ.get("FACETD_KEY") or None,
             timeout=timeout,
             starting_seconds=starting_seconds,
-            notice=partial(click.echo, err=True),
+            notice=partial(echo, err=True),
         )
 
 

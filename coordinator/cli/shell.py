@@ -14,6 +14,7 @@ from coordinator import settings as settings_module
 from coordinator.cli.group import Subgroup
 from coordinator.cli.manual import manual
 from coordinator.cli.options import with_settings
+from coordinator.cli.printing import echo
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -34,11 +35,11 @@ def config(as_json: bool, config_file: Path | None, **flags: Any) -> None:
             }
             for origin in origins
         }
-        click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        echo(json.dumps(rows, ensure_ascii=False, indent=2))
         return
     width = max(len(origin.name) for origin in origins)
     for origin in origins:
-        click.echo(
+        echo(
             f"{origin.name:{width}}  {_plain(origin.value)!s:>14} {origin.unit:<12} "
             f"[{origin.origin}]  {origin.doc}"
         )
@@ -59,7 +60,7 @@ def completion() -> None:
 @click.pass_context
 def show_completion(ctx: click.Context, /, shell: str | None) -> None:
     """Print the completion script for SHELL (by default, yours)."""
-    click.echo(_script(ctx.find_root().command, shell or _own_shell()))
+    echo(_script(ctx.find_root().command, shell or _own_shell()))
 
 
 @completion.command("install")
@@ -71,14 +72,14 @@ def install_completion(ctx: click.Context, /, shell: str | None) -> None:
     path = _completion_path(shell)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_script(ctx.find_root().command, shell) + "\n", "utf-8")
-    click.echo(f"wrote {path}; open a new terminal to use it")
+    echo(f"wrote {path}; open a new terminal to use it")
     if shell == "bash":
-        click.echo(
+        echo(
             "if it completes nothing (the package bash-completion reads that folder), put this in "
             f"~/.bashrc:\n  source {path}"
         )
     if shell == "zsh":
-        click.echo(
+        echo(
             f"if it completes nothing, put this in front of compinit in ~/.zshrc:\n"
             f"  fpath=({path.parent} $fpath)"
         )
@@ -130,7 +131,7 @@ def man(ctx: click.Context, /, output: Path | None) -> None:
     """
     page = manual(ctx.find_root())
     if output is None:
-        click.echo(page, nl=False)
+        echo(page, nl=False)
     else:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(page, "utf-8")

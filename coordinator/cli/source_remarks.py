@@ -6,10 +6,11 @@ import json
 import re
 from typing import Final
 
-import click
 from rich.table import Table
 from rich.text import Text
 
+from common.printable import printable
+from coordinator.cli.printing import echo
 from coordinator.cli.sources.source import Column, ReadOptions, Source, shown
 from coordinator.cli.tables import console
 
@@ -47,12 +48,13 @@ def _show_columns(source: Source) -> None:
         return
     out = console(is_error=True)
     rows = "" if source.num_items is None else f"{counted(source.num_items, 'row')}, "
-    out.print(Text(f"{source.name}: {rows}{counted(len(source.columns), 'column')}"))
+    out.print(Text(f"{printable(source.name)}: {rows}{counted(len(source.columns), 'column')}"))
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("column", "kind", "for example"):
         table.add_column(heading)
     for column in source.columns[:COLUMNS_SHOWN]:
-        table.add_row(Text(column.name), Text(column.kind), Text(column.example, "dim"))
+        name, example = printable(column.name), printable(column.example)
+        table.add_row(Text(name), Text(column.kind), Text(example, "dim"))
     out.print(table)
     if len(source.columns) > COLUMNS_SHOWN:
         out.print(Text(f"… and {counted(len(source.columns) - COLUMNS_SHOWN, 'column')} more"))
@@ -62,7 +64,7 @@ def _mention_commas(source: Source) -> None:
     """Say how texts with decimal commas become numbers."""
     found = [column for column in source.columns if column.comma_example]
     if found:
-        click.echo(
+        echo(
             f"facetd: --decimal , reads {_names_of(found)} as numbers, "
             f"such as {found[0].comma_example}",
             err=True,
@@ -74,7 +76,7 @@ def _mention_groups(source: Source) -> None:
     found = [column for column in source.columns if column.group_example]
     if found:
         options = " ".join(f"--type {column.name}=number" for column in found[:GROUPED_SHOWN])
-        click.echo(
+        echo(
             f"facetd: {options} reads {_names_of(found)} as numbers, such as "
             f"{found[0].group_example}",
             err=True,
@@ -94,16 +96,14 @@ def _mention_dates(source: Source) -> None:
         advice = f"--type {name}=dmy (day first) or {name}=mdy (month first) reads them as dates"
     else:
         advice = "write them as 2024-12-31 to sort and count them as dates"
-    click.echo(
-        f"facetd: {_names_of(found)}: dates such as {first.example} stay text; {advice}", err=True
-    )
+    echo(f"facetd: {_names_of(found)}: dates such as {first.example} stay text; {advice}", err=True)
 
 
 def _mention_lists(source: Source) -> None:
     """Say how cells with several values become lists."""
     for column in source.columns:
         if column.separator:
-            click.echo(
+            echo(
                 f'facetd: --split "{column.name}={column.separator}" reads {column.name} as lists, '
                 f"of {', '.join(column.parts)} …",
                 err=True,
@@ -117,7 +117,7 @@ def _mention_hits(source: Source, file: str) -> None:
     is_action = len(first) == 1 and isinstance(first.get("index", first.get("create")), dict)
     if is_hit or is_action:
         what = "hits" if is_hit else "a _bulk body"
-        click.echo(
+        echo(
             f"facetd: this is {what} of Elasticsearch; facetd import elasticsearch {file} loads "
             "the documents in it",
             err=True,
@@ -133,7 +133,7 @@ def _mention_no_ids(source: Source, reading: ReadOptions) -> None:
         return
     likely = [_id_path(name, source) for name in names if _ID_NAME(name)]
     example = f", for example --id-field {likely[0]}" if likely else ""
-    click.echo(
+    echo(
         "facetd: the items have no id, so loading them again adds them again; --id-field names the "
         f"field of their ids{example}",
         err=True,
@@ -151,7 +151,7 @@ def show_first(source: Source) -> None:
     """Show the first item of JSON, whose fields are not shown as columns."""
     if source.sample:
         first = shown(json.dumps(source.sample[0], ensure_ascii=False), FIRST_CHARS_SHOWN)
-        click.echo(f"facetd: its first item {first}", err=True)
+        echo(f"facetd: its first item {first}", err=True)
 
 
 def _names_of(columns: list[Column]) -> str:
@@ -161,7 +161,7 @@ def _names_of(columns: list[Column]) -> str:
 def _mention_no_rows(source: Source) -> None:
     """Say that there is a header and nothing else."""
     if source.columns and source.num_items == 0 and not source.num_bad:
-        click.echo(f"facetd: {source.name} names columns but has no rows", err=True)
+        echo(f"facetd: {source.name} names columns but has no rows", err=True)
 
 
 def counted(number: int, what: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from common.printable import printable
+from coordinator.cli.printing import echo
 
 PIPE_COLUMNS: Final = 10_000
 """Width if stdout is not a terminal: so nothing is wrapped."""
@@ -39,14 +41,14 @@ def print_table(
     """
     rows = list(rows)
     if not rows:
-        click.echo(empty)
+        echo(empty)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     numbers = set(right)
     for column in columns:
         table.add_column(column, justify="right" if column in numbers else "left")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console().print(table)
 
 

@@ -36,6 +36,7 @@ from typing import BinaryIO, Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest, sync_file, sync_folder
+from common.printable import printable
 from common.process.faults import fault
 from common.process.python import let_processes_find_us, python_command
 from coordinator.cluster.catalog import Catalog, program_version
@@ -111,7 +112,7 @@ def check(data: Path, *, rebuilds: bool = False, drops_damaged: bool = False) ->
     with owned(data) as ours:
         problems = _check_layout(ours)
         for problem in problems:
-            print(f"PROBLEM {problem}")
+            print(printable(f"PROBLEM {problem}"))
         options = (
             *(("--rebuild",) if rebuilds else ()),
             *(("--drop-damaged",) if drops_damaged else ()),

@@ -28,6 +28,7 @@ from pyroaring import BitMap64
 from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.errors import InternalError, StorageFull
+from common.printable import printable
 from common.process import logs
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
@@ -339,7 +340,7 @@ def _drop_damaged(folder: Path, settings: ShardSettings) -> bool:
     try:
         records = drop_damaged(folder, settings)
     except (DamagedEnvironment, StorageFailure, StorageFull, OSError) as error:
-        print(f"{where}: {error}")
+        print(printable(f"{where}: {error}"))
         return False
     if records:
         print(f"{where}: dropped {len(records)} damaged items, records {records}")
@@ -353,13 +354,13 @@ def _check_one(folder: Path, number: int, settings: ShardSettings, rebuild: bool
         try:
             rebuild_index(folder, number, settings)
         except (DamagedEnvironment, StorageFailure, InternalError, OSError) as error:
-            print(f"{where}: {error}")
+            print(printable(f"{where}: {error}"))
             return 1
     report = check_index(folder, settings)
     for problem in report.problems:
-        print(f"{where}: PROBLEM {problem}")
+        print(printable(f"{where}: PROBLEM {problem}"))
     for note in report.notes:
-        print(f"{where}: {note}")
+        print(printable(f"{where}: {note}"))
     print(f"{where}: {report.num_items} items, {len(report.problems)} problems")
     return len(report.problems)
 
