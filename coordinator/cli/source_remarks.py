@@ -35,6 +35,8 @@ def tell_about(source: Source, file: str, reading: ReadOptions) -> None:
     _show_columns(source)
     _mention_commas(source)
     _mention_groups(source)
+    _mention_prices(source)
+    _mention_rounded(source)
     _mention_dates(source)
     _mention_lists(source)
     _mention_hits(source, file)
@@ -79,6 +81,30 @@ def _mention_groups(source: Source) -> None:
         echo(
             f"facetd: {options} reads {_names_of(found)} as numbers, such as "
             f"{found[0].group_example}",
+            err=True,
+        )
+
+
+def _mention_prices(source: Source) -> None:
+    """Say how texts such as €10.00 become numbers."""
+    for column in source.columns:
+        if column.price_example:
+            decimal = "--decimal , " if column.price_decimal == "," else ""
+            echo(
+                f"facetd: {decimal}--type {column.name}=number reads {column.name} as numbers of "
+                f"{column.currency}, such as {column.price_example}",
+                err=True,
+            )
+
+
+def _mention_rounded(source: Source) -> None:
+    """Say that columns with long whole numbers stay text, so that each digit is kept."""
+    found = [column for column in source.columns if column.rounded_example]
+    if found:
+        echo(
+            f"facetd: {_names_of(found)}: whole numbers such as {found[0].rounded_example} stay "
+            f"text, as numbers beside others they would be rounded; --type {found[0].name}=number "
+            "rounds them",
             err=True,
         )
 

@@ -1,3 +1,5 @@
+"""Texts of others on a terminal: what controls it is shown, everything else stays."""
+
 from __future__ import annotations
 
 import json

@@ -22,6 +22,8 @@ FILES: dict[str, bytes] = {
     "numbers.csv": b"a,b\n7,1\n1.5,-0\n",
     "big.csv": b"id,n\n9223372036854775807,18446744073709551615\n1,-9223372036854775808\n",
     "too-big.csv": b"id,n\n9223372036854775808,18446744073709551616\n",
+    "rounded.csv": b"a,b,c\n9007199254740993,123456789012345678901,9007199254740992\n1.5,1,0.5\n",
+    "prices.csv": "id,a,b\n1,€10.00,$1\n2,€7,€1\n".encode(),
     "quotes.csv": b'a,b\n"x ""y"", z",q"r\n"two\r\nlines","\n"\n',
     "returns.csv": b"a,b\r1,2\r\r3,4\r",
     "blank.csv": b"\n\na,b\n\n1,2\n   \n",
@@ -346,6 +348,55 @@ def test_numbers_in_groups_are_read_on_a_click_as_by_the_command_line(
     found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
     assert found == expected
     assert [item["n"] for item in expected["items"]] == [1299.0, 12345678.0, 7.0, -1000.0]
+
+
+@pytest.mark.parametrize(
+    ("prices", "kind", "decimal", "values"),
+    [
+        (["€10.00", "-€1,299.50", "€ 7"], "number 1,299.5", ".", [10.0, -1299.5, 7.0]),
+        (["10,00 €", "1.299,50€", "7 €"], "number 1,5", ",", [10.0, 1299.5, 7.0]),
+        (["USD 1", "USD 2", "USD 3.5"], "number 1,299.5", ".", [1.0, 2.0, 3.5]),
+        (["$1", "€2", "3"], "number 1,299.5", ".", [1.0, 3.0]),
+    ],
+)
+def test_prices_are_read_on_a_click_as_by_the_command_line(
+    page: Any,
+    expect: Any,
+    tmp_path: Path,
+    prices: list[str],
+    kind: str,
+    decimal: str,
+    values: list[float],
+) -> None:
+    text = "id;price\n" + "".join(f"{n};{price}\n" for n, price in enumerate(prices))
+    page.goto("/dashboard")
+    if len(values) == len(prices):
+        drop_file(page, ".page-head", "prices.csv", text)
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_text(f", such as {prices[0]}.")).to_be_visible()
+        dialog.get_by_role("button", name="Read as numbers").click()
+        expect(dialog.get_by_label("Kind of price")).to_have_value(kind)
+    path = tmp_path / "prices.csv"
+    path.write_text(text)
+    reading = ReadOptions(kinds={"price": "number"}, decimal=decimal)
+    expected = read_by_command_line(formats.read(str(path), reading))
+    body = base64.b64encode(path.read_bytes()).decode()
+    found = page.evaluate(READ, {"name": path.name, "body": body, "kinds": {"price": kind}})
+    found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+    assert found == expected
+    assert [item["price"] for item in expected["items"]] == values
+
+
+def test_numbers_that_would_be_rounded_stay_text_unless_the_user_says_so(
+    page: Any, expect: Any
+) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "long.csv", "id,n\n1,9007199254740993\n2,1.5\n")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("n: whole numbers such as 9007199254740993")).to_be_visible()
+    expect(dialog.get_by_label("Kind of n")).to_have_value("text")
+    dialog.get_by_role("button", name="Read as numbers").click()
+    expect(dialog.get_by_label("Kind of n")).to_have_value("number")
 
 
 @pytest.mark.parametrize(

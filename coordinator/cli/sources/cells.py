@@ -2,7 +2,8 @@
 
     "1", "-7", "12"          integer     not "007": a leading zero means a code
     "1.5", "2e3", "7"        number      with decimal commas: "1,5", "1.299,00"
-    "1,299.00", "1,299"      number      only where the user says so
+    "9007199254740993", "1.5" text       whole numbers that a double would round, beside others
+    "1,299.00", "€10.00"     number      only where the user says so
     "true", "False"          boolean
     '["a","b"]', '{"x":1}'   json        in every cell
     "31.12.2024", "1/3/2024" dmy, mdy    only if the user says so: becomes "2024-12-31", …
@@ -22,6 +23,7 @@ from typing import Any, Final
 import orjson
 
 from coordinator.cli.sources.lists import ListSeparator
+from coordinator.cli.sources.prices import amount_of
 
 DATE_ORDERS: Final = {"dmy": "31.12.2024", "mdy": "12/31/2024"}
 """Kinds of dates that do not begin with their year, each with an example. A column is parsed this
@@ -31,6 +33,8 @@ KINDS: Final = ("text", "integer", "number", "boolean", "json", *DATE_ORDERS)
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,19})", re.ASCII).fullmatch
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII).fullmatch
+_WHOLE: Final = re.compile(r"-?[0-9]{16,}", re.ASCII).fullmatch
+"""Whole numbers that may be above 2^53, from where on a double does not have each."""
 _COMMA_NUMBER: Final = re.compile(
     r"-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII
 ).fullmatch
@@ -59,6 +63,11 @@ def is_integer(text: str) -> bool:
 def is_number(text: str) -> bool:
     """Return whether a cell is a finite number."""
     return _NUMBER(text) is not None and math.isfinite(float(text))
+
+
+def is_rounded(text: str) -> bool:
+    """Return whether a number is whole, and a double would change its digits."""
+    return _WHOLE(text) is not None and math.isfinite(float(text)) and int(float(text)) != int(text)
 
 
 def is_comma_number(text: str) -> bool:
@@ -143,10 +152,17 @@ def checks_of(decimal: str) -> dict[str, Callable[[str], bool]]:
     return {**_CHECKS, "number": is_comma_number} if decimal == "," else _CHECKS
 
 
+_AMOUNTS: Final = {".": is_grouped_number, ",": is_comma_number}
+"""By decimal separator, what says whether a cell is a number of any notation."""
+
+
 def chosen_checks_of(decimal: str) -> dict[str, Callable[[str], bool]]:
-    """Return the same for kinds that the user has chosen: numbers may be in groups of three."""
-    checks = checks_of(decimal)
-    return {**checks, "number": is_grouped_number} if decimal == "." else checks
+    """Return the same for kinds that the user has chosen.
+
+    Numbers may be in groups of three, amounts of money, or so long that they are rounded.
+    """
+    is_amount = _AMOUNTS[decimal]
+    return {**_CHECKS, "number": lambda text: is_amount(amount_of(text)[1])}
 
 
 class ColumnKind:
@@ -161,6 +177,7 @@ class ColumnKind:
         can_be_id: whether all of them are valid integer ids.
         comma_example: a cell that has a decimal comma, if all are numbers by that; else "".
         group_example: a cell in groups of three, if all are numbers by that; else "".
+        currency: of the first cell; "" if it is no amount of money.
         has_other_dates: whether all look like dates that do not begin with the year.
         date_orders: those of `DATE_ORDERS` that fit all of them.
         lists: finds what divides them, if they are lists.
@@ -170,10 +187,14 @@ class ColumnKind:
         "_can_have_commas",
         "_can_have_groups",
         "_greatest",
+        "_group",
         "_possible",
+        "_price_decimals",
+        "_rounded",
         "_to_number",
         "can_be_id",
         "comma_example",
+        "currency",
         "date_orders",
         "example",
         "group_example",
@@ -188,12 +209,16 @@ class ColumnKind:
         self.can_be_id = True
         self.comma_example = ""
         self.group_example = ""
+        self.currency = ""
         self.has_other_dates = False
         self.date_orders: tuple[str, ...] = ()
         self.lists = ListSeparator()
         self._greatest = 0.0
         self._to_number = converters_of(decimal)["number"]
         self._can_have_commas = self._can_have_groups = decimal == "."
+        self._group = "," if decimal == "." else "."
+        self._rounded = ""
+        self._price_decimals: tuple[str, ...] = DECIMALS if decimal == "." else (",",)
         checks = checks_of(decimal)
         self._possible = [one for one in checks.items() if one[0] not in DATE_ORDERS]
 
@@ -206,6 +231,8 @@ class ColumnKind:
             self.example = text
             self.has_other_dates = True
             self.date_orders = tuple(DATE_ORDERS)
+            self.currency = amount_of(text)[0]
+            self._price_decimals = self._price_decimals if self.currency else ()
         self.num_filled += 1
         self.lists.add(text)
         if self.has_other_dates:
@@ -215,8 +242,12 @@ class ColumnKind:
             self._possible = [one for one in self._possible if one[1](text)]
             if self.can_be_id:
                 self.can_be_id = is_integer(text) and 0 <= int(text) <= ID_INTEGER_MAX
+            if self._is_numeric and not self._rounded and is_rounded(self._without_groups(text)):
+                self._rounded = text
             if self.kind in _NUMBERS:
                 self._greatest = max(self._greatest, abs(self._to_number(text)))
+        if self._price_decimals:
+            self._add_price(text)
         if self._can_have_commas:
             self._can_have_commas = is_comma_number(text)
             if not self._can_have_commas:
@@ -224,16 +255,45 @@ class ColumnKind:
             elif not self.comma_example and "," in text and not _COMMA_GROUPS(text):
                 self.comma_example = text
         if self._can_have_groups:
-            self._can_have_groups = is_grouped_number(text)
+            self._can_have_groups = is_grouped_number(text) and not is_rounded(
+                self._without_groups(text)
+            )
             if not self._can_have_groups:
                 self.group_example = ""
             elif not self.group_example and "," in text:
                 self.group_example = text
 
     @property
+    def _is_numeric(self) -> bool:
+        return bool(self._possible) and self._possible[0][0] in _NUMBERS
+
+    def _without_groups(self, text: str) -> str:
+        return text.replace(self._group, "")
+
+    def _add_price(self, text: str) -> None:
+        currency, number = amount_of(text)
+        self._price_decimals = tuple(
+            decimal
+            for decimal in self._price_decimals
+            if currency == self.currency and _AMOUNTS[decimal](number)
+        )
+
+    @property
+    def price_decimal(self) -> str:
+        """The decimal separator of amounts of one currency; "" if these are none."""
+        return next(iter(self._price_decimals), "")
+
+    @property
     def kind(self) -> str:
-        """The narrowest kind that fits all cells."""
-        return self._possible[0][0] if self.num_filled and self._possible else "text"
+        """The narrowest kind that fits all cells, and keeps their digits."""
+        if not self.num_filled or not self._possible or self.rounded_example:
+            return "text"
+        return self._possible[0][0]
+
+    @property
+    def rounded_example(self) -> str:
+        """A whole number that a double would change, if all cells are numbers; else ""."""
+        return self._rounded if self._possible and self._possible[0][0] == "number" else ""
 
     @property
     def greatest(self) -> float | None:

@@ -16,8 +16,8 @@ import csv
 import io
 import re
 from array import array
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from coordinator.cli.sources.cells import (
     DATE_ORDERS,
@@ -31,6 +31,7 @@ from coordinator.cli.sources.encodings import checked_encoding, marked_encoding
 from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
 from coordinator.cli.sources.json_lines import pieces_of
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, OpenedSource
+from coordinator.cli.sources.prices import amount_of
 from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 DELIMITERS: Final = (",", ";", "\t", "|")
@@ -70,6 +71,8 @@ class _Table:
         self._names: list[str] = []
         self._kinds: list[str] = []
         self._id_column: int | None = None
+        self._currencies: dict[str, str] = {}
+        """Of columns that the user reads as numbers, by name."""
         self._bad: set[int] = set()
         """Numbers of the skipped rows, from 0."""
         self._lines = array("q")
@@ -105,11 +108,9 @@ class _Table:
         for number, (line, row) in enumerate(rows):
             message = self._mistake_of_row(row)
             if message is None:
-                for cell, column, kind in zip(row, found, wanted, strict=True):
+                for cell, column in zip(row, found, strict=True):
                     column.add(cell)
-                    text = cell.strip()
-                    if kind in checks and text and not checks[kind](text):
-                        message = self._wrong_kind(text, kind)
+                message = self._mistake_of_cells(row, wanted, checks)
             if message is None:
                 lines.append(line)
             else:
@@ -134,7 +135,7 @@ class _Table:
         example = DATE_ORDERS.get(kind)
         wanted = f"a date such as {example}" if example else f"of type {kind}"
         message = f"{shown(text)!r} is not {wanted}"
-        if kind == "number" and is_comma_number(text):
+        if kind == "number" and is_comma_number(amount_of(text)[1]):
             message += "; --decimal , reads decimal commas"
         elif kind == "number" and "," in text and self._options.decimal == ".":
             message += f"; without groups it is {text.replace(',', '')}"
@@ -154,11 +155,34 @@ class _Table:
                 column.greatest if kind == column.kind else None,
                 *_list_of(column, kind),
                 shown(column.group_example) if kind == "text" else "",
+                shown(column.rounded_example) if kind == "text" else "",
+                *_price_of(column, kind),
             )
             for i, (name, kind, column) in enumerate(
                 zip(self._names, self._kinds, found, strict=True)
             )
         ]
+
+    def _mistake_of_cells(
+        self,
+        row: list[str],
+        wanted: list[str | None],
+        checks: Mapping[str, Callable[[str], bool]],
+    ) -> str | None:
+        """Return why the cells of a row are not of the kinds that the user has chosen."""
+        for name, cell, kind in zip(self._names, row, wanted, strict=True):
+            text = cell.strip()
+            if kind is None or kind not in checks or not text:
+                continue
+            if not checks[kind](text):
+                return self._wrong_kind(text, kind)
+            currency = amount_of(text)[0] if kind == "number" else ""
+            if currency and self._currencies.setdefault(name, currency) != currency:
+                return (
+                    f"{shown(text)!r} is an amount of {currency}, and the first is of "
+                    f"{self._currencies[name]}; a number has no currency"
+                )
+        return None
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the items, one per line."""
@@ -173,7 +197,10 @@ class _Table:
             separator = self._options.separators.get(name)
             is_id = i == self._id_column
             names = ["id", *([name] if name.lower() != "id" else [])] if is_id else [name]
-            makers.append((i, names, converters.get(kind), separator))
+            convert = None if separator is not None else converters[kind]
+            if convert is not None and name in self._currencies:
+                convert = _of_amounts(convert)
+            makers.append((i, names, convert, separator))
         for number, (_, row) in enumerate(rows):
             if number in self._bad:
                 continue
@@ -182,11 +209,10 @@ class _Table:
                 cell = row[i]
                 if not cell or cell.isspace():
                     continue
-                if separator is not None:
-                    value: object = [one.strip() for one in cell.split(separator) if one.strip()]
+                if convert is not None:
+                    value: object = convert(cell)
                 else:
-                    assert convert is not None
-                    value = convert(cell)
+                    value = [one.strip() for one in cell.split(separator) if one.strip()]
                 for name in names:
                     item[name] = value
             yield item
@@ -307,6 +333,18 @@ def _start_of(opened: OpenedSource) -> bytes:
 
 def _shown_delimiter(delimiter: str) -> str:
     return "a tab" if delimiter == "\t" else f"a {delimiter!r}"
+
+
+def _of_amounts(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return what converts an amount of money by its number."""
+    return lambda cell: convert(amount_of(cell.strip())[1])
+
+
+def _price_of(column: ColumnKind, kind: str) -> tuple[str, str, str]:
+    """Return example, decimal separator and currency of a column of amounts of money."""
+    if kind != "text" or not column.price_decimal:
+        return "", "", ""
+    return shown(column.example), column.price_decimal, column.currency
 
 
 def _list_of(column: ColumnKind, kind: str) -> tuple[str, tuple[str, ...]]:

@@ -41,6 +41,10 @@ class Column:
         example: the first value.
         comma_example: a value with a decimal comma, if the texts are numbers by that.
         group_example: a value such as 1,299.00, if the texts are numbers by that.
+        rounded_example: a whole number that a double would change, if the texts are numbers.
+        price_example: an amount of money, if the texts are those of one currency.
+        price_decimal: what divides these amounts from their fraction.
+        currency: of these amounts.
         has_other_dates: whether the texts look like dates that do not begin with the year.
         date_orders: kinds of dates that the texts can be read as.
         greatest: absolute value of the greatest number; None if it is not known, or none is there.
@@ -59,6 +63,10 @@ class Column:
     separator: str = ""
     parts: tuple[str, ...] = ()
     group_example: str = ""
+    rounded_example: str = ""
+    price_example: str = ""
+    price_decimal: str = ""
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 /**
  * What a file's columns could be that they are not read as by themselves: numbers with decimal
- * commas, dates in other notations, lists, coordinates. Each is a sentence, and a click that takes it up.
+ * commas, prices, dates in other notations, lists, coordinates. Each is a sentence, and a click that takes it up.
  */
 
 import { COMMA_NUMBER, GROUPED_NUMBER } from "../sources/cells.js";
@@ -19,6 +19,8 @@ export function columnNotes(table, setKind) {
   const notes = [
     ...commaNotes(texts.filter(({ hasCommas }) => hasCommas)),
     ...groupNotes(texts.filter(({ hasGroups }) => hasGroups)),
+    ...texts.filter(({ price }) => price).map(priceNote),
+    ...roundedNotes(texts.filter(({ roundedExample }) => roundedExample)),
     ...dateNotes(texts.filter(({ hasOtherDates }) => hasOtherDates)),
     ...texts.filter(({ separator }) => separator).map(listNote),
   ].map((one) => createNote(one, setKind));
@@ -40,6 +42,23 @@ function groupNotes(columns) {
   const verb = columns.length === 1 ? "has" : "have";
   const text = `${names(columns)} ${verb} numbers in groups, such as ${columns[0].example}.`;
   return [{ text, columns, choices: [["Read as numbers", GROUPED_NUMBER]] }];
+}
+
+function priceNote(column) {
+  const { currency, kind } = column.price;
+  return {
+    text: `${column.name}: amounts of ${currency}, such as ${column.example}.`,
+    columns: [column],
+    choices: [["Read as numbers", kind]],
+  };
+}
+
+function roundedNotes(columns) {
+  if (columns.length === 0) return [];
+  const text =
+    `${names(columns)}: whole numbers such as ${columns[0].roundedExample} stay text, ` +
+    "as numbers beside others they would be rounded.";
+  return [{ text, columns, choices: [["Read as numbers", "number"]] }];
 }
 
 /** One note for each set of orders that fit: columns of one file may be of several notations. */

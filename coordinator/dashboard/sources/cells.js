@@ -7,12 +7,15 @@
  *     '["a","b"]', '{"x":1}'   json        in every cell
  *     "1,5", "1.299,00"        number 1,5  decimal commas: only where the user says so
  *     "1,299.00", "1,299"      number 1,299.5  in groups: only where the user says so
+ *     "€10.00", "10,00 €"      the same two: only where the user says so
+ *     "9007199254740993", "1.5" text       whole numbers that a double would round, beside others
  *     "31.12.2024"             dmy, mdy    dates (see dates.js): only where the user says so
  *     anything else            text        the kind of a column holds for all of its cells
  */
 
 import { ORDERS, dateOf, isOtherDate } from "./dates.js";
 import { ListSeparator } from "./lists.js";
+import { amountOf } from "./prices.js";
 
 export const COMMA_NUMBER = "number 1,5";
 export const GROUPED_NUMBER = "number 1,299.5";
@@ -28,6 +31,7 @@ const COMMA_NUMBERS =
 /** "1,234" is more likely an integer in groups than a fraction. */
 const COMMA_GROUPS = /^-?[1-9][0-9]{0,2}(,[0-9]{3})+$/;
 const GROUPED = /^-?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?$/;
+const WHOLE = /^-?[0-9]{16,}$/;
 const SAFE_DIGITS = 15;
 const INTEGER_MIN = -(2n ** 63n);
 const INTEGER_MAX = 2n ** 64n - 1n;
@@ -40,24 +44,37 @@ function isBetween(text, least, greatest) {
   return integer >= least && integer <= greatest;
 }
 
-/** "1.299,00" -> "1299.00". */
+/** "1.299,00 €" -> "1299.00". */
 function withPoint(text) {
-  return text.replaceAll(".", "").replace(",", ".");
+  return amountOf(text.trim())[1].replaceAll(".", "").replace(",", ".");
 }
 
-/** "1,299.00" -> "1299.00". */
+/** "€1,299.00" -> "1299.00". */
 function withoutGroups(text) {
-  return text.replaceAll(",", "");
+  return amountOf(text.trim())[1].replaceAll(",", "");
+}
+
+/** Whether a number is whole, and a double would change its digits. */
+function isRounded(text) {
+  return WHOLE.test(text) && Number.isFinite(Number(text)) && BigInt(Number(text)) !== BigInt(text);
+}
+
+function isCommaNumber(text) {
+  return COMMA_NUMBERS.test(text) && Number.isFinite(Number(withPoint(text)));
+}
+
+function isGroupedNumber(text) {
+  return (
+    CHECKS.number(text) || (GROUPED.test(text) && Number.isFinite(Number(withoutGroups(text))))
+  );
 }
 
 /** Whether a (trimmed) cell is of a kind. */
 export const CHECKS = {
   integer: (text) => isBetween(text, INTEGER_MIN, INTEGER_MAX),
   number: (text) => NUMBER.test(text) && Number.isFinite(Number(text)),
-  [COMMA_NUMBER]: (text) =>
-    COMMA_NUMBERS.test(text) && Number.isFinite(Number(withPoint(text))),
-  [GROUPED_NUMBER]: (text) =>
-    CHECKS.number(text) || (GROUPED.test(text) && Number.isFinite(Number(withoutGroups(text)))),
+  [COMMA_NUMBER]: (text) => isCommaNumber(amountOf(text)[1]),
+  [GROUPED_NUMBER]: (text) => isGroupedNumber(amountOf(text)[1]),
   boolean: (text) => /^(true|false)$/i.test(text),
   json: isJson,
   dmy: (text) => dateOf(text, "dmy") !== null,
@@ -92,6 +109,10 @@ export class ColumnKind {
   #hasComma = false;
   #canHaveGroups = true;
   #hasGroups = false;
+  #rounded = "";
+  #currency = "";
+  /** The kinds by which all cells are amounts of one currency. */
+  #priceKinds = [];
   #possible = INSPECTED;
 
   add(cell) {
@@ -101,6 +122,8 @@ export class ColumnKind {
       this.example = text;
       this.hasOtherDates = true;
       this.dateOrders = Object.keys(ORDERS);
+      this.#currency = amountOf(text)[0];
+      this.#priceKinds = this.#currency ? [GROUPED_NUMBER, COMMA_NUMBER] : [];
     }
     this.filled += 1;
     this.#lists.add(text);
@@ -110,11 +133,16 @@ export class ColumnKind {
     }
     if (this.#possible.length > 0)
       this.#possible = this.#possible.filter((kind) => CHECKS[kind](text));
+    if (this.#priceKinds.length > 0) {
+      const isSame = amountOf(text)[0] === this.#currency;
+      this.#priceKinds = this.#priceKinds.filter((kind) => isSame && CHECKS[kind](text));
+    }
+    if (this.#isNumeric && this.#rounded === "" && isRounded(text)) this.#rounded = text;
     if (this.#isNumeric) this.#greatest = Math.max(this.#greatest, Math.abs(Number(text)));
     this.canBeId &&= isBetween(text, 0n, ID_MAX);
-    this.#canHaveCommas &&= CHECKS[COMMA_NUMBER](text);
+    this.#canHaveCommas &&= isCommaNumber(text);
     this.#hasComma ||= text.includes(",") && !COMMA_GROUPS.test(text);
-    this.#canHaveGroups &&= CHECKS[GROUPED_NUMBER](text);
+    this.#canHaveGroups &&= isGroupedNumber(text) && !isRounded(withoutGroups(text));
     this.#hasGroups ||= text.includes(",");
   }
 
@@ -128,19 +156,30 @@ export class ColumnKind {
     return this.#canHaveGroups && this.#hasGroups;
   }
 
+  /** A whole number that a double would change, if all cells are numbers; else "". */
+  get roundedExample() {
+    return this.#isNumeric && this.#possible[0] === "number" ? this.#rounded : "";
+  }
+
+  /** `{currency, kind}` that reads all cells as amounts of one currency, or null. */
+  get price() {
+    const [kind] = this.#priceKinds;
+    return kind ? { currency: this.#currency, kind } : null;
+  }
+
   /** The greatest absolute value of a column of numbers; null for any other. */
   get greatest() {
-    return this.#isNumeric ? this.#greatest : null;
+    return this.#isNumeric && this.kind !== "text" ? this.#greatest : null;
   }
 
   /** All that was found, as one object. */
   get result() {
     const { kind, filled, example, canBeId, greatest } = this;
-    const { hasCommas, hasGroups, hasOtherDates, dateOrders } = this;
+    const { hasCommas, hasGroups, hasOtherDates, dateOrders, roundedExample, price } = this;
     const separator = kind === "text" ? this.#lists.found : "";
     return {
       ...{ kind, filled, example, canBeId, separator },
-      ...{ hasCommas, hasGroups, hasOtherDates, dateOrders, greatest },
+      ...{ hasCommas, hasGroups, hasOtherDates, dateOrders, greatest, roundedExample, price },
     };
   }
 
@@ -148,9 +187,10 @@ export class ColumnKind {
     return this.filled > 0 && this.#possible.includes("number");
   }
 
-  /** The narrowest kind that fits all cells. */
+  /** The narrowest kind that fits all cells, and keeps their digits. */
   get kind() {
-    return (this.filled > 0 && this.#possible[0]) || "text";
+    if (this.filled === 0 || this.roundedExample) return "text";
+    return this.#possible[0] ?? "text";
   }
 }
 

@@ -11,6 +11,7 @@ import { plural } from "../format.js";
 import { CHECKS, ColumnKind, KINDS, WRITERS, listWriter } from "./cells.js";
 import { ORDERS } from "./dates.js";
 import { FIELD, findDegrees, placeOf } from "./places.js";
+import { amountOf } from "./prices.js";
 import { RowReader, SourceError, findDelimiter, shownDelimiter } from "./rows.js";
 
 /** Name of a first column that has none: the one in which pandas and R number the rows. */
@@ -93,6 +94,7 @@ export class Table {
     let numBad = 0;
     let part = "";
     let isHeader = true;
+    const currencies = new Map();
     const writers = this.#writers();
     for await (const rows of this.#rows()) {
       for (const { line, cells } of rows) {
@@ -100,7 +102,7 @@ export class Table {
           isHeader = false;
           continue;
         }
-        const message = this.#faultOf(cells);
+        const message = this.#faultOf(cells, currencies);
         if (message !== null) {
           numBad += 1;
           if (bad.length < BAD_SHOWN) bad.push({ line, message });
@@ -145,8 +147,8 @@ export class Table {
     return point === null ? null : `"${FIELD}":${point}`;
   }
 
-  /** Why a row cannot become an item, or null. */
-  #faultOf(cells) {
+  /** Why a row cannot become an item, or null; `currencies` has that of each column of amounts. */
+  #faultOf(cells, currencies) {
     const width = this.columns.length;
     if (cells.length !== width)
       return (
@@ -158,7 +160,14 @@ export class Table {
     for (let place = 0; place < width; place += 1) {
       const { kind } = this.columns[place];
       const text = cells[place].trim();
-      if (text && CHECKS[kind] && !CHECKS[kind](text)) return `“${shown(text)}” is not ${kind in ORDERS ? `a date such as ${ORDERS[kind]}` : `of type ${kind}`}`;
+      if (!text || !CHECKS[kind]) continue;
+      if (!CHECKS[kind](text))
+        return `“${shown(text)}” is not ${kind in ORDERS ? `a date such as ${ORDERS[kind]}` : `of type ${kind}`}`;
+      const currency = kind.startsWith("number ") ? amountOf(text)[0] : "";
+      const first = currencies.get(place) ?? currency;
+      if (currency) currencies.set(place, first);
+      if (currency && currency !== first)
+        return `“${shown(text)}” is an amount of ${currency}, and the first is of ${first}; a number has no currency`;
     }
     return null;
   }

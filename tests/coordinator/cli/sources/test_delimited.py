@@ -114,6 +114,66 @@ class TestCsv:
         rows = "\n".join(f"{cell};x" for cell in cells)
         assert read(tmp_path, f"a;b\n{rows}\n").columns[0].group_example == example
 
+    @pytest.mark.parametrize(
+        ("cells", "kind", "example"),
+        [
+            (["9007199254740993", "1.5"], "text", "9007199254740993"),
+            (["1", "18446744073709551616", "-123456789012345678901"], "text", "-1234"),
+            (["9007199254740993", "18446744073709551615"], "integer", ""),
+            (["9007199254740992", "1.5"], "number", ""),
+            (["9007199254740993", "x"], "text", ""),
+            (["9007199254740993.5", "1e300"], "number", ""),
+            (["1" * 400, "1"], "text", ""),
+        ],
+    )
+    def test_whole_numbers_keep_their_digits(
+        self, tmp_path: Path, cells: list[str], kind: str, example: str
+    ) -> None:
+        rows = "".join(f"x;{cell}\n" for cell in cells)
+        source = read(tmp_path, f"a;b\n{rows}")
+        column = source.columns[1]
+        assert column.kind == kind
+        assert column.rounded_example.startswith(example)
+        assert bool(column.rounded_example) == bool(example)
+        if kind == "text":
+            assert [item["b"] for item in items_of(source)] == cells
+
+    def test_whole_numbers_are_rounded_where_the_user_says_so(self, tmp_path: Path) -> None:
+        source = read(tmp_path, "a;b\n1;9007199254740993\n2;1.5\n", kinds={"b": "number"})
+        assert [item["b"] for item in items_of(source)] == [9007199254740992.0, 1.5]
+
+    @pytest.mark.parametrize(
+        ("cells", "found"),
+        [
+            (["€10.00", "€1,299"], ("€10.00", ".", "€")),
+            (["10,00 €", "1.299,00\u00a0€"], ("10,00 €", ",", "€")),
+            (["EUR 10.5", "EUR -7"], ("EUR 10.5", ".", "EUR")),
+            (["US$5", "-US$5.5"], ("US$5", ".", "US$")),
+            (["$5", "€5"], ("", "", "")),
+            (["$5", "5"], ("", "", "")),
+            (["$5", "$x"], ("", "", "")),
+            (["$5", "$5,00.1"], ("", "", "")),
+            (["10 cm", "20 cm"], ("", "", "")),
+            (["$a", "$b"], ("", "", "")),
+        ],
+    )
+    def test_prices_are_found(
+        self, tmp_path: Path, cells: list[str], found: tuple[str, str, str]
+    ) -> None:
+        rows = "".join(f"{cell};x\n" for cell in cells)
+        column = read(tmp_path, f"a;b\n{rows}").columns[0]
+        assert column.kind == "text"
+        assert (column.price_example, column.price_decimal, column.currency) == found
+
+    def test_prices_are_read_where_the_user_says_so(self, tmp_path: Path) -> None:
+        text = "a;b\n€1,299.50;x\n-€7;x\n7;x\n$7;x\n€;x\n"
+        source = read(tmp_path, text, kinds={"a": "number"})
+        assert [item["a"] for item in items_of(source)] == [1299.5, -7.0, 7.0]
+        assert [row.message for row in source.bad_rows] == [
+            "'$7' is an amount of $, and the first is of €; a number has no currency",
+            "'€' is not of type number",
+        ]
+
     @pytest.mark.parametrize("start", ["sep=;", '"sep=;"', "\ufeffSEP=;", "\ufeffsep=;\r"])
     def test_a_first_line_may_name_the_delimiter(self, tmp_path: Path, start: str) -> None:
         source = read(tmp_path, f"{start}\nid;a,b,c\n1;x,y,z\n2\n")

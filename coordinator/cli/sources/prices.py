@@ -1,0 +1,27 @@
+"""Amounts of money in cells: their number, and the currency next to it (pure).
+
+"€10.00", "10,00 €", "EUR 10", "US$ 7", "-£5"      an amount of one currency
+"10.00", "10 cm", "€ or £"                         no amount
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CURRENCY: Final = (
+    r"(?:[A-Z]{1,2}\$|[$£¥฿\u20a0-\u20cf]|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|ILS|INR|JPY"
+    r"|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|TRY|USD|ZAR)"
+)
+_AMOUNT: Final = re.compile(
+    rf"(?:(-?)({_CURRENCY})[ \u00a0]?(-?[0-9][^ \u00a0]*)|(-?[0-9]\S*?)[ \u00a0]?({_CURRENCY}))"
+).fullmatch
+
+
+def amount_of(text: str) -> tuple[str, str]:
+    """Return the currency and the number of a (stripped) cell; "" and the cell if it has none."""
+    found = _AMOUNT(text)
+    if found is None:
+        return "", text
+    sign, before, number, number_before, after = found.groups()
+    return (before, sign + number) if before else (after, number_before)
