@@ -37,8 +37,10 @@ from coordinator.algolia.filters import (
     tag_filters,
 )
 from coordinator.algolia.stored import ObjectKind, refused, wrong
+from coordinator.algolia.unsupported import is_known
 from coordinator.parameters.kinds import Mistake
 
+_CONSEQUENCES: Final = ("promote", "hide", "filterPromotes", "params", "userData", "redirect")
 _MEMBERS: Final = (
     *("objectID", "conditions", "condition", "consequence", "description", "enabled"),
     *("validity", "tags", "scope"),
@@ -85,8 +87,8 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _native_of(rule: Mapping[str, Any], param: str) -> list[Any]:
-    for name, value in rule.items():
-        if name not in _MEMBERS and value is not None:
+    for name in rule:
+        if name not in _MEMBERS:
             raise refused(f"{param}.{name}", "cannot be honoured: rules have no such member")
     for name in ("description", "scope"):
         if not isinstance(rule.get(name), str | None):
@@ -137,6 +139,8 @@ def _conditions(rule: Mapping[str, Any], param: str) -> list[dict[str, Any]]:
 def _condition(condition: Mapping[str, Any], param: str) -> dict[str, Any]:
     when: dict[str, Any] = {}
     for name, value in condition.items():
+        if name not in ("pattern", "anchoring", "filters", "context", "alternatives"):
+            raise refused(f"{param}.{name}", "cannot be honoured: conditions have no such member")
         if value is None or (name == "alternatives" and value is False):
             continue
         if name == "context":
@@ -146,8 +150,6 @@ def _condition(condition: Mapping[str, Any], param: str) -> dict[str, Any]:
                 f"{param}.alternatives",
                 "cannot be honoured: rules look at the words as they were typed",
             )
-        if name not in ("pattern", "anchoring", "filters"):
-            raise refused(f"{param}.{name}", "cannot be honoured: conditions have no such member")
     pattern, anchoring = condition.get("pattern"), condition.get("anchoring")
     if pattern is not None:
         if not isinstance(pattern, str):
@@ -213,6 +215,10 @@ def _effect(consequence: Mapping[str, Any], param: str) -> dict[str, Any]:
     param = f"{param}.consequence"
     effect: dict[str, Any] = {}
     for name, value in consequence.items():
+        if name not in _CONSEQUENCES:
+            raise wrong(
+                f"{param}.{name}", "is unknown; known are promote, hide, filterPromotes, params"
+            )
         if value is None or (type(value) in (list, dict) and not value):
             continue
         match name:
@@ -237,10 +243,6 @@ def _effect(consequence: Mapping[str, Any], param: str) -> dict[str, Any]:
                 raise refused(f"{param}.userData", "cannot be honoured: rules carry no data")
             case "redirect":
                 raise refused(f"{param}.redirect", "cannot be honoured: rules do not redirect")
-            case _:
-                raise wrong(
-                    f"{param}.{name}", "is unknown; known are promote, hide, filterPromotes, params"
-                )
     if not effect:
         raise refused(param, "must promote, hide or filter: there is nothing else that rules do")
     return effect
@@ -274,7 +276,7 @@ def _filter(params: Mapping[str, Any], param: str) -> str | None:
     """Return the filters that a consequence adds to a search, in our filter language."""
     conditions: list[Filter] = []
     for name, value in params.items():
-        if value is None or value in ("", []):
+        if value in (None, "", []) and is_known(name):
             continue
         try:
             match name:

@@ -32,7 +32,7 @@ from coordinator.algolia.draft import AlgoliaDraft
 from coordinator.algolia.errors import guarded, translated, wrong
 from coordinator.algolia.readers import texts
 from coordinator.algolia.table import BY_NAME, CURSOR_ROW
-from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED, check_unsupported
+from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED, check_unsupported, is_known
 from coordinator.parameters.filter_objects import scalar_fields_of
 from coordinator.parameters.parse import (
     FacetParameters,
@@ -86,6 +86,18 @@ def merged(request: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str,
     return {**defaults, **request}
 
 
+_OF_ROUTES: Final = (
+    "indexName",
+    "type",
+    "facet",
+    "facetName",
+    "facetQuery",
+    "maxFacetHits",
+    "cursor",
+)
+"""Members of requests that are no parameters of every search."""
+
+
 def flattened(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a request: among its members, in `params`, or both.
 
@@ -103,7 +115,7 @@ def flattened(request: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in {**(params or {}), **request}.items()
-        if name != "params" and value is not None
+        if name != "params" and not (value is None and (is_known(name) or name in _OF_ROUTES))
     }
 
 
@@ -213,7 +225,7 @@ def _read(
     draft = AlgoliaDraft(index.configuration, index.settings, limits)
     errors: list[InvalidRequest] = []
     for name, value in merged(params, index.settings).items():
-        if value is None or name in IGNORED:
+        if name in IGNORED or (value is None and is_known(name)):
             continue
         if len(errors) >= limits.errors_reported_max:
             break

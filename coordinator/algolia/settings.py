@@ -132,6 +132,8 @@ def changed(
             _check_replicas([] if value is None else value)
         elif value is None:
             kept.pop(name, None)
+            if name not in _KEPT:
+                defaults[name] = None  # which resets what exists only
         elif name in _KEPT:
             if name == "numericAttributesForFiltering":
                 _names(name, value)
@@ -142,7 +144,8 @@ def changed(
         raise _refused("attributeForDistinct", "must name a field", WRONG)
     # Validate search defaults by reading them as a search.
     read_search(SearchedIndex("", configuration, kept), defaults, limits)
-    kept.update({name: value for name, value in defaults.items() if name in _OF_SEARCHES})
+    given = ((name, value) for name, value in defaults.items() if value is not None)
+    kept.update({name: value for name, value in given if name in _OF_SEARCHES})
     objects = (document.get(KEY) or {}).get(OBJECTS)
     if objects:
         kept[OBJECTS] = objects

@@ -23,6 +23,8 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "synonym": ("synonyms",),
     "onewaysynonym": ("input", "synonyms"),
 }
+_ALL_MEMBERS: Final = ("input", "synonyms", "word", "corrections", "placeholder", "replacements")
+"""Of any type; records have all of them, empty where they are not of their type."""
 _TYPES: Final[Mapping[str, str]] = {
     "synonym": "synonym",
     "onewaysynonym": "onewaysynonym",
@@ -79,7 +81,8 @@ def _native_of(synonym: Mapping[str, Any], param: str) -> list[Any]:
     if members is None:
         raise refused(f"{param}.type", f"{kind} cannot be honoured: {known}")
     for name, value in synonym.items():
-        if name not in ("objectID", "type", *members) and value not in (None, "", []):
+        is_nothing = name in _ALL_MEMBERS and value in (None, "", [])
+        if name not in ("objectID", "type", *members) and not is_nothing:
             raise refused(f"{param}.{name}", f"is none of a {kind}'s members: {', '.join(members)}")
     words = synonym.get("synonyms")
     num_min = _TWO if known == "synonym" else 1

@@ -66,6 +66,11 @@ UNSUPPORTED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
 """By parameter: the values that ask for what happens anyway, and why no others are supported."""
 
 
+def is_known(name: str) -> bool:
+    """Return whether there is such a parameter, which may be one that cannot be honoured."""
+    return name in BY_NAME or name in UNSUPPORTED or name in IGNORED
+
+
 def check_unsupported(name: str, value: Any) -> None:
     """Reject parameters that cannot be honoured or do not exist.
 

@@ -9,7 +9,8 @@ these `readers`, `assembly` makes the result, whose types are in `typed`. Nothin
 socket, a clock or a shard, and only `ServiceError` is raised.
 
 Rules: objects and arrays in a query string are JSON; lists of names may also be comma-separated
-lists or repeated parameters. An empty text in a query string and `null` in a body count as absent.
+lists or repeated parameters. An empty text in a query string, and `null` in a body for a name that
+exists, count as absent.
 Integers are one to nine ASCII digits.
 """
 

@@ -53,13 +53,13 @@ class ParameterReader:
         late: list[tuple[int, Parameter, Any]] = []
         seen: dict[str, str] = {}
         for name, value in raw.items():
-            if value is None:
-                continue
             parameter = parameters.get(name)
             if parameter is None:
                 if self.mistakes.is_full:
                     break
                 self.mistakes.note_unknown(name, parameters)
+            elif value is None:
+                continue
             elif seen.setdefault(parameter.name, name) is not name:
                 self.mistakes.note(name, f"means {parameter.name}, which is given too", None)
             elif parameter.stage:
