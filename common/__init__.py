@@ -12,7 +12,6 @@ An index and its items:
     placement          id → shard
     key_order          texts by code points
     nearest_name       what a mistyped name was meant to be
-    printable          texts of others on a terminal
 
 A process:
 

@@ -23,7 +23,7 @@ import sys
 import time
 from typing import Any
 
-from common.printable import printable
+from common.process.printable import printable
 from common.process.request_ids import REQUEST_IDS
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@+\-]+\Z")

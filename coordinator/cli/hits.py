@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from common.printable import printable
+from common.process.printable import printable
 from common.values import number_text
 from coordinator.cli.tables import console
 

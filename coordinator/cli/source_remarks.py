@@ -9,7 +9,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from common.printable import printable
+from common.process.printable import printable
 from coordinator.cli.printing import echo
 from coordinator.cli.sources.source import Column, ReadOptions, Source, shown
 from coordinator.cli.tables import console

@@ -36,8 +36,8 @@ from typing import BinaryIO, Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest, sync_file, sync_folder
-from common.printable import printable
 from common.process.faults import fault
+from common.process.printable import printable
 from common.process.python import let_processes_find_us, python_command
 from coordinator.cluster.catalog import Catalog, program_version
 from coordinator.cluster.snapshots import (

@@ -28,8 +28,8 @@ from pyroaring import BitMap64
 from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.errors import InternalError, StorageFull
-from common.printable import printable
 from common.process import logs
+from common.process.printable import printable
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.partition.derived_files import DerivedFiles
