@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from tests.oracle.clauses import Clause, Text, rows_of
+from tests.oracle.clauses import FUNCTION_WORDS, Clause, Text, rows_of
 from tests.oracle.words import is_run
 
 NOTATIONS = (("2", "ii", "two"), ("7", "vii", "seven"), ("st", "saint"), ("mt", "mount"))
@@ -70,7 +70,6 @@ def spacings(
             if needed <= vocabulary
         )
 
-    num_items = len(texts)
     found: dict[str, set[Clause]] = {}
     for row in rows_of(query, dropped):
         for place, (word, _) in enumerate(row):
@@ -88,8 +87,8 @@ def spacings(
                 may_join, is_close = is_joined(words)
                 joined = "".join(word for word, _ in words)
                 if may_join and quoted.isdisjoint(dict(words)) and count(joined):
-                    is_rare = max(count(word) for word, _ in words) <= num_items // 8
-                    if is_close or is_rare or num_items < 1_000:
+                    are_initials = len(joined) == size
+                    if is_close or are_initials or FUNCTION_WORDS.isdisjoint(dict(words)):
                         for word, _ in words:
                             found.setdefault(word, set()).add(Clause((joined,)))
     return found

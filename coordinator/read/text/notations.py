@@ -138,7 +138,7 @@ def notations_of(row: Sequence[TypedWord], known: Notations) -> Iterator[Spacing
             for before, after in sides:
                 words = (*before, *other, *after)
                 if len(words) == max(2, len(other) + 1):
-                    yield Spacing((word.token.text,), words, is_close=True, is_notation=True)
+                    yield Spacing((word.token.text,), words, is_notation=True)
 
 
 def _neighbour(row: Sequence[TypedWord], place: int, step: int) -> Words:

@@ -407,8 +407,10 @@ class _ClauseCollector:
             self._count(clause)
             yield
         if self._options.typo != 0:
+            dictionary = self._builder.vocabulary
             for spacing in chain(
-                spacings_of(row), notations_of(row, self._builder.vocabulary.notations)
+                spacings_of(row, dictionary.function_words),
+                notations_of(row, dictionary.notations),
             ):
                 self.spacings[spacing] = None
                 yield

@@ -322,9 +322,7 @@ def _worthwhile_spacings(
         yield
         # A piece of a synonym without spaces is not a separate clause, and has no number.
         own = [typed_freqs[word] for word in spacing.typed if word in typed_freqs]
-        if len(own) == len(spacing.typed) and is_worthwhile(
-            spacing, freq, own, statistics.num_docs
-        ):
+        if len(own) == len(spacing.typed) and is_worthwhile(spacing, freq, own):
             for word in spacing.typed:
                 chosen.setdefault(word, {})[spacing.words] = freq
     return chosen

@@ -16,7 +16,7 @@ searched as if there were none. A document that has words as typed scores more (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -28,11 +28,6 @@ INITIALS_MAX: Final = 4
 """Letters of a word that may be initials (jrr), and words that may be joined to such a word."""
 WHOLE_SHARE: Final = 10
 """A word is split unless the index has it more than this many times as often as its parts."""
-COMMON_SHARE: Final = 8
-"""Words that more than one in this many documents have are function words or similar: a bout,
-in to, be long. They are not joined with another word, unless no space was typed between them."""
-COMMON_DOCS_MIN: Final = 1_000
-"""Below this number of documents, shares say little about words."""
 
 
 SYMBOLS: Final = ("+", "#")
@@ -46,9 +41,6 @@ class Spacing(NamedTuple):
     """The words as typed, folded."""
     words: tuple[str, ...]
     """The same letters with other spaces."""
-    is_close: bool
-    """Whether the typed words are barely separated: no space between them, or digits next to
-    letters."""
     is_notation: bool = False
     """Whether it says the word in another way, next to a typed one (`notations`): other letters."""
 
@@ -63,11 +55,15 @@ class TypedWord(NamedTuple):
     """Ordinal among all words of the query, so that neighbours are one apart."""
 
 
-def spacings_of(row: Sequence[TypedWord]) -> Iterator[Spacing]:
-    """Yield spacings of the words of a query, except splits in two; the index may not have them."""
+def spacings_of(row: Sequence[TypedWord], function_words: Container[str]) -> Iterator[Spacing]:
+    """Yield spacings of the words of a query, except splits in two; the index may not have them.
+
+    Function words are not joined with another word (a bout, in to, be long), unless no space was
+    typed between them. Frequent words may be: in a shop for phones, `head phones` is headphones.
+    """
     for text in dict.fromkeys([word.token.text for word in row]):
         for parts in _splits(text):
-            yield Spacing((text,), parts, is_close=True)
+            yield Spacing((text,), parts)
     for start, first in enumerate(row):
         typed: tuple[str, ...] = (first.token.text,)
         is_close = True
@@ -81,8 +77,10 @@ def spacings_of(row: Sequence[TypedWord]) -> Iterator[Spacing]:
             if len(joined) > LETTERS_MAX:
                 break
             # More than two words only if they are short, such as initials.
-            if len(typed) == 2 or is_close or len(joined) == len(typed):
-                yield Spacing(typed, (joined,), is_close)
+            are_initials = len(joined) == len(typed)
+            is_pair = len(typed) == 2 and not any(word in function_words for word in typed)
+            if is_pair or is_close or are_initials:
+                yield Spacing(typed, (joined,))
             left = right
 
 
@@ -99,28 +97,24 @@ def cut_in_two(word: str, cut: int) -> Spacing | None:
     """Return a word split after `cut` characters; None between two digits."""
     if _is_digit(word[cut - 1]) and _is_digit(word[cut]):
         return None
-    return Spacing((word,), (word[:cut], word[cut:]), is_close=True)
+    return Spacing((word,), (word[:cut], word[cut:]))
 
 
-def is_worthwhile(spacing: Spacing, freq: int, typed_freqs: Sequence[int], num_docs: int) -> bool:
+def is_worthwhile(spacing: Spacing, freq: int, typed_freqs: Sequence[int]) -> bool:
     """Return whether a query should look for a spacing as well.
 
     Args:
         spacing: one of `spacings_of`.
         freq: documents that have it.
         typed_freqs: documents that have each of the typed words.
-        num_docs: documents of the index.
     """
     if freq == 0:
         return False
-    if spacing.is_notation:
+    if spacing.is_notation or len(spacing.typed) > 1:
         return True
-    if bare_word(spacing.typed[0]) != spacing.typed[0] and len(spacing.typed) == 1:
+    if bare_word(spacing.typed[0]) != spacing.typed[0]:
         return typed_freqs[0] == 0
-    if len(spacing.typed) == 1:
-        return freq * WHOLE_SHARE >= typed_freqs[0]
-    common = num_docs // COMMON_SHARE
-    return spacing.is_close or num_docs < COMMON_DOCS_MIN or max(typed_freqs) <= common
+    return freq * WHOLE_SHARE >= typed_freqs[0]
 
 
 def _splits(word: str) -> Iterator[tuple[str, ...]]:
@@ -160,6 +154,7 @@ def _can_join(left: TypedWord, right: TypedWord) -> bool:
 
 
 def _are_close(left: TypedWord, right: TypedWord) -> bool:
+    """Return whether words are barely separated: by no space, or as digits next to letters."""
     return left.piece == right.piece or _is_border(left.token.text, right.token.text)
 
 
