@@ -84,8 +84,8 @@ _TEXT_MODES: Final = (
         {"type": "string", "pattern": "^(?:all|any|last|auto|0*(?:100|[1-9][0-9]?)%)$"},
         'How many words must match: "all", "any", "last" (the first one; items with more of the '
         'first words rank higher) or "75%" (rounded down); "auto": as "all"; without hits the same '
-        'without function words (the, of), then as "any"; `meta.match` and `meta.dropped_words` '
-        "tell which.",
+        'without function words (the, of), then, up to five words, as "last", then as "any"; '
+        "`meta.match` and `meta.dropped_words` tell which.",
     ),
     Parameter(
         "prefix",

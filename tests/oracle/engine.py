@@ -160,7 +160,7 @@ class Oracle:
         """Return what the strictest `match` leaves of which a hit is left, or else "any"."""
         _, hidden = curation_of(parameters)
         found: list[Item] = []
-        for match, is_dropping in (("all", False), ("all", True), ("any", False)):
+        for match, is_dropping in self._relaxations(parameters):
             found = self.text_matches(
                 {**parameters, "match": match}, drops_function_words=is_dropping
             )
@@ -168,6 +168,14 @@ class Oracle:
             if self.narrowed(visible, parameters):
                 break
         return found
+
+    def _relaxations(self, parameters: Json) -> list[tuple[str, bool]]:
+        """Return the ways that `match: auto` tries, and whether each drops function words."""
+        has_dropped = bool(function_words(parameters.get("query", "")))
+        ways = [("all", False), ("all", has_dropped)]
+        if len(words_in(parameters.get("query", ""))) <= 5:
+            ways.append(("last", has_dropped))
+        return [*ways, ("any", False)]
 
     def _clauses(
         self, parameters: Json, options: Json, dropped: frozenset[str]

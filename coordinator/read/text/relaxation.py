@@ -2,22 +2,28 @@
 
     the hobbit by tolkien    all words                      0 items
                              hobbit tolkien                 without function words, if it has others
+                             hobbit                         without the last words, if it is short
                              the, hobbit, by or tolkien     any word; the rarest count most
 
 Function words go first because they tell no item from another; what is found without them is all
-that the query means, so totals and facets stay as narrow as they are with all words. Beyond that no
-order of dropping is safe. The last word of an English query is often the thing itself (`red leather
-sofa`), and the most frequent one may be; so any word suffices, and BM25 ranks the items that have
-the most telling ones first.
+that the query means, so totals and facets stay as narrow as they are with all words. People type
+the words of a short query in the order of what they want, so the last ones go next, as in Algolia,
+Meilisearch and Typesense. A sentence has no such order, and its first word alone says little: any
+word suffices, and BM25 ranks the items that have the most telling ones first.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
 from common.analysis.analyzer import Analyzer
 from coordinator.parameters.typed import SearchParameters
 from coordinator.read.text.query_parser import QueryDictionary, dropped_words
+
+SHORT_QUERY_WORDS: Final = 5
+"""A query of more words is a sentence: it does not lose its last words only."""
 
 
 def relaxed(
@@ -31,9 +37,16 @@ def relaxed(
         analyzer: splits query texts into words.
     """
     of_all = msgspec.structs.replace(parameters, match="all")
-    if len(analyzer.tokenize(parameters.query)) < 2:
+    num_words = len(analyzer.tokenize(parameters.query))
+    if num_words < 2:
         return (of_all,)
-    of_any = msgspec.structs.replace(parameters, match="any")
-    if not dropped_words(parameters.query, dictionary, analyzer):
-        return of_all, of_any
-    return of_all, msgspec.structs.replace(of_all, drops_function_words=True), of_any
+    searches = [of_all]
+    has_dropped = bool(dropped_words(parameters.query, dictionary, analyzer))
+    if has_dropped:
+        searches.append(msgspec.structs.replace(of_all, drops_function_words=True))
+    if num_words <= SHORT_QUERY_WORDS:
+        searches.append(
+            msgspec.structs.replace(parameters, match="last", drops_function_words=has_dropped)
+        )
+    searches.append(msgspec.structs.replace(parameters, match="any"))
+    return tuple(searches)
