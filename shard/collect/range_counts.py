@@ -3,10 +3,11 @@
     bounds     given intervals      each one a Range filter, intersected with the matches: exact for
                                     numbers beyond 2^53, texts, several values, overlaps; a cached
                                     filter costs 2 µs
-    interval   histogram            bucket number floor(value / interval); in long doubles (64 bits
-                                    of mantissa) where numbers beyond 2^53 meet a whole interval.
-                                    Few matches: one sort of their buckets; many: the segment's
-                                    buckets are made a column once, whose codes are counted
+    interval   histogram            bucket number floor(value / interval); for numbers beyond 2^53
+                                    in long doubles (64 bits of mantissa) if the interval is whole,
+                                    of the double below if it is not. Few matches: one sort of their
+                                    buckets; many: the segment's buckets are made a column once,
+                                    whose codes are counted
     rings      distances            from a point, of every point that a document has
     zoom       cells of a grid      row * 2^zoom + column: degrees, halved once a level
     calendar   year, week, hour …   the beginning of ISO dates: each distinct text is parsed once,
@@ -38,7 +39,7 @@ from shard.segment.code_counts import count_codes
 from shard.segment.doc_sets import count_docs
 from shard.segment.facet_columns import FacetColumn, build_column
 from shard.segment.geo_columns import geo_column
-from shard.segment.number_columns import number_column
+from shard.segment.number_columns import int64_residuals, number_column
 from shard.segment.text_columns import TextColumn, text_column
 
 if TYPE_CHECKING:
@@ -452,6 +453,12 @@ def _buckets(
     assert request.interval is not None, "no histogram"
     with np.errstate(over="ignore"):
         doubles = values.astype(np.float64)
+        if isinstance(request.interval, float):
+            if values.dtype == np.int64:
+                residuals = int64_residuals(values, doubles)
+            if residuals is not None:
+                # Edges are doubles: they divide numbers as they divide the doubles below these.
+                doubles = np.where(residuals < 0, np.nextafter(doubles, -np.inf), doubles)
         buckets: NDArray[np.floating[Any]] = np.floor(doubles / request.interval)
         if values.dtype.kind == "f" or isinstance(request.interval, float):
             # The edges that are sent are rounded products; the quotients are rounded otherwise.

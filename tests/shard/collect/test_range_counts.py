@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeRequest
@@ -92,3 +95,39 @@ def test_values_of_a_field_that_is_no_facet_are_bounded(monkeypatch: pytest.Monk
     monkeypatch.setattr(range_counts, "_VALUES_CHARS_MAX", 32)
     with pytest.raises(PayloadTooLarge, match="name it in the configuration's aggregations"):
         count_ranges(snapshot, request, matches)
+
+
+LONG = st.builds(
+    lambda edge, distance: edge + distance,
+    st.sampled_from([2**53, 10**18, 2**63, 2**64 - 2000, -(2**53), -(10**18), -(2**63) + 2000]),
+    st.integers(-1500, 1500),
+)
+"""Integers that doubles do not tell apart."""
+
+
+@given(
+    st.lists(LONG, min_size=1, max_size=20),
+    st.sampled_from([2500.5, 10_000.7, 1e16, 1e17 / 3]),
+    st.sampled_from([(), (0.5,)]),
+)
+def test_numbers_that_no_double_holds_lie_between_the_edges_of_their_bucket(
+    numbers: list[int], interval: float, beside: tuple[float, ...]
+) -> None:
+    snapshot = World([{"price": [number, *beside]} for number in numbers]).snapshot
+    request = RangeRequest("price", interval=interval)
+    buckets = [{bucket_of_number(number, interval), *map(int, beside)} for number in numbers]
+    for docs in (range(1), range(len(numbers))):  # few are counted one by one, all by a column
+        matches = [Matches(view, docs=np.array(docs, np.uint32)) for view in snapshot.views]
+        found = count_ranges(snapshot, request, matches)
+        expected = Counter(bucket for doc in docs for bucket in buckets[doc])
+        assert dict(zip(found.keys, found.counts, strict=True)) == expected
+
+
+def bucket_of_number(number: int, interval: float) -> int:
+    """Return the bucket between whose edges, as they are sent, a number lies."""
+    bucket = int(number // Fraction(interval))
+    while number < bucket * interval:
+        bucket -= 1
+    while number >= (bucket + 1) * interval:
+        bucket += 1
+    return bucket
