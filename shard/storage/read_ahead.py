@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from common.file_io import CALL_BYTES
+from common.process.logs import Log
 from common.process.memory import available_bytes
 from common.process.priority import run_in_background
 
@@ -41,6 +42,8 @@ LATER_SECONDS: Final = 3.0
 _POLL_SECONDS: Final = 0.05
 _SOON, _LATER = 0, 1
 _Verify: TypeAlias = Callable[[threading.Event], None]
+
+_log = Log("shard")
 
 
 class _Step(NamedTuple):
@@ -111,7 +114,10 @@ class ReadAhead:
                 run_in_background()
                 is_later = True
             if not self._is_stopping.is_set():
-                step.do()
+                try:
+                    step.do()
+                except Exception as error:  # a search that needs it meets the same, and reports it
+                    _log.error("reading ahead failed", cause=error)
             del step  # what it holds may be closed
 
     def _read(self, path: Path) -> None:

@@ -74,6 +74,23 @@ def test_what_searches_read_of_all_segments_comes_first_and_the_rest_after_a_whi
     assert priorities == [2]
 
 
+def test_what_cannot_be_read_is_logged_and_the_rest_is_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(read_ahead, "LATER_SECONDS", 0.0)
+    done: list[str] = []
+
+    def fail(_is_stopping: threading.Event) -> None:
+        raise MemoryError("no room to read into")
+
+    ahead = ReadAhead(1)
+    ahead.verify(fail, fail)
+    ahead.verify(lambda _: done.append("searched"), lambda _: done.append("all"))
+    wait_until(lambda: len(done) == 2)
+    ahead.stop()
+    assert [record.message for record in caplog.records] == ["reading ahead failed"] * 2
+
+
 def test_it_stops_at_once_while_the_rest_waits(tmp_path: Path) -> None:
     ahead = ReadAhead(1)
     ahead.read(tmp_path / "not there", FILE_BYTES_MIN)
