@@ -16,6 +16,7 @@ from common.protocol.messages import (
     OutcomesResponse,
 )
 from shard.partition.indexes import Indexes
+from shard.partition.open_index import OpenIndex
 from shard.partition.partition import Partition
 from shard.storage.group_extent import read_extent
 from shard.storage.group_log import read_state
@@ -33,12 +34,22 @@ class WriteGroups:
 
     async def apply(self, request: ApplyRequest | JoinedGroups) -> ApplyResponse:
         """Apply a write group, or several as one; cancelling the caller does not stop it."""
-        number = request.index
-        with self._indexes.open.using(await self._indexes.opened(number)) as index:
-            done = index.submit(partial(index.writer.apply, request))
-            response = await asyncio.shield(asyncio.wrap_future(done))
-            self._indexes.merger.notify(number)
-            return response
+        with self._indexes.open.using(await self._indexes.opened(request.index)) as index:
+            done = index.submit(partial(self._apply, index, request))
+            return await asyncio.shield(asyncio.wrap_future(done))
+
+    def _apply(self, index: OpenIndex, request: ApplyRequest | JoinedGroups) -> ApplyResponse:
+        """Apply groups on the writer's thread, and tell the merger of the state that this makes.
+
+        Also if the caller is gone, or an error comes after that.
+        """
+        partition = index.partition
+        seq = partition.newest.seq
+        try:
+            return index.writer.apply(request)
+        finally:
+            if partition.newest.seq > seq:
+                self._indexes.merger.notify(partition.number)
 
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
         """Return what became of a write group, once the earlier ones are finished."""
