@@ -170,12 +170,13 @@ class FieldTfNorms:
         """Return the greatest factor by which a document's t can exceed its t under other norms."""
         if other is self:
             return 1.0
-        if self._drift is None or self._drift[0]() is not other:
+        drift = self._drift  # read once: searches on other threads compare with other norms
+        if drift is None or drift[0]() is not other:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratios = self.lists.tf_norms[:, 1:] / other.lists.tf_norms[:, 1:]
             # NaN (0 / 0): a field that neither searches.
-            self._drift = weakref.ref(other), float(np.nanmax(ratios, initial=1.0))
-        return self._drift[1]
+            drift = self._drift = weakref.ref(other), float(np.nanmax(ratios, initial=1.0))
+        return drift[1]
 
 
 @kernel
