@@ -220,11 +220,12 @@ def _order_of_scores(scores: NDArray[np.float64]) -> NDArray[np.int64] | None:
         None if they need more than 63 bits.
     """
     units = np.rint(scores * SCORE_UNIT)
-    units = units.max() - units
+    greatest = units.max()
     num_bits = len(scores).bit_length()
-    if units.max() >= 1 << (63 - num_bits):
+    if greatest >= 1 << (63 - num_bits):
         return None
-    packed = units.astype(np.int64) << num_bits
+    # Subtracted as integers: the differences of great doubles are rounded.
+    packed = (np.int64(greatest) - units.astype(np.int64)) << num_bits
     packed |= np.arange(len(scores))
     packed.sort()
     order: NDArray[np.int64] = packed & ((1 << num_bits) - 1)

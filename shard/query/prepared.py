@@ -32,6 +32,8 @@ _INFIX_TIER: Final = TIER_OF_KIND[MatchKind.INFIX]
 _INFIX: Final = slice(MatchKind.INFIX, MatchKind.INFIX + 1)
 _RANKS: Final = np.arange(NUM_TIERS)
 _RANKS_WITHOUT_INFIX: Final = _RANKS - (_RANKS > _INFIX_TIER)
+_EXACT_END: Final = 2.0**53
+"""Doubles tell integers below this apart."""
 
 
 class ProximityPairs(NamedTuple):
@@ -108,6 +110,12 @@ class PreparedQuery:
         if not self._step:
             self._step = tier_step(self.query)
         return self._step
+
+    @property
+    def has_exact_scores(self) -> bool:
+        """Whether doubles hold all scores: those of some hundred leading clauses may be beyond."""
+        clauses = self.query.clauses
+        return not self.query.is_leading or self.step * len(clauses) < _EXACT_END
 
 
 def phrase_words(phrase: Phrase) -> list[Word]:

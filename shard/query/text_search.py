@@ -286,6 +286,8 @@ def _rank(
     k = len(docs) if num_ranked is None else num_ranked
     if k <= 0 or len(docs) == 0:
         return NO_DOCS, np.zeros(0, np.int64)
+    if not prepared.has_exact_scores:
+        k = len(docs)  # hits with the same double are tied, and all of them can be among the best
     if prepared.pairs is None or not prepared.needs_all or evaluation.has_one_tier:
         return evaluation.rank(docs, totals, k)
     ranks = prepared.ranks[prepared.worst_tier] - totals // prepared.step

@@ -280,6 +280,15 @@ def test_no_hits_are_asked_of_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None
     assert records(hits) == []
 
 
+def test_scores_that_differ_by_less_than_a_double_near_the_best_does_are_in_order() -> None:
+    """A boost by a popularity of millions makes such scores."""
+    unit = 2.0**-32
+    scores = {0: 2.0**22, **{record: 1.0 + record * unit for record in range(1, 200)}}
+    world = World([{"year": 1}] * len(scores))
+    hits = select_hits(world.snapshot, all_matches(world, scores), request(with_query=True), 200)
+    assert records(hits) == [0, *range(199, 0, -1)]
+
+
 @pytest.mark.parametrize("cuts", [(), (20,)])
 @pytest.mark.parametrize("num_items", [40, 100, 400])
 def test_insertion_numbers_are_read_of_hits_only(cuts: Sequence[int], num_items: int) -> None:

@@ -171,6 +171,28 @@ def test_a_sum_of_frequencies_beyond_all_bits_changes_no_tier(word: Word) -> Non
     assert found == NaiveSearch(items, heavy).search(query)
 
 
+def test_hits_whose_scores_differ_by_less_than_doubles_hold_are_tied() -> None:
+    items = [{"a": "star green filler filler"}, {"a": "star green green green"}]
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    query = make_query(
+        {**all_of(Word("star"), Word("green"), paths=("a",)), "required": 1, "is_leading": True},
+        [view],
+        [registry],
+        len(items),
+    )
+    for weight, num_ranked in ((2.0**18, 1), (2.0**23, 2)):
+        weights = (weight, 2.0**-31)  # the second word: one or two units of a score
+        clauses = tuple(
+            ScoredClause(scored.clause, ((one, *[0.0] * (NUM_MATCH_KINDS - 1)),))
+            for scored, one in zip(query.clauses, weights, strict=True)
+        )
+        huge = structs.replace(query, clauses=clauses, proximity=0.0)
+        match = match_text(view, PreparedQuery(huge, registry, ENGLISH), None, 1)
+        assert len(match.ranked.docs) == num_ranked
+        assert len(set(scores_of(match))) == 1
+
+
 def test_words_together_beat_the_same_words_apart() -> None:
     filler = "one two three four five six seven eight nine ten"
     items = [{"a": f"green {filler} mile"}, {"a": f"mile green {filler}"}]
