@@ -277,13 +277,16 @@ def _count_jointly(
 
 @kernel(allocates=False)
 def _count_bins(docs: U32Array, words: U64Array, bins: U16Array, counts: U32Array) -> None:
-    """Add 1 to counts[bin] for every document that is in a bitset; an empty one has all."""
+    """Add 1 to counts[bin] for every document that is in a bitset; an empty one has all.
+
+    Others count in bin 0: theirs may be `_SEVERAL`, which is past the end of `counts`.
+    """
     if len(words) == 0:
         for doc in docs:
             counts[bins[doc]] += uint32(1)
         return
     for doc in docs:
-        counts[bins[doc]] += uint32(has_bit(words, doc))
+        counts[int64(bins[doc]) * int64(has_bit(words, doc))] += uint32(1)
 
 
 @kernel(allocates=False)
