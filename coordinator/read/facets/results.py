@@ -33,7 +33,7 @@ class FacetResult(Struct, frozen=True):
     """Counted items without a value; None: not requested."""
     cardinality: int | None = None
     """Number of distinct values among the hits; None: not requested."""
-    percentiles: dict[str, float | None] | None = None
+    percentiles: dict[str, int | float | None] | None = None
     """Percentiles of the hits' numeric values, None where there are none; None: not requested."""
 
 

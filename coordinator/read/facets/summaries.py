@@ -6,8 +6,10 @@ over shards.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from math import ceil, fsum
 from typing import TYPE_CHECKING, Final
 
@@ -55,7 +57,7 @@ def summaries(spec: FacetSpec, values: FacetValues, counts: MergedCounts) -> Fac
 
 def percentiles(
     values: FacetValues, merged: MergedCounts, wanted: Sequence[float]
-) -> dict[str, float | None]:
+) -> dict[str, int | float | None]:
     """Return percentiles of a facet's numeric values, from its exact counts.
 
     The p-th percentile is the least value that at least p % of the values do not exceed; a document
@@ -69,14 +71,41 @@ def percentiles(
     present = np.flatnonzero((counts > 0) & ~np.isnan(numbers))
     order = present[np.argsort(numbers[present], kind="stable")]
     sums = np.cumsum(counts[order])
-    found: dict[str, float | None] = {}
+    found: dict[str, int | float | None] = {}
     for percentile in wanted:
         name = f"{percentile:.15g}"
         found[name] = None
         if len(order):
             rank = max(1, ceil(Fraction(str(percentile)) * int(sums[-1]) / 100))
-            found[name] = float(numbers[order[int(np.searchsorted(sums, rank))]])
+            nearest = float(numbers[order[int(np.searchsorted(sums, rank))]])
+            found[name] = nearest
+            if abs(nearest) >= _DOUBLES_EXACT_END:
+                tied = order[numbers[order] == nearest]
+                rank -= int(counts[order[numbers[order] < nearest]].sum())
+                found[name] = _exact_of_rank(values, tied, counts[tied], nearest, rank)
     return found
+
+
+def _exact_of_rank(
+    values: FacetValues,
+    tied: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    nearest: float,
+    rank: int,
+) -> int | float:
+    """Return the number of a rank, from 1 on, among those with the same double.
+
+    Args:
+        values: the numbering.
+        tied: the numbers of these values.
+        counts: of each.
+        nearest: the double.
+        rank: of the number that is wanted.
+    """
+    exact = [_exact_number(values.values[number], nearest) for number in tied.tolist()]
+    ordered = sorted(zip(exact, counts.tolist(), strict=True))
+    ends = list(accumulate(count for _, count in ordered))
+    return ordered[bisect_left(ends, rank)][0]
 
 
 def facet_stats(values: FacetValues, merged: MergedCounts) -> FacetStats | None:
@@ -126,7 +155,12 @@ def _exact_extreme(
     """
     if abs(nearest) < _DOUBLES_EXACT_END:
         return nearest
-    texts = [values.values[number] for number in present[numbers == nearest].tolist()]
-    integers = [int(text) for text in texts if text.lstrip("-").isdecimal()]
-    exact = [integer for integer in integers if INTEGER_MIN <= integer <= INTEGER_MAX]
-    return choose(exact) if exact else nearest
+    tied = present[numbers == nearest].tolist()
+    return choose([_exact_number(values.values[number], nearest) for number in tied])
+
+
+def _exact_number(text: str, nearest: float) -> int | float:
+    """Return the number of a facet value: an integer if it is one of 64 bits, else its double."""
+    if text.lstrip("-").isdecimal() and INTEGER_MIN <= int(text) <= INTEGER_MAX:
+        return int(text)
+    return nearest
