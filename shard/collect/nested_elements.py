@@ -135,8 +135,10 @@ class WithinCounter:
             if not part.count or elements is None or column is None:
                 continue
             if part.is_everything:
-                all_counts = self._count_all(elements, condition, number, column, len(counts))
-                counts[: len(all_counts)] += all_counts
+                of_all = self._count_all(elements, condition, number, column, len(counts))
+                # A newer state, which knows more values of other segments, may have kept them.
+                known = of_all[: len(counts)]
+                counts[: len(known)] += known
             else:
                 count_elements(
                     elements.elements, self._among(elements, condition, part), column, counts

@@ -5,19 +5,25 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from common.errors import InvalidRequest
+from common.protocol.messages import FacetRequest
 from common.protocol.write_operations import Operation, Outcome
-from shard.collect.facet_counts import facet_counter
+from common.query import Exists, Same
+from shard.collect.counted_matches import CountedMatches
+from shard.collect.facet_counts import count_facets, facet_counter
 from shard.partition.merger import work
 from shard.partition.rebuild import Rebuild
+from shard.query.matches import Matches
 from tests.shard.partition.local_shard import (
     Shard,
     facet_counts,
     index_entry,
     live_items,
     put_all,
+    reconfigure,
     write_group,
 )
 
@@ -169,6 +175,26 @@ def test_older_state_knows_all_values_of_a_segment_that_it_shares(shard: Shard) 
     assert int(view.segment[f"facet.{field}.codes"].max()) <= counter.num_values
     assert counter.totals.num_present == 2
     assert facet_counts(older, "color") == before == {"r": 1, "g": 1}
+
+
+def test_counts_of_elements_that_a_newer_state_has_kept_are_those_of_an_older_one(
+    shard: Shard,
+) -> None:
+    """The newer one knows more values, of other segments."""
+    configuration = {"nested": ["variants"], "aggregations": {"variants.color": {}}}
+    reconfigure(shard, 2, **configuration)
+    shard.held = 1
+    shard.put(*[{"id": i, "variants": [{"color": "r", "size": i}] * 2} for i in range(200)])
+    shard.put(*[{"id": i, "variants": [{"color": f"new {i}"}]} for i in range(200, 210)])
+    condition = Same("variants", Exists("variants.color"))
+    request = FacetRequest("variants.color", False, 0, within=condition)
+    for seq, num_present in ((2, 11), (1, 1)):
+        state = shard.partition.snapshot_at(seq)
+        matches = [Matches(view, is_all=True) for view in state.views]
+        ((counts,), packed) = count_facets(state, (request,), CountedMatches.of(matches))
+        assert counts.num_values == num_present
+        form, _, length, _ = np.frombuffer(packed, np.uint16)[:4].tolist()
+        assert (form, length) == (0, num_present)
 
 
 def test_state_before_a_configuration_is_restored_from_its_own_segments(shard: Shard) -> None:
