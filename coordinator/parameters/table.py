@@ -265,7 +265,7 @@ SEARCH_PARAMETERS: Final = (
         readers.read_snippet,
         SNIPPET,
         'The best-matching part of long texts, with its length in words: {"fields": '
-        '["description:20"]}.',
+        '["description:20"]}. It has at most 128 bytes for each.',
         is_list=True,
     ),
     Parameter(

@@ -48,6 +48,9 @@ NO_TIER: Final = NUM_TIERS
 _ALL: Final = "*"
 _TEXT_BYTES_MIN: Final = 32
 """The least that a text takes from an item's byte budget."""
+_SNIPPET_WORD_BYTES: Final = 128
+"""Bytes of a snippet for each of its words, with what stands between them: texts without words, or
+with endless ones, are cut."""
 _WEIGHT_UNIT: Final = 2.0**32
 """Weights are summed as integers, so that the order does not matter."""
 
@@ -71,11 +74,6 @@ class _Text:
     is_searched: bool
     end: int
     """End of the part that was split into words; there are no marks past it."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all of it was split into words."""
-        return self.end == len(self.encoded)
 
 
 _INFIX_TIER: Final = 2
@@ -333,23 +331,51 @@ def cut_snippet(
     Best: greatest weight of distinct clauses, then most marks, then earliest. The window begins a
     little before its first mark, for context on both sides.
     """
+    value, begin, end = _best_part(text, marked, num_words)
+    if end - begin > num_words * _SNIPPET_WORD_BYTES:
+        begin, end = _shortened(text, marked, begin, end, num_words * _SNIPPET_WORD_BYTES)
+    head = style.ellipsis if begin > 0 else ""
+    tail = style.ellipsis if end < len(text.encoded) else ""
+    return value, head + mark_text(text, marked, style, begin, end) + tail
+
+
+def _best_part(
+    text: _Text, marked: Sequence[tuple[int, int, float]], num_words: int
+) -> tuple[float, int, int]:
+    """Return the value of the best window of `num_words` words, and where it begins and ends."""
     tokens = text.tokens
     if not tokens:
-        tail = "" if text.is_whole else style.ellipsis
-        return 0.0, mark_text(text, (), style, 0, text.end) + tail
+        return 0.0, 0, text.end
     first_position = tokens[0].position
     last_position = tokens[-1].position
     value, wanted_start = _best_window(tokens, marked, num_words)
     start = max(first_position, min(wanted_start, last_position - num_words + 1))
     inside_window = [one for one in tokens if start <= one.position < start + num_words]
-    is_begin = start <= first_position
+    begin = 0 if start <= first_position else inside_window[0].start
     is_end = start + num_words > last_position
-    begin = 0 if is_begin else inside_window[0].start
     end = text.end if is_end else max(one.end for one in inside_window)
-    snippet = mark_text(text, marked, style, begin, end)
-    head = "" if is_begin else style.ellipsis
-    tail = "" if is_end and text.is_whole else style.ellipsis
-    return value, head + snippet + tail
+    return value, begin, end
+
+
+def _shortened(
+    text: _Text, marked: Sequence[tuple[int, int, float]], begin: int, end: int, bytes_max: int
+) -> tuple[int, int]:
+    """Return the beginning and end of the part of a window that is shown if it is too long.
+
+    It begins a little before the first mark.
+    """
+    starts = [text.tokens[i].start for i, _, _ in marked]
+    first = next((start for start in starts if begin <= start < end), begin)
+    begin = max(begin, min(first - bytes_max // 4, end - bytes_max))
+    begin = _character_start(text.encoded, begin)
+    return begin, _character_start(text.encoded, min(end, begin + bytes_max))
+
+
+def _character_start(encoded: bytes, at: int) -> int:
+    """Return where the character begins that has a byte; the end of the text stays."""
+    while 0 < at < len(encoded) and encoded[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
 
 
 def _best_window(
@@ -443,8 +469,7 @@ class _Document:
             self._num_bytes_left -= min(self._num_bytes_left, max(end, _TEXT_BYTES_MIN))
             part = encoded
             if end < len(encoded):
-                while end and encoded[end] & 0xC0 == 0x80:  # inside a character
-                    end -= 1
+                end = _character_start(encoded, end)
                 part = encoded[:end]
             tokens = [
                 token

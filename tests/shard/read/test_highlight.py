@@ -128,6 +128,23 @@ class TestSnippets:
         marks = mark(item, Word("mile"), fields=None, snippets=(("t", 5),))
         assert marks == {"_snippet": {"t": "a green [mile]"}}
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "€" * 20_000,
+            "€" * 20_000 + " green mile",
+            "green " + "!" * 20_000 + " mile",
+            "green" * 4_000,
+        ],
+    )
+    def test_what_stands_between_words_and_endless_words_are_cut(self, text: str) -> None:
+        words = Word("green"), Word("mile")
+        marks = mark({"t": text}, *words, fields=None, snippets=(("t", 3),))["_snippet"]["t"]
+        shown = re.sub(r"[\[\]…]", "", marks)
+        assert shown in text
+        assert 300 < len(shown.encode()) <= 3 * 128
+        assert ("[green]" in marks or "[mile]" in marks) == (" " in text)
+
 
 def test_past_the_bound_of_a_text_nothing_is_marked() -> None:
     text = "green éa <green> green"
@@ -170,6 +187,33 @@ def test_wherever_a_text_is_cut_a_snippet_has_the_marks_of_the_whole(text: str) 
         snippet = marks["_snippet"]["t"].removesuffix("…")
         assert whole.startswith(snippet), (bound, snippet, whole)
         assert snippet.count("[") == whole.count("["), (bound, snippet, whole)
+
+
+@given(st.text("aéč\u0301\u00ad\u200c\u200d\ufe0f東กู가سف 😀", max_size=12), st.data())
+def test_a_text_that_is_cut_has_no_marks_that_the_whole_has_not(
+    text: str, data: st.DataObject
+) -> None:
+    """Words may go on after characters that are ignored: soft hyphens, joiners, marks."""
+    tokens = Analyzer().tokenize(text, is_indexing=True)
+    words = [Word(token.text) for token in tokens if data.draw(st.booleans())]
+    whole = characters(mark({"t": text}, *words, fields=("t",))["_highlight"]["t"])
+    for bound in range(len(text.encode()) + 1):
+        marks = mark({"t": text}, *words, snippets=(("t", 50),), text_bytes_max=bound)
+        snippet = characters(marks["_snippet"]["t"].removesuffix("…"))
+        for (shown, is_marked), (character, may_be_marked) in zip(snippet, whole, strict=False):
+            assert (shown, is_marked <= may_be_marked) == (character, True), (bound, marks, whole)
+
+
+def characters(marks: str) -> list[tuple[str, bool]]:
+    """Return each character, and whether it is marked."""
+    found = []
+    is_marked = False
+    for one in marks:
+        if one in "[]":
+            is_marked = one == "["
+        else:
+            found.append((one, is_marked))
+    return found
 
 
 @given(st.lists(WORDS, min_size=1, max_size=3))
