@@ -41,7 +41,7 @@ from common.protocol.messages import IndexEntry
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.maintenance.check import rebuild_index
-from shard.partition.index_entry import read_entry, write_entry
+from shard.partition.index_entry import read_entry, read_restored, write_restored
 from shard.partition.stored_batches import BATCH_BYTES_MAX, BATCH_ITEMS_MAX
 from shard.storage.codecs import as_bytes_array, item_place, key_number
 from shard.storage.documents import (
@@ -78,6 +78,8 @@ class _Source:
     places: NDArray[np.uint64]
     positions: Mapping[str, tuple[int, str]]
     """Of sources of changes: see `read_positions`."""
+    restored: int
+    """See `read_restored`."""
 
     @classmethod
     def open(cls, folder: Path, settings: ShardSettings) -> _Source:
@@ -108,18 +110,21 @@ class _Source:
             np.frombuffer(records, np.uint64),
             np.frombuffer(places, np.uint64),
             positions,
+            read_restored(environment),
         )
 
 
 class _Target:
     """One index on one of the new shards."""
 
-    def __init__(self, folder: Path, entry: IndexEntry, settings: ShardSettings) -> None:
+    def __init__(
+        self, folder: Path, entry: IndexEntry, restored: int, settings: ShardSettings
+    ) -> None:
         folder.mkdir(mode=0o700)
         self.folder = folder
         self.num_docs = 0
         self._environment = Environment.create(folder, settings.map_bytes_max)
-        write_entry(self._environment, entry)
+        write_restored(self._environment, entry, restored)
         self._documents = DocumentStore(self._environment)
 
     def append(self, items: Sequence[bytes], places: NDArray[np.uint64]) -> None:
@@ -185,7 +190,8 @@ def reshard(source: Path, target: Path, num_shards: int, settings: ShardSettings
         ]
         # Shards may differ for a moment; the catalog decides at the next start.
         entry = max((one.entry for one in sources), key=lambda one: one.revision)
-        targets = [_Target(folder / name, entry, settings) for folder in folders]
+        restored = max(one.restored for one in sources)
+        targets = [_Target(folder / name, entry, restored, settings) for folder in folders]
         for items, places in _batches(sources):
             _divide(items, places, targets)
             fault("reshard.batch")

@@ -9,9 +9,11 @@ from msgspec import structs
 from common import data_directory
 from common.protocol.write_operations import Operation
 from shard.maintenance.reshard import reshard
+from shard.partition.index_entry import read_restored, write_restored
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
 from shard.storage.environment import Environment
+from shard.storage.group_log import read_state
 from shard.storage.manifest import FORMAT, SHARD_FILE, ShardManifest, write_manifest
 from shard.storage.source_positions import read_positions
 from tests.shard.partition.local_shard import SETTINGS, index_entry, no_failure, write_group
@@ -46,4 +48,27 @@ def test_sources_of_changes_keep_their_positions(tmp_path: Path) -> None:
         environment = Environment.open(folder, SETTINGS.map_bytes_max)
         with environment.read() as txn:
             assert read_positions(txn) == {"shop": (2, "b"), "stock": (2, "7")}
+        environment.close()
+
+
+def test_an_index_from_a_snapshot_stays_one_that_nothing_was_written_to(tmp_path: Path) -> None:
+    data, target = tmp_path / "data", tmp_path / "new"
+    data.mkdir()
+    target.mkdir()
+    data_directory.write_manifest(data, 2, "test")
+    for shard, num_groups in enumerate((1, 2)):
+        _make_shard(data, shard, [{}] * num_groups)
+        folder = data_directory.shard_folder(data, shard) / "index-1"
+        environment = Environment.open(folder, SETTINGS.map_bytes_max)
+        write_restored(environment, index_entry(), 2)
+        environment.close()
+
+    assert reshard(data, target, 3, SETTINGS) == 3
+
+    for shard in range(3):
+        folder = data_directory.shard_folder(target, shard) / "index-1"
+        environment = Environment.open(folder, SETTINGS.map_bytes_max)
+        with environment.read() as txn:
+            assert read_state(txn).seq_max == 2
+        assert read_restored(environment) == 2
         environment.close()
