@@ -113,8 +113,9 @@ class BulkLoads:
             InvalidRequest: some items are invalid; nothing was written.
             StorageFull: no room for the body; nothing was written.
             Unavailable: a shard went down, or the service is stopping; `details` say how many items
-                had been written.
+                had been written. Or `overloaded`: nothing was written.
         """
+        self._tasks.check_room()
         present_queue(self._log, self._catalog, index)  # fails early if the index is gone
         names = await self._fields.of(
             index, Deadline.after_ms(self._settings.write_timeout_ms), is_new=True

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from common.deadline import Deadline
-from common.errors import DeadlineExceeded, ServiceError
+from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.process.logs import Log
+
+TASKS_MAX: Final = 256
+"""Unfinished tasks beyond which no request starts another one."""
 
 _log = Log("ingest")
 
@@ -17,6 +21,19 @@ class DetachedTasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    def check_room(self) -> None:
+        """Refuse a request that would start another task.
+
+        Raises:
+            Unavailable: `overloaded`.
+        """
+        if len(self._tasks) >= TASKS_MAX:
+            raise Unavailable(
+                f"{TASKS_MAX} earlier changes are not finished yet; nothing was changed: send this "
+                "one again shortly",
+                code="overloaded",
+            )
 
     def start(self, coroutine: Any) -> asyncio.Task[Any]:
         """Start a task that continues after its request has ended."""
@@ -32,8 +49,18 @@ class DetachedTasks:
         if error is not None and not isinstance(error, ServiceError):
             _log.error("write failed", cause=error)
 
-    async def wait_for(self, coroutine: Any, deadline: Deadline | None) -> Any:
-        """Wait for a task that continues in the background past the deadline."""
+    async def wait_for(self, coroutine: Coroutine[Any, Any, Any], deadline: Deadline | None) -> Any:
+        """Wait for a task that continues in the background past the deadline.
+
+        Raises:
+            Unavailable: `overloaded`, it was not started.
+            DeadlineExceeded: it continues.
+        """
+        try:
+            self.check_room()
+        except Unavailable:
+            coroutine.close()
+            raise
         task = self.start(coroutine)
         try:
             seconds = None if deadline is None else deadline.remaining_seconds
