@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from common.errors import InternalError
+from common.errors import InternalError, ServiceError, Unavailable
 from coordinator.replication.entries import Kind, WriteGroup, pack
-from coordinator.replication.log_errors import LogAway
+from coordinator.replication.log_errors import LogAway, NotPublished
 from coordinator.replication.long_entries import THREAD_BYTES
 from coordinator.replication.own_changes import OwnChange, OwnChanges
 from coordinator.replication.publishing import Publisher, not_confirmed
@@ -54,10 +54,17 @@ class GroupPublisher:
             self._own.pop(id, None)
             applied.cancel()
             for batch in batches:
-                batch.fail(unconfirmed(batch, not_confirmed(error)))
+                batch.fail(_given_up(batch, error))
         except BaseException:
             self._own.pop(id, None)
             applied.cancel()
             for batch in batches:
                 batch.fail(InternalError("internal error"))
             raise
+
+
+def _given_up(batch: WriteBatch, error: LogAway) -> ServiceError:
+    """Return the error of a batch whose group was given up."""
+    if isinstance(error, NotPublished):
+        return Unavailable(not_confirmed(error), code="log_unavailable")
+    return unconfirmed(batch, not_confirmed(error))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from common.process.logs import Log
 from common.settings import SettingError
 from coordinator.addresses import log_servers, without_user
-from coordinator.replication.log_errors import LogAway
+from coordinator.replication.log_errors import LogAway, NotConnected
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -190,10 +190,10 @@ class LogConnection:
         """Return the connection.
 
         Raises:
-            LogAway: there is none now.
+            NotConnected: there is none now.
         """
         if self._client is None or not self._client.is_connected:
-            raise LogAway("no server of the log is connected")
+            raise NotConnected("no server of the log is connected")
         return self._client
 
     async def _note_lost(self) -> None:

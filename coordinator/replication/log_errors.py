@@ -9,6 +9,14 @@ class LogAway(Exception):
     """The log cannot be reached, or has no majority; it may be back later."""
 
 
+class NotConnected(LogAway):
+    """No server of the log is connected: it was sent nothing."""
+
+
+class NotPublished(LogAway):
+    """An entry was given up of which the log was sent nothing that has an effect."""
+
+
 class LogBroken(Exception):
     """The log has lost or replaced entries; a host that follows it would differ from the others."""
 

@@ -1,7 +1,8 @@
 """Publishes entries until the log has them, in pieces where they are long.
 
 Publishing again is safe while the log remembers the entry's id; we give up long before it forgets.
-A change that was given up may still be carried out: its outcome is unknown.
+A change that was given up may still be carried out: its outcome is unknown, unless no server was
+ever sent the entry, or a piece of it was given up, without which nothing names the others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from coordinator.replication.entries import (
     checksum_of,
     encode_entry,
 )
-from coordinator.replication.log_errors import LogAway
+from coordinator.replication.log_errors import LogAway, NotConnected, NotPublished
 from coordinator.replication.log_watch import LogWatch
 from coordinator.replication.position import new_host
 from coordinator.replication.this_host import ThisHost
@@ -94,22 +95,26 @@ class Publisher:
         """Publish an entry, in pieces if it is long; return its number (0: applied already).
 
         Raises:
+            NotPublished: it was given up, and will not be carried out.
             LogAway: it was given up.
         """
         parts = [
             packed[first : first + CONTENT_BYTES_MAX]
             for first in range(0, len(packed), CONTENT_BYTES_MAX)
         ] or [b""]
-        pieces = await asyncio.gather(
-            *(
-                self._publish(
-                    f"{id}.{number}",
-                    encode_entry(LogEntry(Kind.PIECE, f"{id}.{number}", content)),
-                    applied,
+        try:
+            pieces = await asyncio.gather(
+                *(
+                    self._publish(
+                        f"{id}.{number}",
+                        encode_entry(LogEntry(Kind.PIECE, f"{id}.{number}", content)),
+                        applied,
+                    )
+                    for number, content in enumerate(parts[:-1])
                 )
-                for number, content in enumerate(parts[:-1])
             )
-        )
+        except LogAway as error:
+            raise NotPublished(str(error)) from error
         entry = LogEntry(kind, id, parts[-1], checksum_of(packed), tuple(pieces))
         return await self._publish(id, encode_entry(entry), applied)
 
@@ -117,9 +122,11 @@ class Publisher:
         """Publish a message until the log has it; return its number (0: it is applied already).
 
         Raises:
+            NotPublished: it was given up, and no server was sent it.
             LogAway: it was given up.
         """
         begun_at = time.monotonic()
+        may_be_stored = False
         while True:
             publishing = asyncio.ensure_future(self._stream.publish(id, message))
             try:
@@ -139,10 +146,12 @@ class Publisher:
                 if applied.done():  # so the log has it
                     return 0
                 publishing.cancel()  # a new leader does not know what the old one was sent
+                may_be_stored = True
                 continue
             try:
                 return publishing.result()
             except LogAway as error:
+                may_be_stored = may_be_stored or not isinstance(error, NotConnected)
                 self._watch.doubt()
                 _log.debug("not confirmed yet", id=id, reason=str(error))
                 if applied.done():
@@ -150,12 +159,16 @@ class Publisher:
                 now = time.monotonic()
                 is_silent = now - max(begun_at, self._watch.heard_at) >= GIVE_UP_AWAY_SECONDS
                 if is_silent or now - begun_at >= GIVE_UP_SECONDS:
-                    raise
+                    if may_be_stored:
+                        raise
+                    raise NotPublished(str(error)) from error
             await asyncio.sleep(PAUSE_SECONDS)
 
 
 def not_confirmed(error: LogAway) -> str:
     """Say that an entry was given up, and what that means for its change."""
+    if isinstance(error, NotPublished):
+        return f"{error}: nothing was written; try again shortly"
     return (
         f"{error}: the change was not confirmed, and may still be carried out; sending it again is "
         "safe where items have ids"
