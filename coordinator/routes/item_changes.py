@@ -294,13 +294,10 @@ class _Changes:
                 stored = _id_of(found_here)
             id: int | str | None = orjson.loads(stored) if stored else None
             canonical = b"" if id is None else canonical_id(id) or b""
-            if stored == b"":
-                self._reject(None, *_NO_ID)
-                continue
-            if stored is None and (
-                selects_by_version or self._change.operation is not Operation.DELETE
-            ):
-                self._reject(None, *_REASONS[Outcome.CORRUPT])
+            # Without an id, only its record tells a shard which item to delete.
+            is_addressed = not selects_by_version and self._change.operation is Operation.DELETE
+            if not stored and not is_addressed:
+                self._reject(None, *(_REASONS[Outcome.CORRUPT] if stored is None else _NO_ID))
                 continue
             payload = self._change.make(canonical)
             changes.append(

@@ -224,7 +224,7 @@ class SelectedChange(NamedTuple):
 
     Attributes:
         operation: to apply.
-        payload: an item; for a DELETE the canonical id, empty if the item is damaged.
+        payload: an item; for a DELETE the canonical id, empty if the item has none or is damaged.
         shard: that holds the item.
         record: of the item on its shard.
         id: canonical.

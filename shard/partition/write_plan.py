@@ -218,7 +218,7 @@ class _Planner:
         return Outcome.UPDATED
 
     def _delete_record(self, record: int | None) -> Outcome:
-        """Remove a record whose item cannot be read."""
+        """Remove a record whose item has no id, or cannot be read."""
         if record is None or record in self._gone or not self._is_live(record):
             return Outcome.NOT_FOUND
         self._bury(record)

@@ -135,6 +135,26 @@ async def test_item_that_never_comes_to_rest_is_reported(
     assert meddler.num_times == left["count"] == 1 + item_changes.CONFLICT_ROUNDS_MAX
 
 
+async def test_items_without_ids_are_deleted_by_filter_but_not_updated(tmp_path: Path) -> None:
+    items = [{"flag": i % 2, **({"id": i} if i % 3 else {})} for i in range(NUM_ITEMS)]
+
+    def change(client: Client) -> tuple[Any, Any, Any]:
+        load(client, items)
+        wanted = {"filter": "flag = 0"}
+        updated = client.post("/films/items/update", {**wanted, "fields": {"seen": True}}).json
+        deleted = client.post("/films/items/delete", wanted).json
+        left = client.post("/films/search", {"per_page": 0}).json
+        return updated, deleted, left
+
+    async with local_service(tmp_path / "data") as service:
+        updated, deleted, left = await run(change, service)
+
+    assert (updated["updated"], updated["rejected"]) == (NUM_ITEMS // 3, NUM_ITEMS // 6)
+    assert {one["code"] for one in updated["errors"]} == {"invalid_id"}
+    assert (deleted["deleted"], deleted["rejected"]) == (NUM_ITEMS // 2, 0)
+    assert left["pagination"]["total"] == NUM_ITEMS // 2
+
+
 async def test_update_reports_what_it_did_not_do(tmp_path: Path) -> None:
     full = {"id": 3, **{f"field{i}": i for i in range(511)}}
 
