@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import msgspec
 import numpy as np
@@ -289,3 +290,21 @@ def test_compared_tf_norms_do_not_keep_each_other(registry: FieldRegistry) -> No
     assert not any(isinstance(one, FieldTfNorms) for one in gc.get_referents(first, second))
     held = [one for one in gc.get_referents(first, second) if isinstance(one, tuple)]
     assert not any(one is first or one is second for pair in held for one in pair)
+
+
+def test_tf_norms_compared_by_another_thread_meanwhile_do_not_change_the_drift(
+    registry: FieldRegistry,
+) -> None:
+    segment = make_segment([{"text": "sea", "title": "tide"}], registry)
+    first, second = (
+        Evaluation(segment, PreparedQuery(make_query("sea", averages), registry, LANGUAGES)).fields
+        for averages in ((30.0, 1.0), (11.0, 1.5))
+    )
+
+    class Interrupted(weakref.ref[FieldTfNorms]):
+        def __call__(self) -> FieldTfNorms:
+            first._drift = weakref.ref(first), 99.0
+            return second
+
+    first._drift = Interrupted(second), 7.0
+    assert first.drift_from(second) == 7.0
