@@ -185,7 +185,7 @@ def _are_files_whole(folder: Path, manifest: IndexManifest, report: Report) -> b
     is_whole = True
     for entry in (*manifest.segments, *pieces):
         try:
-            verify_segment(folder / entry.file)
+            verify_segment(folder / entry.file, entry.checksum)
         except DamagedSegment as error:
             report.problems.append(f"{error}; it is built again at the next start")
             is_whole = False

@@ -321,15 +321,21 @@ def _map(path: Path) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
-def verify_segment(path: Path) -> None:
+def verify_segment(path: Path, checksum: str) -> None:
     """Read a whole segment file and compare its checksum, without mapping it.
 
+    Args:
+        path: of the file.
+        checksum: that it must have, see `Segment.checksum`.
+
     Raises:
-        DamagedSegment: the file is truncated, changed, of another version, or missing.
+        DamagedSegment: the file is truncated, changed, of another version, another one, or missing.
     """
     try:
         with path.open("rb", buffering=0) as file:
             _verify(file.fileno(), path, _read_head(file.fileno(), path))
+            if os.pread(file.fileno(), 8, 24).hex() != checksum:
+                raise DamagedSegment(f"{path.name}: not the file that the manifest names")
     except OSError as error:
         raise DamagedSegment(f"{path.name}: {error.strerror}") from error
 

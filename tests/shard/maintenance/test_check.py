@@ -218,3 +218,13 @@ def test_folder_in_use_is_refused(folder: Path) -> None:
     refused = CliRunner().invoke(main, ["--data-dir", str(folder.parents[1])])
 
     assert refused.exit_code == 2
+
+
+def test_a_file_of_another_manifest_is_reported_and_left_where_it_is(folder: Path) -> None:
+    manifest = read_manifest(folder / "MANIFEST.json", IndexManifest)
+    assert manifest is not None
+    path = folder / manifest.segments[0].file
+    Segment({"docs.record": np.arange(3)}, num_docs=3).write(path)
+    (problem,) = check_index(folder, _SETTINGS).problems
+    assert "not the file that the manifest names" in problem
+    assert path.exists()
