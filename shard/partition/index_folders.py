@@ -87,7 +87,8 @@ class IndexFolders:
         """
         self.note_seq(self._created.read())
         for name in os.listdir(self.folder):
-            if name.startswith("index-") and int(name.removeprefix("index-")) not in self.numbers:
+            text = name.removeprefix("index-")  # (An "index-7.old" is the operator's.)
+            if text != name and text.isdecimal() and int(text) not in self.numbers:
                 _log.warning("leftover of an unfinished change removed", folder=name)
                 shutil.rmtree(self.folder / name)
         found = {}

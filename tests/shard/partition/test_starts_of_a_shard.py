@@ -186,3 +186,13 @@ async def test_a_data_file_that_was_lost_ends_the_start(
         path.write_bytes(content)
     with pytest.raises(DamagedEnvironment, match=r"index-3/data\.mdb is (missing|empty)"):
         ShardIndexes(resting_folder).start()
+
+
+async def test_a_start_removes_leftovers_but_no_folder_of_the_operator(
+    resting_folder: Path,
+) -> None:
+    for name in ("index-77", "index-77.old"):
+        (resting_folder / name).mkdir()
+    assert list(_known(resting_folder)) == [1, 2, 3, 4, 5]
+    assert not (resting_folder / "index-77").exists()
+    assert (resting_folder / "index-77.old").exists()
