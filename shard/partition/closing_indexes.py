@@ -74,13 +74,16 @@ class ClosingIndexes:
         return list(self._tasks)
 
     async def copying(self, number: int, copy: asyncio.Future[None]) -> None:
-        """Copy the file of a closed index; requests that need it open wait, as while it closes."""
-        self._tasks[number] = asyncio.ensure_future(_ended(copy))
+        """Copy the file of a closed index; requests that need it open wait, as while it closes.
+
+        If it is cancelled, the copy ends first; if it is cancelled again, later.
+        """
+        self._tasks[number] = copy
+        copy.add_done_callback(lambda _: self._tasks.pop(number))
         try:
             await asyncio.shield(copy)
         finally:
             await asyncio.wait([copy])
-            del self._tasks[number]
 
     async def wait_for(self, number: int) -> None:
         """Wait until an index is not being closed."""
@@ -114,8 +117,3 @@ class ClosingIndexes:
     def stop(self) -> None:
         """End the thread, once all are closed."""
         self._thread.shutdown()
-
-
-async def _ended(task: asyncio.Future[None]) -> None:
-    """Return when a task has ended, in whatever way."""
-    await asyncio.wait([task])

@@ -14,6 +14,8 @@ from common.shard_settings import ShardSettings
 from shard.partition import closing_indexes
 from shard.partition import indexes as module
 from shard.partition.closed_index import ClosedIndex
+from shard.partition.closing_indexes import ClosingIndexes
+from shard.partition.merger import Merger
 from shard.partition.open_index import OpenIndex
 from shard.partition.partition import Partition
 from shard.storage import environment
@@ -171,3 +173,20 @@ async def test_a_stop_that_has_no_time_left_loses_nothing(
     assert indexes.all_numbers() == [1, 2, 3]
     assert len(indexes.open.all()) == 3  # as they are few
     await indexes.close()
+
+
+async def test_a_copy_that_is_cancelled_twice_is_waited_for_until_it_ends() -> None:
+    closing = ClosingIndexes(Merger())
+    copy = asyncio.get_running_loop().create_future()
+    copying = asyncio.ensure_future(closing.copying(1, copy))
+    for _ in range(2):
+        await asyncio.sleep(0)
+        copying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await copying
+    assert 1 in closing
+    copy.set_result(None)
+    async with asyncio.timeout(5):
+        await closing.wait_for(1)
+    assert 1 not in closing
+    closing.stop()
