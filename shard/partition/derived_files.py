@@ -283,7 +283,8 @@ class DerivedFiles:
         for segment in segments:
             if segment.path is not None:
                 segment.path.unlink(missing_ok=True)
-                self.reserved.discard(segment.path.name)
+                with self._lock:
+                    self.reserved.discard(segment.path.name)
 
     def release(self, segments: Iterable[Segment]) -> None:
         """Release files that no manifest names or will name: the next commit removes them."""

@@ -135,7 +135,7 @@ class Writer:
         fault("writer.receive")
         partition = self._partition
         if self._has_failed:
-            raise Unavailable("the shard is restarting after a disk error; try again")
+            raise Unavailable("the shard is restarting after a failed write; try again")
         if request.seq <= partition.state.seq_max:
             return self._answer_again(request.seq, is_repeat=request.is_repeat)
         partition.advance(request.horizon)
@@ -144,7 +144,11 @@ class Writer:
         carry_out = self._in_turn if _is_small(planned.additions) else self._at_once
         (state, group), (segment, open_segment) = carry_out(request, planned, first)
         fault("writer.index")
-        self._publish(state, group, segment, open_segment)
+        try:
+            self._publish(state, group, segment, open_segment)
+        except BaseException as error:  # it is on disk, but in no state: only a reopen mends that
+            self._fail(error)
+            raise
         fault("writer.publish")
         if segment is not None and segment.path is not None:
             self._name_file()
@@ -170,7 +174,12 @@ class Writer:
         except Exception as error:
             self._undo(commit.result(), first)
             raise InternalError("the items of a group could not be indexed") from error
-        return commit.result(), built
+        try:
+            return commit.result(), built
+        except BaseException:
+            segment, _ = built
+            self._partition.derived.discard([] if segment is None else [segment])
+            raise
 
     def _answer_again(self, seq: int, *, is_repeat: bool) -> ApplyResponse:
         group = self._partition.groups.find(seq)
@@ -189,7 +198,7 @@ class Writer:
             Unavailable: a commit has failed; only the next process knows what the disk has.
         """
         if self._has_failed:
-            raise Unavailable("the shard is restarting after a disk error; try again")
+            raise Unavailable("the shard is restarting after a failed write; try again")
         group = self._partition.groups.find(seq)
         if group is not None:
             return OutcomesResponse(True, group.outcomes)
@@ -263,9 +272,9 @@ class Writer:
         return stored, group
 
     def _fail(self, error: BaseException) -> None:
-        """Write nothing more: what the disk has is known only after a reopen."""
+        """Write nothing more: only a reopen knows what the disk has, and shows all of it."""
         self._has_failed = True
-        _log.error("the disk refused a write", index=self._partition.number, cause=error)
+        _log.error("a write failed halfway", index=self._partition.number, cause=error)
         self._on_failure(error)
 
     def _compactable(self, *, is_final: bool = False) -> list[Group]:

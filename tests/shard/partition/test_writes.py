@@ -254,3 +254,40 @@ def test_the_process_ends_if_a_group_that_cannot_be_indexed_cannot_be_undone(
     shard.crash()
     shard.open()
     assert len(shard.live()) == 100, "it was committed"
+
+
+def test_the_process_ends_if_a_committed_group_cannot_be_shown(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent again, it would be confirmed, although no search finds it."""
+    failures: list[BaseException] = []
+    monkeypatch.setattr(shard.writer, "_on_failure", failures.append)
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Partition, "publish", fail)
+        with pytest.raises(MemoryError):
+            shard.put({"id": 1})
+    assert len(failures) == 1
+    with pytest.raises(Unavailable):
+        shard.writer.apply(write_group(shard.seq, put_all([{"id": 1}])))
+    shard.crash()
+    shard.open()
+    assert shard.live() == {"1": {"id": 1}}
+
+
+def test_the_file_of_a_group_that_was_not_committed_is_removed(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StorageFull("the map is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Partition, "memory_bytes", property(lambda _: 1 << 40))
+        patch.setattr(Environment, "change", refuse)
+        with pytest.raises(StorageFull):
+            shard.put(*[{"id": number} for number in range(100)])
+    assert not list(shard.folder.glob("segment-*"))
+    assert not shard.partition.derived.reserved
