@@ -12,7 +12,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import contextmanager
 from types import TracebackType
@@ -102,8 +101,8 @@ class AsyncClient(calls.ClientBase):
         """
         return await self._result(calls.get(index, item_id))
 
-    async def add(self, index: str, items: Sequence[Item]) -> WriteResult:
-        """Add items, or replace those whose id exists: all or none."""
+    async def add(self, index: str, items: Item | Iterable[Item]) -> WriteResult:
+        """Add one item or several, or replace those whose id exists: all or none."""
         return await self._result(calls.add(index, items))
 
     async def update(
@@ -113,9 +112,13 @@ class AsyncClient(calls.ClientBase):
         return await self._result(calls.update(index, item_id, fields, version))
 
     async def delete(
-        self, index: str, ids: Sequence[int | str] | None = None, *, filter: str | None = None
+        self,
+        index: str,
+        ids: int | str | Iterable[int | str] | None = None,
+        *,
+        filter: str | None = None,
     ) -> WriteResult:
-        """Delete items by ids, or all that match a filter expression."""
+        """Delete items by their ids (or one by its id), or all that match a filter expression."""
         return await self._result(calls.delete(index, ids, filter))
 
     async def load(

@@ -234,10 +234,11 @@ def get(index: str, item_id: int | str) -> Call[Document]:
     return Call("GET", path_of(index, "items", item_id), Document)
 
 
-def add(index: str, items: Sequence[Item]) -> Call[WriteResult]:
+def add(index: str, items: Item | Iterable[Item]) -> Call[WriteResult]:
     """`POST /{index}/items`; items without an id are stored again each time they are sent."""
-    has_ids = all(item.get("id") is not None for item in items)
-    body = encoded(items)
+    given = [items] if isinstance(items, Mapping) else list(items)
+    has_ids = all(item.get("id") is not None for item in given)
+    body = encoded(given)
     return Call("POST", path_of(index, "items"), WriteResult, body, is_repeatable=has_ids)
 
 
@@ -253,7 +254,9 @@ def update(index: str, item_id: int | str, fields: Item, version: str | None) ->
     )
 
 
-def delete(index: str, ids: Sequence[int | str] | None, filter: str | None) -> Call[WriteResult]:
+def delete(
+    index: str, ids: int | str | Iterable[int | str] | None, filter: str | None
+) -> Call[WriteResult]:
     """`POST /{index}/items/delete`: by ids, or by a filter expression.
 
     Raises:
@@ -261,7 +264,9 @@ def delete(index: str, ids: Sequence[int | str] | None, filter: str | None) -> C
     """
     if (ids is None) == (filter is None):
         raise ValueError("delete takes either ids or a filter")
-    chosen = {"ids": list(ids)} if ids is not None else {"filter": filter}
+    chosen: dict[str, Any] = {"filter": filter}
+    if ids is not None:
+        chosen = {"ids": [ids] if isinstance(ids, int | str) else list(ids)}
     return Call("POST", path_of(index, "items", "delete"), WriteResult, encoded(chosen))
 
 
@@ -275,10 +280,19 @@ def load(
 
 
 def lines_of(items: Iterable[Item | bytes]) -> Iterable[bytes]:
-    """Yield items as lines of JSON, several at a time."""
+    """Yield items as lines of JSON, several at a time.
+
+    Raises:
+        TypeError: texts or bytes were given in place of items.
+    """
     lines: list[bytes] = []
     num_bytes = 0
     for item in items:
+        if isinstance(item, str | int):  # of one dict, a file of text, or bytes
+            raise TypeError(
+                f"an item is a dict, not {item!r:.40}; one item: [item], a file of lines of JSON:"
+                " open(path, 'rb')"
+            )
         line = item if isinstance(item, bytes) else encoded(item) + b"\n"
         lines.append(line)
         num_bytes += len(line)

@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -96,8 +96,8 @@ class Client(calls.ClientBase):
         """
         return self._result(calls.get(index, item_id))
 
-    def add(self, index: str, items: Sequence[Item]) -> WriteResult:
-        """Add items, or replace those whose id exists: all or none."""
+    def add(self, index: str, items: Item | Iterable[Item]) -> WriteResult:
+        """Add one item or several, or replace those whose id exists: all or none."""
         return self._result(calls.add(index, items))
 
     def update(
@@ -107,9 +107,13 @@ class Client(calls.ClientBase):
         return self._result(calls.update(index, item_id, fields, version))
 
     def delete(
-        self, index: str, ids: Sequence[int | str] | None = None, *, filter: str | None = None
+        self,
+        index: str,
+        ids: int | str | Iterable[int | str] | None = None,
+        *,
+        filter: str | None = None,
     ) -> WriteResult:
-        """Delete items by ids, or all that match a filter expression."""
+        """Delete items by their ids (or one by its id), or all that match a filter expression."""
         return self._result(calls.delete(index, ids, filter))
 
     def load(

@@ -243,6 +243,30 @@ def test_a_service_that_starts_is_waited_for(use: Use) -> None:
         use(server.url, lambda c: c.search("a"), retries=Retries(tries=1))
 
 
+@pytest.mark.parametrize(
+    ("call", "body"),
+    [
+        (lambda c: c.add("a", {"id": 1}), b'[{"id":1}]'),
+        (lambda c: c.add("a", ({"id": n} for n in range(2))), b'[{"id":0},{"id":1}]'),
+        (lambda c: c.delete("a", "abc"), b'{"ids":["abc"]}'),  # not a, b and c
+        (lambda c: c.delete("a", 5), b'{"ids":[5]}'),
+        (lambda c: c.delete("a", range(2)), b'{"ids":[0,1]}'),
+    ],
+)
+def test_one_item_and_one_id_need_no_list(
+    use: Use, call: Callable[[Any], Any], body: bytes
+) -> None:
+    with serving((200, WRITTEN)) as server:
+        use(server.url, call)
+    assert server.asked[0].body == body
+
+
+@pytest.mark.parametrize("items", [{"id": 1}, '{"id": 1}', b'{"id": 1}', ["{}"]])
+def test_a_load_of_what_are_no_items_is_an_error_of_the_caller(use: Use, items: Any) -> None:
+    with serving((200, WRITTEN)) as server, pytest.raises(TypeError, match="an item is a dict"):
+        use(server.url, lambda c: c.load("a", items))
+
+
 @pytest.mark.parametrize("code", ["starting", "overloaded"])
 def test_a_stream_is_never_retried(use: Use, code: str) -> None:
     """What was read of it is gone: the rest alone would be loaded, and reported as success."""

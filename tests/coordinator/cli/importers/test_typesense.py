@@ -32,7 +32,11 @@ class TestTypesense:
 def test_typesense_synonyms_and_languages_are_read(tmp_path: Path) -> None:
     schema = {
         "name": "a",
-        "fields": [{"name": "t", "type": "string", "locale": "de"}],
+        "fields": [
+            {"name": "t", "type": "string", "locale": "de", "stem": True},
+            {"name": "u", "type": "string", "locale": "", "stem": True},
+            {"name": "v", "type": "string", "locale": ""},
+        ],
         "synonyms": [
             {"id": "1", "synonyms": ["sofa", "couch"]},
             {"id": "2", "root": "ring", "synonyms": ["jewel"]},
@@ -42,7 +46,7 @@ def test_typesense_synonyms_and_languages_are_read(tmp_path: Path) -> None:
 
     configuration = valid(one)
     assert configuration["synonyms"] == [["sofa", "couch"], {"from": "ring", "to": ["jewel"]}]
-    assert configuration["field_languages"] == {"t": "german"}
+    assert configuration["field_languages"] == {"t": "german", "u": "english"}
 
 
 def test_typesense_overrides_are_rules(tmp_path: Path) -> None:
