@@ -51,6 +51,19 @@ def test_the_readme_says_where_it_runs_and_how_to_install_it() -> None:
         assert said in text
 
 
+@pytest.mark.parametrize("row", ["full text, top 10", "full text + 4 facets"])
+def test_the_readme_begins_with_figures_of_its_table(row: str) -> None:
+    text = (ROOT / "README.md").read_text()
+    summary = re.search(r"^- \*\*About a millisecond\.\*\*(.*?)^- ", text, re.DOTALL | re.MULTILINE)
+    measured = re.search(rf"^\| {re.escape(row)} \|(.*)\|$", text, re.MULTILINE)
+    assert summary is not None
+    assert measured is not None
+    _, ours, lucene, *_ = (cell.strip(" *") for cell in measured[1].split("|"))
+    known = re.findall(r"\d+\.\d+", summary[1])
+    assert ours in known
+    assert lucene in known
+
+
 def test_every_promise_names_a_test() -> None:
     rows = re.findall(r"^\| P(\d+) \|.*\|$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert rows == [str(n) for n in range(1, 15)]
