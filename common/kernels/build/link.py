@@ -212,12 +212,14 @@ def _object(folder: Path, work: Path, source: Path, includes: str) -> Path:
     """Compile a file of C, unless it has been compiled."""
     python = sysconfig.get_path("include")
     flags = ("-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
-    made = folder / f"{key_of(tools_key(), flags, source.read_bytes(), includes)}.o"
+    compiler = find_compiler()
+    key = key_of(tools_key(), _kind_of(compiler), flags, source.read_bytes(), includes)
+    made = folder / f"{key}.o"
     if not made.exists():
         folders = (work, _HERE, python, np.get_include(), *_numba_folders())
         found = [f"-I{one}" for one in folders]
         temporary = work / "part.o"
-        _run([*find_compiler(), *flags, *found, "-c", str(source), "-o", str(temporary)])
+        _run([*compiler, *flags, *found, "-c", str(source), "-o", str(temporary)])
         temporary.rename(made)
     return made
 
@@ -226,14 +228,20 @@ def _memory_management(folder: Path) -> Path:
     """Compile numba's own memory management, unless it has been compiled."""
     source = _numba_folders()[0] / "core" / "runtime" / "nrt.cpp"
     flags = ("-O2", "-fPIC", "-std=c++11", "-fno-exceptions", "-fno-rtti")
-    made = folder / f"{key_of(tools_key(), flags, source.read_bytes())}.o"
+    compiler = find_compiler(for_cpp=True)
+    made = folder / f"{key_of(tools_key(), _kind_of(compiler), flags, source.read_bytes())}.o"
     if not made.exists():
         temporary = made.with_suffix(f".{os.getpid()}")
         found = [f"-I{one}" for one in (*_numba_folders(), sysconfig.get_path("include"))]
         output = ("-c", str(source), "-o", str(temporary))
-        _run([*find_compiler(for_cpp=True), *flags, *found, *output])
+        _run([*compiler, *flags, *found, *output])
         temporary.rename(made)
     return made
+
+
+def _kind_of(compiler: list[str]) -> tuple[str, ...]:
+    """Return what names a compiler, wherever the environment of the build has put it."""
+    return ("ziglang", compiler[-1]) if "ziglang" in compiler else tuple(compiler)
 
 
 def _numba_folders() -> list[Path]:
