@@ -1,6 +1,6 @@
 """Settings of other engines, and what takes their place in a configuration (pure data).
 
-Algolia, Elasticsearch and OpenSearch, Meilisearch, Typesense.
+Algolia, Elasticsearch and OpenSearch, itemsjs, Meilisearch, Typesense.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FOREIGN_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("sortableAttributes", "sortable", "default_sorting_field"), _SORTED),
         **dict.fromkeys(("fields", "mappings", "properties", "schema"), _NO_SCHEMA),
         **dict.fromkeys(("customRanking", "ranking_rules", "rankingRules"), _RANKING),
-        **dict.fromkeys(("primaryKey", "primary_key", "id_field", "_id"), _ID),
+        **dict.fromkeys(("primaryKey", "primary_key", "id_field", "custom_id_field", "_id"), _ID),
+        "isExactSearch": "typo=0 and prefix=none are parameters of searches",
         **dict.fromkeys(("typoTolerance", "fuzziness", "num_typos"), 'typo is "auto", 0, 1 or 2'),
         **dict.fromkeys(
             ("attributeForDistinct", "distinct", "distinctAttribute"),
