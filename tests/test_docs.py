@@ -166,7 +166,7 @@ def test_every_page_of_the_documentation_is_in_its_table_of_contents() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_what_belongs_to_a_list_is_indented_by_four(page: str) -> None:
-    """For mkdocs less ends the list: its commands would become prose, and its numbers begin again."""
+    """For mkdocs less ends the list: commands become prose, and its numbers begin again."""
     text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     paragraphs = re.findall(r"\n\n( +)\S.*", text)
     assert not [indent for indent in paragraphs if len(indent) % 4]
