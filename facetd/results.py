@@ -84,6 +84,8 @@ class Meta(Struct):
     took_us: int
     shards: Shards
     ignored_words: list[str] = []
+    dropped_words: list[str] = []
+    """Function words that no item had to have: the search had no hit with them."""
     warnings: list[str] = []
     """Names of fields that no item has, and what was probably meant."""
     rules: list[str] = []
