@@ -597,7 +597,9 @@ SCHEMAS: Final[dict[str, Any]] = {
             "additionalProperties": {"anyOf": [INDEX_NAME_SCHEMA, {"type": "null"}]},
         },
     ),
-    "Renaming": body_schema("to", to=INDEX_NAME_SCHEMA, alias={"type": "boolean"}),
+    "Renaming": body_schema(
+        "to", to=INDEX_NAME_SCHEMA, alias={"type": "boolean"}, replace={"type": "boolean"}
+    ),
     "Copying": body_schema("to", to=INDEX_NAME_SCHEMA),
     "NewSnapshot": body_schema("name", name=SNAPSHOT_NAME_SCHEMA),
     "ShardMove": body_schema(

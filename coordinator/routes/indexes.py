@@ -227,23 +227,35 @@ def refuse_slash(request: Request) -> None:
         "rename",
         "Renaming",
         "Give an index another name; its aliases go with it, and requests in progress go "
-        "on. alias: true makes the former name an alias.",
+        "on. alias: true makes the former name an alias. replace: true takes the name from an "
+        "index that has it, which is deleted at the same moment.",
     )
 )
 async def rename_index(services: Services, request: Request) -> Response:
-    """Answer `POST /{index}/rename`: {"to": "films-old", "alias": true}."""
-    name, new_name, document = _names_of_change(services, request, ("to", "alias"))
-    keeps_alias = document.get("alias")
-    if keeps_alias is None:
-        keeps_alias = False
-    if not isinstance(keeps_alias, bool):
+    """Answer `POST /{index}/rename`: {"to": "films-old", "alias": true}, or "replace": true."""
+    name, new_name, document = _names_of_change(services, request, ("to", "alias", "replace"))
+    keeps_alias = _flag(document, "alias", "whether the former name becomes an alias")
+    replaces = _flag(document, "replace", "whether an index of that name is deleted for it")
+    if keeps_alias and replaces:
         raise InvalidRequest(
-            "alias must be true or false: whether the former name becomes an alias",
+            "alias and replace cannot both be true; POST /_aliases makes the former name an alias",
             code="invalid_body",
             param="alias",
         )
-    deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
-    await services.administration.rename(name, new_name, keeps_alias=keeps_alias, deadline=deadline)
+    if replaces and new_name == name:
+        raise InvalidRequest(
+            f"{name!r} cannot replace itself; name another index",
+            code="invalid_index_name",
+            param="to",
+        )
+    if replaces:
+        # What it replaces is deleted, which takes as long as configuring.
+        deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+        await services.administration.move(name, new_name, deadline)
+    else:
+        deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
+        administration = services.administration
+        await administration.rename(name, new_name, keeps_alias=keeps_alias, deadline=deadline)
     return json_response({"status": "renamed", "index": new_name, "from": name})
 
 
@@ -262,6 +274,18 @@ async def copy_index(services: Services, request: Request) -> Response:
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
     await services.administration.copy(name, new_name, make_source, deadline)
     return json_response({"status": "copied", "index": new_name, "from": name})
+
+
+def _flag(document: dict[str, Any], name: str, meaning: str) -> bool:
+    """Return a member that is true or false; false if it is not given."""
+    value = document.get(name)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise InvalidRequest(
+            f"{name} must be true or false: {meaning}", code="invalid_body", param=name
+        )
+    return value
 
 
 def _names_of_change(

@@ -80,6 +80,48 @@ async def test_what_clients_make_of_an_item_of_dots_deletes_no_index(web: Web, t
     assert "films" in web.services.catalog.indexes
 
 
+async def test_a_renamed_index_may_replace_another(web: Web) -> None:
+    await web.post("/films-new/configuration", {})
+    await web.post("/films-new/items", [{"id": 7}])
+    await web.post("/_aliases", {"aliases": {"movies": "films", "next": "films-new"}})
+    new = {"to": "films"}
+    refused = await web.post("/films-new/rename", new)
+    assert (refused.status, refused.code) == (409, "index_exists")
+
+    moved = await web.post("/films-new/rename", {**new, "replace": True})
+
+    assert moved.json == {"status": "renamed", "index": "films", "from": "films-new"}
+    assert list(web.services.catalog.indexes) == ["films"]
+    assert (await web.get("/films/items/7")).status == 200
+    assert (await web.get("/films/items/1")).status == 404
+    assert web.services.catalog.aliases == {"movies": "films", "next": "films"}
+    free = await web.post("/films/rename", {"to": "cinema", "replace": True})
+    assert free.json["index"] == "cinema"
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "code", "param"),
+    [
+        ({"to": "films", "replace": True}, 400, "invalid_index_name", "to"),
+        ({"to": "books", "replace": 1}, 400, "invalid_body", "replace"),
+        ({"to": "books", "replace": True, "alias": True}, 400, "invalid_body", "alias"),
+        ({"to": "movies", "replace": True}, 409, "index_exists", None),
+    ],
+)
+async def test_a_rename_that_cannot_replace_changes_nothing(
+    web: Web, document: dict[str, Any], status: int, code: str, param: str | None
+) -> None:
+    await web.post("/books/configuration", {})
+    await web.post("/_aliases", {"aliases": {"movies": "books"}})
+
+    refused = await web.post("/films/rename", document)
+
+    assert (refused.status, refused.code) == (status, code)
+    assert refused.json["error"].get("param") == param
+    assert sorted(web.services.catalog.indexes) == ["books", "films"]
+    assert (await web.get("/films/items/1")).status == 200
+
+
 async def test_aliases_change_all_at_once(web: Web) -> None:
     await web.post("/films-2/configuration", {})
     await web.post("/_aliases", {"aliases": {"movies": "films"}})
