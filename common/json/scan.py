@@ -196,17 +196,16 @@ class ItemScanner:
         self._num_wanted = 0  # an incomplete item is scanned again when the rest is so long
         self._skips_line = False  # the rest of a line that is too long
 
-    def feed(self, *chunks: Buffer) -> ScannedItems:
-        """Scan further chunks of the body, at once.
+    def feed(self, chunk: Buffer) -> ScannedItems:
+        """Scan a further chunk of the body.
 
         Returns:
-            The items that became complete with them.
+            The items that became complete with it.
         """
         if self.is_broken:
             return _no_items()
-        for chunk in chunks:
-            self._rest += chunk
-            self.num_bytes += memoryview(chunk).nbytes
+        self._rest += chunk
+        self.num_bytes += memoryview(chunk).nbytes
         if self.is_array is None and not self._detect_array():
             return _no_items()
         return self._scan_array() if self.is_array else self._scan_lines()

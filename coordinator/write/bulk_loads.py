@@ -192,8 +192,8 @@ class BulkLoads:
             self._limits.errors_reported_max, "line", lambda: bool(scanner.is_array)
         )
 
-        def scan(parts: list[bytes], is_last: bool) -> None:
-            for found in [scanner.feed(*parts), *([scanner.finish()] if is_last else [])]:
+        def scan(data: bytes, is_last: bool) -> None:
+            for found in [scanner.feed(data), *([scanner.finish()] if is_last else [])]:
                 if not spool.num_items and found.num_items:
                     _refuse_bulk_action(found.item(0))
                 scanned = names.admit(found, "item" if scanner.is_array else "line")
@@ -212,11 +212,11 @@ class BulkLoads:
                 if num_gathered >= SCAN_BYTES:
                     if scanning is not None:
                         await scanning
-                    scanning = asyncio.create_task(asyncio.to_thread(scan, gathered, False))
-                    gathered, num_gathered = [], 0
+                    data, gathered, num_gathered = b"".join(gathered), [], 0
+                    scanning = asyncio.create_task(asyncio.to_thread(scan, data, False))
             if scanning is not None:
                 await scanning
-            await asyncio.to_thread(scan, gathered, True)
+            await asyncio.to_thread(scan, b"".join(gathered), True)
         finally:
             if scanning is not None:  # its thread still ends its work, for nothing
                 scanning.cancel()
