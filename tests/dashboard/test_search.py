@@ -30,6 +30,25 @@ def test_search_as_you_type_with_highlighting(page: Any, service: Service, expec
     assert state_of(page) == {"q": ["priso"]}
 
 
+def test_on_paper_is_what_was_found_without_what_can_be_pressed(page: Any, expect: Any) -> None:
+    page.goto("/dashboard/films?q=godfather")
+    expect(page.locator(".item").first).to_be_visible()
+    page.emulate_media(media="print")
+    for hidden in (".top", ".facets", ".item button", ".toolbar .button"):
+        expect(page.locator(hidden).first).to_be_hidden()
+    for shown in (".item", ".total", ".search-input"):
+        expect(page.locator(shown).first).to_be_visible()
+
+
+def test_the_header_of_a_short_page_ends_at_the_edge(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    expect(page.get_by_role("heading", name="Indexes")).to_be_visible()
+    width = page.evaluate("document.querySelector('.top').getBoundingClientRect().right")
+    assert width == page.evaluate("document.documentElement.clientWidth")
+    gutter = page.evaluate("getComputedStyle(document.documentElement).scrollbarGutter")
+    assert gutter == "auto"  # a reserved one shows the page's ground beside the header
+
+
 def test_a_value_is_selected_then_excluded_then_neither(
     page: Any, service: Service, expect: Any
 ) -> None:
