@@ -34,7 +34,6 @@ FILMS = """
     crouching tiger: crouching tiger hiden dragon
     cuckoo's nest: one flew over cuckoos nest | one flew over the cuckoo nest | cockoos nest
     dalmatians: 101 dalmations | one hundred and one dalmatians
-    dark knight rises: dark night rises
     doctor zhivago: doctor zhivago | dr zhivago
     dog day afternoon: dog day aftrnoon
     dr. strangelove: dr strangelove | doctor strangelove
@@ -141,7 +140,7 @@ BOOKS = """
     the kite runner: kite runer
     the lion, the witch: the lion the witch and wardrobe | lion witch wardrobe
     the little prince: st exupery little prince | saint exupery little prince
-    the shining: stephan king the shining | steven king shining
+    the shining: stephan king the shining
     to kill a mockingbird: to kill a mokingbird
     tolkien: jrr tolkien
     twilight: twillight

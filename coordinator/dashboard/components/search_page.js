@@ -252,7 +252,9 @@ export function createSearchPage({
     const said = [];
     if (pagination.total > 0 && meta.match === "any")
       said.push("No item has all of these words; here are those that have some.");
-    if (pagination.total > 0 && meta.dropped_words?.length > 0)
+    if (pagination.total > 0 && meta.match === "last")
+      said.push("No item has all of these words; the last ones were left out.");
+    else if (pagination.total > 0 && meta.dropped_words?.length > 0)
       said.push(`No item has all of these words; left out: ${meta.dropped_words.join(", ")}.`);
     if (meta.ignored_words?.length > 0) {
       const words = meta.ignored_words.join(", ");
