@@ -134,8 +134,8 @@ class Settings:
     shard_timeout_ms: int = setting(
         5_000,
         "ms",
-        "timeout of a shard's part of a search that may be partial, and of an item read by its id; "
-        "other searches have timeout_ms",
+        "timeout of a read on a shard; a search with a greater timeout_ms than the default has all "
+        "of it, unless it may be partial",
         at_least=1,
     )
     write_timeout_ms: int = setting(

@@ -40,7 +40,8 @@ class ShardTimeouts:
     """How long to wait for a shard.
 
     Attributes:
-        read_ms: for its response to a read.
+        read_ms: for its response to a read, unless the read has more time than is usual.
+        usual_ms: that a read has if its request does not say.
         configure_ms: for it to open all indexes.
         silent_seconds: after which a silent shard is killed.
     """
@@ -48,6 +49,12 @@ class ShardTimeouts:
     read_ms: int = 5_000
     configure_ms: int = 3_600_000
     silent_seconds: float = 10.0
+    usual_ms: int = 10_000
+
+    def of_read(self, remaining_ms: int) -> int:
+        """Return how long to wait for a shard's response to a read that has some time left."""
+        is_patient = remaining_ms > self.usual_ms
+        return remaining_ms if is_patient else min(remaining_ms, self.read_ms)
 
 
 DEFAULT_TIMEOUTS: Final = ShardTimeouts()
@@ -90,9 +97,9 @@ class Cluster:
     ) -> None:
         self._catalog_delivery = CatalogDelivery(catalog, timeouts.configure_ms)
         self.shard_timeout_ms = timeouts.read_ms
+        self.timeouts = timeouts
         self.num_shards = num_shards or len(locators)
         self._secret = secret
-        self._timeouts = timeouts
         held = range(len(locators)) if ordinals is None else ordinals
         self.own_host = OwnHost(self._client_of, zip(held, locators, strict=True))
         self.here = self.own_host.clients
@@ -120,7 +127,7 @@ class Cluster:
             self._secret,
             locate,
             self._bring_up_to_date,
-            silent_seconds=self._timeouts.silent_seconds,
+            silent_seconds=self.timeouts.silent_seconds,
             on_state=self._note_state,
         )
 
@@ -152,6 +159,7 @@ class Cluster:
                 settings.shard_timeout_ms,
                 settings.configure_timeout_ms,
                 settings.silent_shard_seconds,
+                settings.limits.request_timeout_ms,
             ),
             ordinals=held if settings.has_placed_shards else None,
             num_shards=settings.all_shards if settings.has_placed_shards else 0,

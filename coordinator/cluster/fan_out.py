@@ -74,12 +74,14 @@ async def gather_each(
 ) -> list[R | None]:
     """Call a method of every shard with its own params; None skips the shard (result None).
 
-    Otherwise as `gather_partial`. A late shard may use all the time that the request has, unless
-    the others are to be answered without it.
+    Otherwise as `gather_partial`. A late shard may use all the time of a request that asks for more
+    than is usual, unless the others are to be answered without it.
     """
-    timeout_ms = deadline.remaining_ms
+    remaining_ms = deadline.remaining_ms
     if is_partial:
-        timeout_ms = min(timeout_ms, cluster.shard_timeout_ms)
+        timeout_ms = min(remaining_ms, cluster.shard_timeout_ms)
+    else:
+        timeout_ms = cluster.timeouts.of_read(remaining_ms)
     if timeout_ms <= 0:
         raise DeadlineExceeded("the request's deadline passed before the shards were asked")
     calls: list[asyncio.Future[R] | None] = []

@@ -77,6 +77,7 @@ def test_a_slow_shard_has_the_time_that_the_request_has(tmp_path: Path) -> None:
         going_on.start()
         partial = client.post("/slow/search", {"partial": "allow"})
         assert partial.json["meta"]["shards"]["failed"] == 1
+        assert client.post("/slow/search", {}).status == 504
         whole = client.post("/slow/search", {"timeout_ms": 30_000})
         going_on.join()
         assert whole.status == 200, whole.body

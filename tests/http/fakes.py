@@ -17,6 +17,7 @@ from common.process.loop_scheduler import LoopScheduler
 from coordinator.analytics.analytics import Analytics
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.catalog_state import CatalogState
+from coordinator.cluster.cluster import DEFAULT_TIMEOUTS
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics
 from coordinator.http.openapi import InterfaceDocument
@@ -160,6 +161,7 @@ class FakeCluster:
 
     shards: tuple[Any, ...] = ()
     shard_timeout_ms = 5_000
+    timeouts = DEFAULT_TIMEOUTS
 
     def failed_shards(self) -> list[int]:
         return []

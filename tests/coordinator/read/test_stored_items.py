@@ -11,6 +11,7 @@ import pytest
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.protocol.messages import FetchResponse
+from coordinator.cluster.cluster import DEFAULT_TIMEOUTS
 from coordinator.read.stored_items import page_items
 
 
@@ -39,7 +40,7 @@ class Shard:
 )
 async def test_a_page_fails_with_the_reason_of_the_shard(error: ServiceError) -> None:
     shards = [Shard(FetchResponse((b'{"id":1}',), ())), Shard(error)]
-    cluster: Any = SimpleNamespace(shards=shards, num_shards=2, shard_timeout_ms=5_000)
+    cluster: Any = SimpleNamespace(shards=shards, num_shards=2, timeouts=DEFAULT_TIMEOUTS)
     outcome: Any = SimpleNamespace(
         state=SimpleNamespace(
             index=SimpleNamespace(number=1, revision=1),
