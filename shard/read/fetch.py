@@ -20,7 +20,7 @@ from common.protocol.messages import (
 )
 from shard.collect.hits import Hits, sort_values
 from shard.read.highlight import mark_documents
-from shard.segment.doc_numbers import places_of, records_of
+from shard.segment.doc_numbers import places_of, records_of_few
 from shard.segment.external_ids import find_live, is_item_of, shown_id_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
         _, docs = find_live(view.segment, view.live_mask, hashes)
         if not len(docs):
             continue
-        for document in snapshot.read_documents(records_of(view.segment, docs)):
+        for document in snapshot.documents.read(records_of_few(view.segment, docs)):
             if is_item_of(document, request.id):
                 return GetResponse(document)
     return GetResponse(None)

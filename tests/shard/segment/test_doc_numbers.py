@@ -24,6 +24,7 @@ from shard.segment.doc_numbers import (
     places_of,
     record_bounds,
     records_of,
+    records_of_few,
 )
 from shard.segment.merge_arrays import MergeAllocator
 from shard.segment.segment import Segment
@@ -81,6 +82,8 @@ def test_numbers_come_back_as_they_were(drawn: tuple[list[int], list[int]]) -> N
     backwards = np.arange(len(places), dtype=np.uint32)[::-1]
     found = numbers_of(segment, backwards)
     assert [one.tolist() for one in found] == [places[::-1], records[::-1]]
+    assert records_of_few(segment, backwards) == records[::-1]
+    assert records_of_few(segment, backwards) == records[::-1]
     if places:
         assert record_bounds(segment) == (records[0], records[-1])
         assert place_bounds(segment) == (places[0], places[-1])
