@@ -205,7 +205,7 @@ class ShopModel:
         ]
         self.sort: list[str] = search.get("sort", [])
         self.match = search.get("match", "all")
-        modes = ("all", "any") if len(self.words) > 1 else ("all",)
+        modes = ("all", "last", "any") if len(self.words) > 1 else ("all",)
         for mode in modes if self.match == "auto" else (self.match,):
             self.match = mode
             self.scores = self._boosted(scores_of(mode) if self.words else dict.fromkeys(items, 1))

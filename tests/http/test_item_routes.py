@@ -135,14 +135,19 @@ async def test_a_condition_is_kept_or_refused(
 async def test_items_are_changed_by_ids_and_by_filter(web: Web) -> None:
     await web.post("/films/items", [{"id": i} for i in range(40, 45)])
     by_ids = await web.post("/films/items/delete", {"ids": [40, "41", "nope"]})
-    web.search.items = [b'{"id":42}', b'{"name":"no id"}']
+    web.search.items = [b'{"id":42}']
     by_filter = await web.post("/films/items/delete", {"filter": "year > 1"})
+    web.search.items = [b'{"name":"no id"}']
+    change = {"filter": "year > 1", "fields": {"seen": True}}
+    without_id = await web.post("/films/items/update", change)
     web.search.items = [b'{"id":43}']
     updated = await web.post("/films/items/update", {"ids": [43, 99], "fields": {"seen": True}})
 
     assert by_ids.json["deleted"] == 2
-    assert (by_filter.json["deleted"], by_filter.json["rejected"]) == (1, 1)
-    assert (by_filter.json["errors"][0]["id"], updated.json["updated"]) == (None, 1)
+    assert (by_filter.json["deleted"], by_filter.json["rejected"]) == (1, 0)
+    assert (without_id.json["updated"], without_id.json["rejected"]) == (0, 1)
+    assert without_id.json["errors"][0]["id"] is None
+    assert updated.json["updated"] == 1
     assert [(one["id"], one["code"]) for one in updated.json["errors"]] == [(99, "item_not_found")]
     assert (await web.get("/films/items/44")).status == 200
 

@@ -169,7 +169,11 @@ class TestConditions:
 
     @pytest.mark.parametrize(
         ("simulation", "seeds"),
-        [(simulate, range(46, 60)), (simulate_hosts, range(1, 20)), (simulate_moves, range(2, 9))],
+        [
+            (simulate, range(46, 60)),
+            (simulate_hosts, (33, 62, *range(1, 20))),
+            (simulate_moves, range(2, 9)),
+        ],
     )
     def test_a_condition_that_is_decided_before_the_write_is_sent(
         self,
@@ -332,7 +336,7 @@ def test_hosts_that_start_do_not_wait_for_each_others_shards() -> None:
     simulate_start_after_power_cut(1)
 
 
-POWER_SEEDS = (2, 11)
+POWER_SEEDS = (1, 2, 11)
 POWER_SEEDS_LONG = range(100, 300)
 
 
