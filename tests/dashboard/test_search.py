@@ -40,15 +40,6 @@ def test_on_paper_is_what_was_found_without_what_can_be_pressed(page: Any, expec
         expect(page.locator(shown).first).to_be_visible()
 
 
-def test_the_header_of_a_short_page_ends_at_the_edge(page: Any, expect: Any) -> None:
-    page.goto("/dashboard")
-    expect(page.get_by_role("heading", name="Indexes")).to_be_visible()
-    width = page.evaluate("document.querySelector('.top').getBoundingClientRect().right")
-    assert width == page.evaluate("document.documentElement.clientWidth")
-    gutter = page.evaluate("getComputedStyle(document.documentElement).scrollbarGutter")
-    assert gutter == "auto"  # a reserved one shows the page's ground beside the header
-
-
 def test_a_value_is_selected_then_excluded_then_neither(
     page: Any, service: Service, expect: Any
 ) -> None:
