@@ -41,9 +41,9 @@ class ShardTimeouts:
 
     Attributes:
         read_ms: for its response to a read, unless the read has more time than is usual.
-        usual_ms: that a read has if its request does not say.
         configure_ms: for it to open all indexes.
         silent_seconds: after which a silent shard is killed.
+        usual_ms: that a read has if its request does not say.
     """
 
     read_ms: int = 5_000
@@ -51,10 +51,15 @@ class ShardTimeouts:
     silent_seconds: float = 10.0
     usual_ms: int = 10_000
 
-    def of_read(self, remaining_ms: int) -> int:
-        """Return how long to wait for a shard's response to a read that has some time left."""
-        is_patient = remaining_ms > self.usual_ms
-        return remaining_ms if is_patient else min(remaining_ms, self.read_ms)
+    def of_read(self, remaining_ms: int, *, is_partial: bool) -> int:
+        """Return how long to wait for a shard's response to a read.
+
+        Args:
+            remaining_ms: until the read is due.
+            is_partial: whether the others are answered without a late shard.
+        """
+        has_more_time = remaining_ms > self.usual_ms and not is_partial
+        return remaining_ms if has_more_time else min(remaining_ms, self.read_ms)
 
 
 DEFAULT_TIMEOUTS: Final = ShardTimeouts()
@@ -96,7 +101,6 @@ class Cluster:
         num_shards: int = 0,
     ) -> None:
         self._catalog_delivery = CatalogDelivery(catalog, timeouts.configure_ms)
-        self.shard_timeout_ms = timeouts.read_ms
         self.timeouts = timeouts
         self.num_shards = num_shards or len(locators)
         self._secret = secret
@@ -329,7 +333,7 @@ class Cluster:
         """
         assert self.placed is not None
         request = NewestGroupsRequest(_NO_GROUPS)
-        answer = await shard.call(NEWEST_GROUPS, request, self.shard_timeout_ms)
+        answer = await shard.call(NEWEST_GROUPS, request, self.timeouts.read_ms)
         self.own_host.begun_at[shard.shard] = answer.kept_from
         self.placed.update()
 

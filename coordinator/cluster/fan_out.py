@@ -77,11 +77,7 @@ async def gather_each(
     Otherwise as `gather_partial`. A late shard may use all the time of a request that asks for more
     than is usual, unless the others are to be answered without it.
     """
-    remaining_ms = deadline.remaining_ms
-    if is_partial:
-        timeout_ms = min(remaining_ms, cluster.shard_timeout_ms)
-    else:
-        timeout_ms = cluster.timeouts.of_read(remaining_ms)
+    timeout_ms = cluster.timeouts.of_read(deadline.remaining_ms, is_partial=is_partial)
     if timeout_ms <= 0:
         raise DeadlineExceeded("the request's deadline passed before the shards were asked")
     calls: list[asyncio.Future[R] | None] = []

@@ -84,7 +84,7 @@ async def local_state(cluster: Cluster, seq: int) -> LocalState | None:
         begun_at = cluster.own_host.begun_at
         is_kept = seq > 0 and all(begun_at[shard] <= seq for shard in cluster.here)
         return LocalState(seq, {}) if is_kept else None
-    request, timeout_ms = NewestGroupsRequest(seq), cluster.shard_timeout_ms
+    request, timeout_ms = NewestGroupsRequest(seq), cluster.timeouts.read_ms
     answers = await asyncio.gather(
         *(shard.call(NEWEST_GROUPS, request, timeout_ms) for shard in cluster.here.values())
     )

@@ -69,7 +69,7 @@ async def _document(services: Services, index: Index, object_id: object) -> byte
     with cluster.reading(index.number) as horizon:
         shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
         request_ = GetRequest(index.number, horizon, canonical)
-        response = await shard.call(GET, request_, cluster.shard_timeout_ms)
+        response = await shard.call(GET, request_, cluster.timeouts.read_ms)
     return response.document
 
 

@@ -169,7 +169,7 @@ async def get_item(services: Services, request: Request) -> Response:
     with cluster.reading(index.number) as horizon:
         shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
         request_ = GetRequest(index.number, horizon, canonical)
-        response = await shard.call(GET, request_, cluster.shard_timeout_ms)
+        response = await shard.call(GET, request_, cluster.timeouts.read_ms)
     document = response.document
     if document is None:
         raise NotFound(

@@ -160,7 +160,6 @@ class FakeCluster:
     is_ready = True
 
     shards: tuple[Any, ...] = ()
-    shard_timeout_ms = 5_000
     timeouts = DEFAULT_TIMEOUTS
 
     def failed_shards(self) -> list[int]:
