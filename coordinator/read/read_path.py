@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 from common.analysis.analyzer import Analyzer
@@ -70,7 +71,7 @@ class ReadPath(NamedTuple):
             FairShare(),
         )
 
-    def relaxed(self, index: Index, parameters: SearchParameters) -> tuple[SearchParameters, ...]:
+    def relaxed(self, index: Index, parameters: SearchParameters) -> Iterable[SearchParameters]:
         """Return the searches to try, in order, until one has hits (`match: auto`)."""
         if parameters.match != "auto":
             return (parameters,)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Container, Generator, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -128,10 +128,8 @@ class QueryDictionary:
     def __init__(self, configuration: IndexConfiguration, analyzer: Analyzer) -> None:
         language = configuration.stop_words_language
         listed = stop_words(language) if language else configuration.stop_words
-        self.stop_words = frozenset(
-            token.text for word in listed for token in analyzer.tokenize(word)
-        )
-        named = {configuration.language, *configuration.field_languages.values()} - {None}
+        self.stop_words = _words_of(listed, analyzer)
+        named = {configuration.language, *configuration.field_languages.values()}
         languages = tuple(sorted(filter(None, named))) or (LANGUAGE_DEFAULT,)
         self.function_words = _function_words(languages, analyzer)
         """Those of the languages of the fields, whether they are stop words or not."""
@@ -152,8 +150,12 @@ class QueryDictionary:
 @functools.lru_cache(LANGUAGES_REMEMBERED_MAX)
 def _function_words(languages: Words, analyzer: Analyzer) -> frozenset[str]:
     """Return the folded function words of some languages."""
-    listed = [word for language in languages for word in stop_words(language)]
-    return frozenset(token.text for word in listed for token in analyzer.tokenize(word))
+    return _words_of([word for language in languages for word in stop_words(language)], analyzer)
+
+
+def _words_of(texts: Iterable[str], analyzer: Analyzer) -> frozenset[str]:
+    """Return the folded words of some texts."""
+    return frozenset(token.text for text in texts for token in analyzer.tokenize(text))
 
 
 def _folded(analyzer: Analyzer, text: str) -> Words:
@@ -443,7 +445,7 @@ class _ClauseCollector:
 
 
 def _dropped(pieces: Sequence[_Piece], vocabulary: QueryDictionary) -> Words:
-    """Return the function words of a query that are no stop words, if others restrict hits."""
+    """Return the function words of a query that are not stop words; none if it has no others."""
     words = vocabulary.function_words
     if not _effective(words | vocabulary.stop_words, pieces):
         return ()
@@ -453,11 +455,8 @@ def _dropped(pieces: Sequence[_Piece], vocabulary: QueryDictionary) -> Words:
         if not piece.is_phrase and not piece.is_excluded
         for token in piece.tokens
     ]
-    return tuple(
-        dict.fromkeys(
-            [word for word in typed if word in words and word not in vocabulary.stop_words]
-        )
-    )
+    found = [word for word in typed if word in words and word not in vocabulary.stop_words]
+    return tuple(dict.fromkeys(found))
 
 
 def _effective(stop_words: frozenset[str], pieces: Sequence[_Piece]) -> frozenset[str]:

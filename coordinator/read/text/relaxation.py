@@ -14,6 +14,7 @@ word suffices, and BM25 ranks the items that have the most telling ones first.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -28,8 +29,8 @@ SHORT_QUERY_WORDS: Final = 5
 
 def relaxed(
     parameters: SearchParameters, dictionary: QueryDictionary, analyzer: Analyzer
-) -> tuple[SearchParameters, ...]:
-    """Return the searches to try, in order, until one has hits.
+) -> Iterator[SearchParameters]:
+    """Yield the searches to try, in order, until one has hits.
 
     Args:
         parameters: of the search, with `match: auto`.
@@ -37,16 +38,13 @@ def relaxed(
         analyzer: splits query texts into words.
     """
     of_all = msgspec.structs.replace(parameters, match="all")
+    yield of_all
     num_words = len(analyzer.tokenize(parameters.query))
     if num_words < 2:
-        return (of_all,)
-    searches = [of_all]
+        return
     has_dropped = bool(dropped_words(parameters.query, dictionary, analyzer))
     if has_dropped:
-        searches.append(msgspec.structs.replace(of_all, drops_function_words=True))
+        yield msgspec.structs.replace(of_all, drops_function_words=True)
     if num_words <= SHORT_QUERY_WORDS:
-        searches.append(
-            msgspec.structs.replace(parameters, match="last", drops_function_words=has_dropped)
-        )
-    searches.append(msgspec.structs.replace(parameters, match="any"))
-    return tuple(searches)
+        yield msgspec.structs.replace(of_all, match="last", drops_function_words=has_dropped)
+    yield msgspec.structs.replace(of_all, match="any")
