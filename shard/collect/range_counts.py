@@ -61,7 +61,7 @@ _TALLIES_MAX: Final = 64
 _NAME_BYTES: Final = 100
 """Bytes of the name of a bucket."""
 _VALUES_CHARS_MAX: Final = 32 << 20
-"""Characters of the values of a field that is no facet, among the matches: all are sent, and the
+"""Characters of the values of a field that is not a facet, among the matches: all are sent, and the
 coordinator needs several times as many bytes to add up those of all shards."""
 _SPAN_MAX: Final = 1 << 20
 """Bucket numbers that span less than this are deduplicated by an array, others by a sort."""
@@ -86,7 +86,7 @@ def count_ranges(
 
     Raises:
         InvalidRequest: an interval is too small for the values.
-        PayloadTooLarge: the values of a field that is no facet are too long, or too many.
+        PayloadTooLarge: the values of a field that is not a facet are too long, or too many.
     """
     counts: _Counts = dict.fromkeys(range(len(request.bounds or request.rings)), 0)
     field = snapshot.registry.number(request.field)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.workload import CONFIGURATION
-from tests.service import Service
+from tests.service import Client, Service
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.alone
@@ -21,13 +21,18 @@ HANG_SECONDS_MAX = 20
 """Ping supervision kills a silent shard after ten seconds; the rest is for a busy machine."""
 
 
+def make_index(client: Client, name: str) -> None:
+    """Make an index of items that every search finds."""
+    assert client.post(f"/{name}/configuration", CONFIGURATION).status == 200
+    items = [{"id": n, "colour": "red", "writer": "w"} for n in range(NUM_ITEMS)]
+    assert client.post(f"/{name}/items", items).status == 200
+
+
 @pytest.mark.timeout(180)
 def test_a_hung_shard_is_an_error_or_a_flagged_part_until_it_is_replaced(tmp_path: Path) -> None:
     with Service(tmp_path / "data", 2) as service:
         client = service.client()
-        assert client.post("/hung/configuration", CONFIGURATION).status == 200
-        items = [{"id": n, "colour": "red", "writer": "w"} for n in range(NUM_ITEMS)]
-        assert client.post("/hung/items", items).status == 200
+        make_index(client, "hung")
 
         (victim, *_) = service.pids_of("--shard-id")[:1]
         os.kill(victim, signal.SIGSTOP)
@@ -67,9 +72,7 @@ def test_a_slow_shard_has_the_time_that_the_request_has(tmp_path: Path) -> None:
     settings = {"FACETD_SHARD_TIMEOUT_MS": "200"}
     with Service(tmp_path / "data", 2, environment=settings) as service:
         client = service.client()
-        assert client.post("/slow/configuration", CONFIGURATION).status == 200
-        items = [{"id": n, "colour": "red", "writer": "w"} for n in range(NUM_ITEMS)]
-        assert client.post("/slow/items", items).status == 200
+        make_index(client, "slow")
 
         (victim, *_) = service.pids_of("--shard-id")[:1]
         os.kill(victim, signal.SIGSTOP)
