@@ -3,7 +3,7 @@
 fork_server     imports programs once, then forks their processes
 python          how a process is started; with its parent it ends: parent_death
 logs            log lines; request_ids: which requests they belong to
-printable       texts of others, such as names, for terminals and logs
+printable       untrusted text, such as names, for terminals and logs
 loop_scheduler  long steps of an event loop take turns
 priority        of threads
 memory          how much there is, and giving it back

@@ -1,4 +1,4 @@
-"""Text of others on a terminal: characters that would control it are shown, not obeyed (pure)."""
+"""Untrusted text on a terminal: characters that would control it are shown, not obeyed (pure)."""
 
 from __future__ import annotations
 

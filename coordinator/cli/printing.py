@@ -1,4 +1,4 @@
-"""What commands print: texts of others, such as items and errors, do not control the terminal."""
+"""What commands print: untrusted text, of items and errors, does not control the terminal."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from coordinator.parameters.typed import SearchParameters
 from coordinator.read.text.query_parser import QueryDictionary, dropped_words
 
 SHORT_QUERY_WORDS: Final = 5
-"""A query of more words is a sentence: it does not lose its last words only."""
+"""A longer query counts as a sentence, and accepts any word instead of losing its last ones."""
 
 
 def relaxed(
