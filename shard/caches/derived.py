@@ -63,3 +63,9 @@ def derived_by_key(make: Callable[[_Owner, _Key], _Value]) -> Callable[[_Owner, 
         return value
 
     return get
+
+
+def is_made(get: Callable[[_Owner, _Key], _Value], owner: _Owner, key: _Key) -> bool:
+    """Return whether the value of a `derived_by_key` function is made already."""
+    make = vars(get)["__wrapped__"]
+    return (make, key) in owner.caches

@@ -14,23 +14,30 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from common.deadline import check_call
+
+Value = TypeVar("Value")
 
 MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 500
 """Overhead per value: key, tuples, array headers."""
+_WAIT_SECONDS: Final = 0.05
+"""After so long a thread that waits for another's value asks whether its call is still wanted."""
 
 
 class LruCache:
     """Values by key, of at most `bytes_max` together.
 
-    Safe to use from several threads. Two that miss the same key both compute it; the second value
-    replaces the first, which is equal.
+    Safe to use from several threads. Two that miss the same key both compute it, and the second
+    value replaces the first, which is equal; what takes long or much memory is made by
+    `get_or_make`.
     """
 
-    __slots__ = ("_entries", "_gone", "_lock", "_owners", "bytes_max", "size")
+    __slots__ = ("_entries", "_gone", "_lock", "_makers", "_owners", "bytes_max", "size")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -41,6 +48,7 @@ class LruCache:
         # is only noted.
         self._gone: deque[int] = deque()
         self._lock = Lock()
+        self._makers: dict[Hashable, Lock] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -53,6 +61,42 @@ class LruCache:
                 return None
             self._entries.move_to_end(key)
             return entry[0]
+
+    def get_or_make(
+        self,
+        key: Hashable,
+        make: Callable[[], Value],
+        size: Callable[[Value], int],
+        owner: object,
+    ) -> Value:
+        """Return a value; one thread makes it, and the others that want it wait.
+
+        Args:
+            key: names it.
+            make: makes the value; may use this cache for other keys.
+            size: bytes of the value.
+            owner: as in `put`.
+
+        Raises:
+            DeadlineExceeded: another thread still makes it.
+        """
+        value: Value | None = self.get(key)
+        if value is not None:
+            return value
+        with self._lock:
+            maker = self._makers.setdefault(key, Lock())
+        while not maker.acquire(timeout=_WAIT_SECONDS):
+            check_call()
+        try:
+            value = self.get(key)
+            if value is None:
+                value = make()
+                self.put(key, value, size(value), owner)
+            return value
+        finally:
+            with self._lock:
+                self._makers.pop(key, None)
+            maker.release()
 
     def takes(self, num_bytes: int) -> bool:
         """Return whether a value of this size would be kept."""

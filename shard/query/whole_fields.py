@@ -28,7 +28,7 @@ from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
 from common.kernels.growth import grown
 from common.kernels.types import U8, U16Array, U32Array, U64Array, int64, uint64
-from shard.caches.derived import derived, derived_by_key
+from shard.caches.derived import derived, derived_by_key, is_made
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import ScoredLists, length_code
 from shard.query.phrase import PhraseTerms, find_phrase
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 _LISTED_MAX: Final = 4_096
 """Up to this many entries of a text are cached; of more, just the number of documents."""
+
+_MARKED_FAST_MAX: Final = 200_000
+"""In segments of up to this many documents, those with a field of some length are found in 2 ms."""
 
 _ARTICLES: Final = ("a", "an", "the")
 """A field may begin with one of them before the words: people leave them out."""
@@ -235,6 +238,13 @@ def _find(
             find_phrase(index, PhraseTerms.of(terms), docs), index.field_lengths, length
         )
     return found
+
+
+def is_slow_to_find(segment: Segment, words: tuple[str, ...]) -> bool:
+    """Return whether the lengths of all fields must be read first: that takes milliseconds."""
+    return segment.num_docs > _MARKED_FAST_MAX and not all(
+        is_made(_docs_of_length, segment, length) for length in (len(words), len(words) + 1)
+    )
 
 
 def whole_freq(view: SegmentView, words: tuple[str, ...]) -> int:

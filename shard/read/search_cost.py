@@ -6,6 +6,7 @@ which a read takes milliseconds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from common.protocol.messages import SearchRequest, StatisticsRequest
@@ -16,6 +17,7 @@ from shard.query import boosting, filters
 from shard.query.languages import languages_of
 from shard.query.near_terms import is_slow_to_list
 from shard.query.text_cost import is_slow_text, num_matches_max, words_of
+from shard.query.whole_fields import is_slow_to_find
 from shard.segment.sort_columns import needs_column
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         absent = request.assumed_absent
         num_others = 0 if absent is None else _num_others(absent)
         if is_slow_text(snapshot, words, languages_of(snapshot), num_others):
+            return True
+        if query.whole and _is_slow_to_find(snapshot, (query.whole,)):
             return True
     is_joint = request.value_statistics or request.cube is not None
     if (request.ranges or is_joint) and _is_slow_to_range(snapshot, request):
@@ -119,7 +123,14 @@ def _num_joint_keys(request: SearchRequest) -> int:
 def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:
     """Return whether `statistics` is likely to take more than a few milliseconds."""
     languages = languages_of(snapshot)
-    return is_slow_text(snapshot, list(request.words), languages, _num_others(request))
+    return is_slow_text(
+        snapshot, list(request.words), languages, _num_others(request)
+    ) or _is_slow_to_find(snapshot, request.wholes)
+
+
+def _is_slow_to_find(snapshot: Snapshot, wholes: Iterable[tuple[str, ...]]) -> bool:
+    """Return whether fields that are nothing but some words take milliseconds to find."""
+    return any(is_slow_to_find(view.segment, one) for one in wholes for view in snapshot.views)
 
 
 def _num_others(request: StatisticsRequest) -> int:

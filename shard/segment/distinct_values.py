@@ -32,7 +32,7 @@ import numpy as np
 
 from common.values import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.column_values import TEXT_KINDS
+from shard.segment.column_values import KEY_KINDS, TEXT_KINDS
 from shard.segment.facet_columns import facet_column
 from shard.segment.number_columns import number_column
 from shard.segment.presence import Aspect, presence_of
@@ -76,16 +76,21 @@ _serials = itertools.count(1)
 def distinct_values(snapshot: Snapshot, view: SegmentView, field: int) -> DistinctValues:
     """Return the documents of a segment by their value of a field; cached."""
     segment = view.segment
-    has_texts = bool(presence_of(segment).kinds(field) & TEXT_KINDS)
-    identity = texts_identity(snapshot, view, field) if has_texts else None
-    values: DistinctValues | None = COLUMN_CACHE.get(_key(segment, field, identity))
-    if values is None:
-        column = sort_column(snapshot, view, field)
-        texts = text_column(snapshot, view, field) if has_texts else None
-        key = _key(segment, field, None if texts is None else texts.identity)
-        values = _make(segment, field, column, texts)
-        COLUMN_CACHE.put(key, values, values.numbers.nbytes + values.tokens.nbytes, segment)
-    return values
+    texts = None
+    if presence_of(segment).kinds(field) & TEXT_KINDS:
+        texts = text_column(snapshot, view, field)
+
+    def make() -> DistinctValues:
+        if texts is not None and _has_one_text_at_most(segment, field, texts):
+            return _number_texts(texts)
+        return _make(segment, field, sort_column(snapshot, view, field), texts)
+
+    return COLUMN_CACHE.get_or_make(
+        _key(segment, field, None if texts is None else texts.identity),
+        make,
+        lambda values: values.numbers.nbytes + values.tokens.nbytes,
+        segment,
+    )
 
 
 def num_values_max(snapshot: Snapshot, view: SegmentView, field: int) -> int | None:
@@ -112,6 +117,30 @@ def num_values_max(snapshot: Snapshot, view: SegmentView, field: int) -> int | N
 
 def _key(segment: Segment, field: int, identity: tuple[int, int] | None) -> tuple[object, ...]:
     return "distinct", segment.uid, field, identity
+
+
+def _has_one_text_at_most(segment: Segment, field: int, texts: TextColumn) -> bool:
+    """Return whether no document has values of a field other than one text."""
+    presence = presence_of(segment)
+    return (
+        texts.column.is_single
+        and not presence.kinds(field) & KEY_KINDS & ~TEXT_KINDS
+        and not presence.count(field, Aspect.ARRAY)
+        and not presence.count(field, Aspect.EMPTY_TEXT)
+    )
+
+
+def _number_texts(texts: TextColumn) -> DistinctValues:
+    """Number the texts of documents that have one or none: 2 ns a document."""
+    codes = texts.column.codes
+    is_used = np.zeros(texts.num_values + 1, np.bool_)
+    is_used[codes] = True
+    used = np.flatnonzero(is_used[1:])
+    tokens = _text_tokens(texts, used)
+    order = np.argsort(tokens)
+    number_by_code = np.zeros(len(is_used), np.uint32)
+    number_by_code[used[order] + 1] = np.arange(1, len(used) + 1, dtype=np.uint32)
+    return DistinctValues(number_by_code[codes], tokens[order], next(_serials))
 
 
 def _make(

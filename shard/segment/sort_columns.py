@@ -48,15 +48,15 @@ from common.kernels.types import (
     I32Array,
     U32Array,
     U64Array,
+    int64,
     uint64,
 )
 from common.values import ValueKind
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.derived import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.code_counts import Codes
 from shard.segment.column_values import TEXT_KINDS
-from shard.segment.doc_sets import complement, empty_bitset
-from shard.segment.facet_columns import FacetColumn
 from shard.segment.number_columns import number_column, split_number
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.text_columns import (
@@ -85,6 +85,8 @@ PERMUTATION_USES_MIN: Final = 3
 
 _SIGN: Final = uint64(1 << 63)
 _MISSING: Final = uint64(MISSING_KEY)
+_FIRST_TEXT: Final = uint64(EMPTY_TEXT_KEY + 1)
+_NO_RANKS: Final = np.zeros(0, np.uint32)
 _NO_FLIP: Final = uint64(0)
 _PERMUTATION_BYTES: Final = 5
 """Bytes of a permutation per document."""
@@ -317,11 +319,9 @@ def sort_column(
     has_texts = bool(presence_of(segment).scalar_kinds(field) & TEXT_KINDS)
     texts = text_column(snapshot, view, field, collation) if has_texts else None
     key = ("order", segment.uid, field, None if texts is None else texts.identity, collation)
-    column = COLUMN_CACHE.get(key)
-    if column is None:
-        column = _make_column(view, field, texts)
-        COLUMN_CACHE.put(key, column, column.size, segment)
-    return column
+    return COLUMN_CACHE.get_or_make(
+        key, lambda: _make_column(view, field, texts), lambda made: made.size, segment
+    )
 
 
 def needs_column(
@@ -360,6 +360,29 @@ def _is_plain(segment: Segment, field: int) -> bool:
     )
 
 
+@kernel
+def _write_text_keys(codes: Codes, starts: U32Array, ranks: U32Array, by_doc: U64Array) -> None:
+    """Write the key of the first text of each document that has one.
+
+    Args:
+        codes: of a facet column, value number + 1; 0: none.
+        starts: of the rows of codes; empty: one code a document.
+        ranks: by value number; empty: each number is its own rank.
+        by_doc: the keys.
+    """
+    for doc in range(len(by_doc)):
+        at = int64(doc)
+        if len(starts):
+            at = int64(starts[doc])
+            if at == int64(starts[doc + 1]):
+                continue
+        code = int64(codes[at])
+        if code == 0:
+            continue
+        rank = uint64(ranks[code - 1]) if len(ranks) else uint64(code - 1)
+        by_doc[doc] = _FIRST_TEXT + rank
+
+
 def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> SortColumn:
     """Compute the key of every document of a segment.
 
@@ -368,9 +391,6 @@ def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> Sor
     """
     segment = view.segment
     presence = presence_of(segment)
-    arrays = empty_bitset(segment.num_docs)
-    presence.add_docs(field, Aspect.ARRAY, arrays)
-    is_scalar = _as_bools(complement(arrays, segment.num_docs), segment.num_docs)
     by_doc = np.full(segment.num_docs, _MISSING)
     minor_keys: NDArray[np.int16] | None = None
     for aspect, special in (
@@ -382,10 +402,8 @@ def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> Sor
             by_doc[presence.docs(field, aspect)] = np.uint64(special)
     # Texts by rank, then numbers.
     if texts is not None:
-        numbers = _first_numbers(texts.column)
-        docs = np.flatnonzero(numbers >= 0)
-        ranks = numbers[docs] if texts.ranks is None else texts.ranks[numbers[docs]]
-        by_doc[docs] = ranks.astype(np.uint64) + np.uint64(EMPTY_TEXT_KEY + 1)
+        ranks = _NO_RANKS if texts.ranks is None else texts.ranks
+        _write_text_keys(texts.column.codes, texts.column.starts, ranks, by_doc)
     column = number_column(segment, field)
     if column is not None:
         number_docs, values, residuals = column.pairs()
@@ -394,25 +412,12 @@ def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> Sor
         if residuals is not None:
             minor_keys = np.zeros(segment.num_docs, np.int16)
             minor_keys[number_docs[::-1]] = residuals[::-1]
-    by_doc[~is_scalar] = _MISSING
-    if minor_keys is not None:
-        minor_keys[~is_scalar] = 0
+    if presence.count(field, Aspect.ARRAY):
+        arrays = presence.docs(field, Aspect.ARRAY)
+        by_doc[arrays] = _MISSING
+        if minor_keys is not None:
+            minor_keys[arrays] = 0
     return SortColumn(segment.num_docs, by_doc=by_doc, minor_keys=minor_keys, texts=texts)
-
-
-def _first_numbers(column: FacetColumn) -> NDArray[np.int64]:
-    """Return the (first) value number of each document, -1 if it has none."""
-    if column.is_single:
-        return column.codes.astype(np.int64) - 1
-    numbers = np.full(column.num_docs, -1, np.int64)
-    has_value = np.flatnonzero(np.diff(column.starts))
-    numbers[has_value] = column.codes[column.starts[has_value]].astype(np.int64) - 1
-    return numbers
-
-
-def _as_bools(words: NDArray[np.uint64], num_docs: int) -> NDArray[np.bool_]:
-    bits = np.unpackbits(words.view(np.uint8), count=num_docs, bitorder="little")
-    return bits.view(np.bool_)
 
 
 def rank_texts(columns: Sequence[SortColumn], keys: Sequence[NDArray[np.uint64]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from shard.caches.derived import derived, derived_by_key
+from shard.caches.derived import derived, derived_by_key, is_made
 
 
 class _Owner:
@@ -36,6 +36,9 @@ def test_kinds_and_keys_are_distinguished() -> None:
         return key.upper()
 
     owner = _Owner()
+    assert not is_made(low, owner, "C")
     for _ in range(2):
         assert [low(owner, "Ab"), high(owner, "Ab"), low(owner, "C")] == ["ab", "AB", "c"]
     assert len(owner.caches) == 3
+    assert is_made(low, owner, "C")
+    assert not is_made(high, owner, "C")

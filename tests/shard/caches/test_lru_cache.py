@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from common.deadline import CALL_DEADLINE, Deadline
+from common.errors import DeadlineExceeded
 from shard.caches import lru_cache
 from shard.caches.lru_cache import ENTRY_BYTES, MIB, LruCache, widen_caches
 
@@ -97,3 +103,55 @@ def test_caches_widen_with_memory_and_never_narrow(monkeypatch: pytest.MonkeyPat
     assert (small.bytes_max, large.bytes_max) == (64 * MIB, 64 * MIB)
     widen_caches(0)  # a system that does not report its memory
     assert (small.bytes_max, large.bytes_max) == (64 * MIB, 64 * MIB)
+
+
+def test_threads_that_want_the_same_value_wait_for_the_one_that_makes_it() -> None:
+    cache = LruCache(10_000)
+    made: list[object] = []
+
+    def make() -> object:
+        time.sleep(0.05)
+        made.append(cache.get_or_make("part", object, lambda _: 1, OWNER))
+        return made[-1]
+
+    with ThreadPoolExecutor(4) as threads:
+        values = [
+            threads.submit(cache.get_or_make, "whole", make, lambda _: 100, OWNER) for _ in range(4)
+        ]
+        assert {one.result() for one in values} == set(made)
+    assert len(made) == 1
+    assert cache.size == 101 + 2 * ENTRY_BYTES
+
+
+def test_a_value_that_cannot_be_made_is_tried_again_by_the_next() -> None:
+    cache = LruCache(10_000)
+
+    def fail() -> int:
+        raise OSError("no such file")
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="no such file"):
+            cache.get_or_make("a", fail, lambda _: 1, OWNER)
+    assert cache.get_or_make("a", lambda: 7, lambda _: 1, OWNER) == 7
+
+
+def test_a_call_that_is_too_late_does_not_wait_for_a_value() -> None:
+    cache = LruCache(10_000)
+    is_making, goes_on = threading.Event(), threading.Event()
+
+    def make() -> int:
+        is_making.set()
+        goes_on.wait()
+        return 1
+
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(cache.get_or_make, "a", make, lambda _: 1, OWNER)
+        is_making.wait()
+        token = CALL_DEADLINE.set(Deadline.after_ms(10))
+        try:
+            with pytest.raises(DeadlineExceeded):
+                cache.get_or_make("a", make, lambda _: 1, OWNER)
+        finally:
+            CALL_DEADLINE.reset(token)
+            goes_on.set()
+        assert first.result() == 1

@@ -17,6 +17,9 @@ from common.query import Range
 from common.values import NO_TOKEN
 from shard.collect.distinct import MatchValues
 from shard.read import searcher
+from shard.segment import distinct_values
+from shard.segment.sort_columns import sort_column
+from shard.segment.text_columns import text_column
 from tests.shard.collect.test_top_k import request
 from tests.shard.columns_model import Item, World
 
@@ -42,6 +45,23 @@ def test_distinct_keeps_the_best_hits_of_each_value() -> None:
     assert len(tokens) == len(found.places) // 8
     assert (None, NO_TOKEN) in by_brand
     assert len(by_brand) == len({token for _, token in by_brand}) == 4
+
+
+def test_a_field_of_one_text_an_item_is_numbered_as_any_other() -> None:
+    items: list[Item] = [{"n": n, "v": None if n % 4 == 0 else f"v{n % 7}"} for n in range(200)]
+    world = World(items, cuts=[3, 90], facets=("v",))  # the first part has not all values
+    field = world.snapshot.registry.number("v")
+    assert field is not None
+    for view in world.snapshot.views:
+        texts = text_column(world.snapshot, view, field)
+        assert texts is not None
+        column = sort_column(world.snapshot, view, field)
+        found = distinct_values.distinct_values(world.snapshot, view, field)
+        expected = distinct_values._make(view.segment, field, column, texts)
+        assert found.numbers.tolist() == expected.numbers.tolist()
+        assert found.tokens.tolist() == expected.tokens.tolist()
+        assert found.numbers.dtype == expected.numbers.dtype
+        assert found.tokens.dtype == expected.tokens.dtype
 
 
 @pytest.mark.parametrize("limit", [1, 2])

@@ -14,12 +14,13 @@ from common.protocol.messages import (
     ScoredClause,
     SearchRequest,
     SortKey,
+    StatisticsRequest,
     TextQuery,
     ValueStatisticsRequest,
 )
 from common.query import NUM_MATCH_KINDS, AnyOf, Contains, Under, Word
-from shard.query import filters
-from shard.read import search_cost, searcher
+from shard.query import filters, whole_fields
+from shard.read import corpus_statistics, search_cost, searcher
 from shard.segment import distinct_values, sort_columns, text_columns
 from tests.shard.collect.test_top_k import request
 from tests.shard.columns_model import Item, World
@@ -163,3 +164,21 @@ def test_joint_counts_of_many_values_or_documents_are_slow(monkeypatch: pytest.M
     assert search_cost.is_slow(world.snapshot, asked(5))
     monkeypatch.setattr(search_cost, "JOINT_FAST_MAX", 5)
     assert search_cost.is_slow(world.snapshot, asked(3))
+
+
+def test_the_first_statistics_of_a_text_read_the_lengths_of_all_fields(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(whole_fields, "_MARKED_FAST_MAX", 2)
+    world = World([{"text": "red sea"} for _ in range(3)], has_texts=True)
+    asked = StatisticsRequest(1, 0, 0, (), wholes=(("red", "sea"),))
+    fields = (FieldWeight("text", 1.0, 1.0),)
+    clause = ScoredClause(Word("red"), ((1.0,) * NUM_MATCH_KINDS,))
+    query = TextQuery((clause,), 1, False, (), fields, 0.9, 0.6, 0.0, whole=("red", "sea"))
+    assert search_cost.is_slow_to_count(world.snapshot, asked)
+    assert search_cost.is_slow(world.snapshot, request(query=query))
+    assert corpus_statistics.statistics(world.snapshot, asked).whole_freqs == (3,)
+    assert not search_cost.is_slow_to_count(world.snapshot, asked)
+    assert not search_cost.is_slow(world.snapshot, request(query=query))
+    few = World([{"text": "red sea"}] * 2, has_texts=True).snapshot
+    assert not search_cost.is_slow_to_count(few, asked)
