@@ -28,6 +28,9 @@ from coordinator.parameters.filter_parser import parse_filter
 CLAIMS: Final = ("exp", "iat", "nbf", "iss", "sub", "jti", "actions", "indexes", "filter")
 ACTIONS: Final = frozenset(("search", "write"))
 TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+_MALFORMED: Final = (ValueError, TypeError, OverflowError, RecursionError)
+"""What the library lets through: claims of a wrong type, and JSON that is nested too deep, which
+anybody can send."""
 _PATTERNS_MAX: Final = 100
 _PATTERN_CHARS_MAX: Final = 64
 
@@ -76,7 +79,7 @@ def read_token(token: str, key_of: Callable[[str], str | None], limits: Limits) 
         )
     except jwt.ExpiredSignatureError:
         raise Unauthorized("the tenant token has expired; sign a new one") from None
-    except (jwt.InvalidTokenError, ValueError, OverflowError) as error:
+    except (jwt.InvalidTokenError, *_MALFORMED) as error:
         raise Unauthorized(
             f"the tenant token is not valid ({error}); sign it by HS256 with the SHA-256 of the "
             "parent key, in hexadecimal"

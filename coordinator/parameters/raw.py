@@ -148,13 +148,18 @@ def decode_search(body: bytes, limits: Limits) -> RawParameters:
     return decode_object(body, limits)
 
 
-def decode_json(body: bytes, limits: Limits) -> Any:
-    """Decode JSON as strictly as the item scanner: UTF-8, no NaN, no lone surrogates, not too deep.
+def check_depth(body: bytes, limits: Limits, *, num_around: int = 0) -> None:
+    """Check how deep a JSON text is nested, before a decoder that recurses sees it.
+
+    Args:
+        body: the text.
+        limits: on values.
+        num_around: levels around the values, which do not count.
 
     Raises:
-        InvalidRequest: code invalid_json (the message gives line and column) or too_deep.
+        InvalidRequest: code too_deep.
     """
-    depth_max = limits.json_depth_max
+    depth_max = limits.json_depth_max + num_around
     # Fast path: most bodies have fewer brackets than the allowed depth.
     if (
         body.count(b"{") + body.count(b"[") > depth_max
@@ -163,6 +168,15 @@ def decode_json(body: bytes, limits: Limits) -> Any:
         raise InvalidRequest(
             f"values may be nested {limits.shown('json_depth_max')} deep", code="too_deep"
         )
+
+
+def decode_json(body: bytes, limits: Limits) -> Any:
+    """Decode JSON as strictly as the item scanner: UTF-8, no NaN, no lone surrogates, not too deep.
+
+    Raises:
+        InvalidRequest: code invalid_json (the message gives line and column) or too_deep.
+    """
+    check_depth(body, limits)
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -28,6 +28,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.parameters.raw import check_depth
 from coordinator.routes.items import refuse_conditions, refuse_unknown, write_response
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ async def change_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/changes`: all of it in one write, or nothing."""
     refuse_conditions(request)
     limits = services.settings.limits
+    check_depth(request.body, limits, num_around=2)  # {"put": [item]}
     try:
         body = _decode_body(request.body)
     except msgspec.DecodeError as error:

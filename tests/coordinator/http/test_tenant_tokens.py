@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,11 @@ def test_a_token_allows_no_more_than_its_parent(tmp_path: Path) -> None:
         ({"exp": 5}, "has expired"),
         ({"exp": int(time.time()) + 10**7}, "tenant_token_seconds_max"),
         ({"nbf": int(time.time()) + 10**6}, "not valid"),
+        ({"exp": [1]}, "not valid"),
+        ({"exp": {}}, "not valid"),
+        ({"exp": "soon"}, "not valid"),
+        ({"nbf": [1]}, "not valid"),
+        ({"iat": {}}, "not valid"),
         ({"filters": "tenant = 7"}, "unknown claim 'filters'"),
         ({"filter": "tenant ="}, "wrong filter"),
         ({"filter": ""}, "must have a filter"),
@@ -115,6 +121,15 @@ def test_claims_that_are_wrong_are_named(door: Door, claims: dict[str, Any], rea
     with pytest.raises(Unauthorized) as caught:
         door.ask(door.sign(**claims))
     assert reason in caught.value.message
+
+
+def test_a_header_that_is_nested_deep_is_no_error_of_ours(door: Door) -> None:
+    """It is decoded before its signature is verified, so anybody can send one."""
+    header = b'{"alg":"HS256","a":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    first = base64.urlsafe_b64encode(header).rstrip(b"=").decode()
+    _, body, signature = door.sign().split(".")
+    with pytest.raises(Unauthorized, match="not valid"):
+        door.ask(f"{first}.{body}.{signature}")
 
 
 def test_lifetime_at_its_edge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import brotli
 
+from coordinator.http.route import Body
+from coordinator.routes import ROUTES
 from tests.http.hostile.case import BAD, OK, Case, case
 from tests.http.raw_requests import post, request
 
@@ -31,6 +34,12 @@ def bodies() -> Iterator[Case]:
         yield case(f"configuration body {i}", post("/other/configuration", body), BAD)
         yield case(f"items body {i}", post("/films/items", body), BAD)
         yield case(f"item body {i}", post("/films/items/1/update", body), BAD)
+    for route in ROUTES:
+        if route.body in (Body.JSON, Body.LOOSE_JSON):
+            path = re.sub(r"\{[^}]*\}", "x", route.path.replace("{index}", "films"))
+            path = path.replace("{indexName}", "films")
+            deep = request(route.method, path, b'{"a":' + b"[" * 90_000 + b"]" * 90_000 + b"}")
+            yield case(f"deep body of {route.name}", deep, BAD, "too_deep")
     document: Any
     for document in ("text", 1, 1.5, True, None, [], [{}], [1]):
         yield case(f"search {document!r}", post("/films/search", document), BAD, "invalid_body")
