@@ -13,15 +13,16 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from coordinator.algolia.assembly import POST, PRE
 from coordinator.algolia.errors import translated_warning
 from coordinator.algolia.search import AlgoliaSearch, Style
+from coordinator.parameters.parse import SearchParameters
 from coordinator.read.facets.results import FacetResult
-from coordinator.read.rendering import project
+from coordinator.read.rendering import Projection
 from coordinator.read.results import FacetPage, SearchResult
 
 _MARKED: Final = re.compile(f"{PRE}(.*?){POST}", re.DOTALL)
@@ -48,10 +49,11 @@ def search_answer(
             stats[facet.field] = {
                 "min": found.min, "max": found.max, "avg": found.avg, "sum": found.sum
             }  # fmt: skip
-    num_words = len(search.query.split())
+    form = _form_of(search, style)
     size = result.per_page
     answer: dict[str, Any] = {
-        "hits": [hit(item, style, num_words) for item in result.items],
+        # Encoded one by one: as objects, all of them together would take many times as much.
+        "hits": [orjson.Fragment(orjson.dumps(_hit(item, form))) for item in result.items],
         "nbHits": result.total,
     }
     if style.has_offset:
@@ -139,7 +141,7 @@ def highlighted_start(value: str, typed: str, style: Style) -> str:
 def object_of(document: bytes, retrieved: Sequence[str] | None = None) -> dict[str, Any]:
     """Return a stored item in the form of Algolia's protocol."""
     item = orjson.loads(document)
-    shown = item if retrieved is None else orjson.loads(project(document, retrieved, None))
+    shown = Projection(retrieved, None).of_item(item)
     return {**shown, "objectID": object_id(item)}
 
 
@@ -149,20 +151,38 @@ def object_id(item: Mapping[str, Any]) -> str:
     return "" if id_ is None else str(id_)
 
 
-def hit(document: bytes, style: Style, num_words: int) -> dict[str, Any]:
-    """Return one hit.
+class _HitForm(NamedTuple):
+    """The form of all hits of a response."""
 
-    Args:
-        document: the item with its marks, as a search returns it.
-        style: what to show of it.
-        num_words: of the query; a text that matches as many has the level "full".
-    """
-    item = orjson.loads(document)
-    marks, snippets = item.pop("_highlight", {}), item.pop("_snippet", {})
-    shown = item
-    if style.retrieved is not None or style.excluded:
-        shown = orjson.loads(project(orjson.dumps(item), style.retrieved, style.excluded or None))
-    result = {**shown, "objectID": object_id(item)}
+    style: Style
+    retrieved: Projection
+    highlighted: Projection
+    has_marks: bool
+    """Whether items come with `_highlight`; otherwise that may be a field of their own."""
+    has_snippets: bool
+    """The same of `_snippet`."""
+    num_words: int
+    """Of the query; a text that matches as many has the level "full"."""
+
+
+def _form_of(search: SearchParameters, style: Style) -> _HitForm:
+    marks = search.marks
+    return _HitForm(
+        style,
+        Projection(style.retrieved, style.excluded or None),
+        Projection(None if "*" in style.highlighted else style.highlighted, None),
+        marks is not None and marks.highlight_fields is not None,
+        marks is not None and bool(marks.snippet_fields),
+        len(search.query.split()),
+    )
+
+
+def _hit(document: bytes, form: _HitForm) -> dict[str, Any]:
+    """Return the hit of an item, which a search returns with its marks."""
+    item, style, num_words = orjson.loads(document), form.style, form.num_words
+    marks = item.pop("_highlight", {}) if form.has_marks else {}
+    snippets = item.pop("_snippet", {}) if form.has_snippets else {}
+    result = {**form.retrieved.of_item(item), "objectID": object_id(item)}
     points = None if style.geo_field is None else item.get(style.geo_field)
     if isinstance(points, dict | list) and "_geoloc" in (style.retrieved or ("_geoloc",)):
         result.setdefault("_geoloc", points)  # map widgets look for points there only
@@ -171,12 +191,9 @@ def hit(document: bytes, style: Style, num_words: int) -> dict[str, Any]:
             path: iter(texts if isinstance(texts, list) else [texts])
             for path, texts in marks.items()
         }
-        source = item
-        if "*" not in style.highlighted:
-            source = orjson.loads(project(orjson.dumps(item), style.highlighted, None))
         result["_highlightResult"] = {
             name: tree
-            for name, value in source.items()
+            for name, value in form.highlighted.of_item(item).items()
             if (tree := _highlighted(value, name, marked, style, num_words)) is not None
         }
     if style.has_snippets:

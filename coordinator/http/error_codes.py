@@ -98,7 +98,11 @@ _ROWS: Final = (
     ("host_in_use", 409, "several hosts: the one to be forgotten still answers"),
     ("shards_differ", 409, "the snapshot was made with another number of shards"),
     ("snapshot_in_use", 409, "an index is being restored from the snapshot"),
-    ("payload_too_large", 413, "the body, inflated, is larger than its limit"),
+    (
+        "payload_too_large",
+        413,
+        "the body, inflated, is larger than its limit, or the items of the answer are",
+    ),
     ("uri_too_long", 414, "the request target is too long; use POST"),
     ("unsupported_media_type", 415, "content type, charset or encoding is not taken"),
     ("expectation_failed", 417, "Expect asks for something else than 100-continue"),

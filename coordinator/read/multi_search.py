@@ -14,8 +14,9 @@ from typing import Final, TypeVar
 
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
-from common.errors import DeadlineExceeded, InvalidRequest
+from common.errors import DeadlineExceeded, InvalidRequest, PayloadTooLarge
 from common.limits import Limits
+from common.page_size import FEW_ITEMS, PAGE_BYTES_MAX
 from coordinator.parameters.typed import SearchParameters
 
 SEARCHES_AT_ONCE: Final = 4
@@ -70,6 +71,32 @@ class CostSum:
                 "facets that are needed in facet_fields, or ask for them page by page",
                 code="searches_too_costly",
                 param="facet_fields",
+            )
+
+
+class ItemSum:
+    """Adds up the items that a request reads by several searches: they share the bound of one page.
+
+    Otherwise searches of a few kilobytes would hold gigabytes of items.
+    """
+
+    def __init__(self) -> None:
+        self._num_items = 0
+        self._num_bytes = 0
+
+    def add(self, items: Sequence[bytes]) -> None:
+        """Add the items of a search.
+
+        Raises:
+            PayloadTooLarge: all of them together are too large.
+        """
+        self._num_items += len(items)
+        self._num_bytes += sum(map(len, items))
+        if self._num_bytes > PAGE_BYTES_MAX and self._num_items > FEW_ITEMS:
+            raise PayloadTooLarge(
+                f"the items of this request take more than {PAGE_BYTES_MAX >> 20} MiB together; "
+                "ask for fewer at a time",
+                advice="GET /{index}/items streams all items that match",
             )
 
 

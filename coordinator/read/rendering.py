@@ -6,13 +6,30 @@ the closing brace of the stored object.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.merge import Hit
+
+PROJECTED_FAST_BYTES: Final = 64 * 1024
+"""Up to this many bytes of items are projected within a millisecond; more take a thread."""
+
+
+async def rendered_items(
+    parameters: SearchParameters,
+    hits: Sequence[Hit],
+    documents: list[bytes],
+    marks: Sequence[dict[str, Any]] | None = None,
+) -> list[bytes]:
+    """Return what `render_items` does, on another thread where that takes long."""
+    is_projected = parameters.fields is not None or parameters.exclude_fields is not None
+    if is_projected and sum(map(len, documents)) > PROJECTED_FAST_BYTES:
+        return await asyncio.to_thread(render_items, parameters, hits, documents, marks)
+    return render_items(parameters, hits, documents, marks)
 
 
 def render_items(
@@ -30,10 +47,8 @@ def render_items(
         marks: `_highlight` and `_snippet` of each hit, if requested.
     """
     if parameters.fields is not None or parameters.exclude_fields is not None:
-        documents = [
-            project(document, parameters.fields, parameters.exclude_fields)
-            for document in documents
-        ]
+        projection = Projection(parameters.fields, parameters.exclude_fields)
+        documents = [projection.of(document) for document in documents]
     if not parameters.show and not parameters.sort and marks is None:
         return documents
     wants_score = bool(parameters.show & {"score", "score_details"})
@@ -87,40 +102,65 @@ def add_group(document: bytes, size: int, members: Sequence[bytes] | None) -> by
     return b'%b%b"_group":{"size":%d%b}}' % (head, separator, size, listed)
 
 
-def project(
-    document: bytes, fields: Sequence[str] | None, exclude_fields: Sequence[str] | None
-) -> bytes:
-    """Return a JSON object with only some, or without some, of its dotted paths.
+class Projection:
+    """Keeps only some, or leaves out some, of the dotted paths of JSON objects.
 
     A path names a key, or leads through objects and arrays of objects. Keys that contain a dot
     themselves are found too. Members keep their order.
+
+    Args:
+        fields: to keep; None: all.
+        exclude_fields: to leave out; None: none.
     """
-    content = orjson.loads(document)
-    if fields is not None:
-        content = _only(content, [path.split(".") for path in fields])
-    if exclude_fields is not None:
-        content = _without(content, [path.split(".") for path in exclude_fields])
-    return orjson.dumps(content)
+
+    __slots__ = ("_excluded", "_kept")
+
+    def __init__(self, fields: Sequence[str] | None, exclude_fields: Sequence[str] | None) -> None:
+        self._kept = None if fields is None else _paths_of(fields)
+        self._excluded = None if exclude_fields is None else _paths_of(exclude_fields)
+
+    def of(self, document: bytes) -> bytes:
+        """Return a JSON object as it is shown."""
+        return orjson.dumps(self.of_item(orjson.loads(document)))
+
+    def of_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return a decoded object as it is shown, with members of the given one."""
+        if self._kept is not None:
+            item = _only(item, self._kept)
+        return item if self._excluded is None else _without(item, self._excluded)
 
 
-def _rests(key: str, paths: Sequence[list[str]]) -> list[list[str]]:
-    """Return the rest of each path after a key; an empty rest names the key itself."""
-    return [
-        path[length:]
-        for path in paths
-        for length in range(1, len(path) + 1)
-        if ".".join(path[:length]) == key
-    ]
+_Paths: TypeAlias = "dict[str | None, _Paths]"
+"""A trie of paths, by their parts between the dots; None ends one."""
 
 
-def _only(value: Any, paths: Sequence[list[str]]) -> Any:
+def _paths_of(fields: Iterable[str]) -> _Paths:
+    paths: _Paths = {}
+    for field in fields:
+        node = paths
+        for part in field.split("."):
+            node = node.setdefault(part, {})
+        node[None] = {}
+    return paths
+
+
+def _after(key: str, paths: _Paths) -> _Paths:
+    """Return how paths go on after a key of an item, which may have dots; empty: none does."""
+    if "." not in key:
+        return paths.get(key, {})
+    for part in key.split("."):
+        paths = paths.get(part, {})
+    return paths
+
+
+def _only(value: Any, paths: _Paths) -> Any:
     """Keep only the members that the paths name."""
     if isinstance(value, list):
         return [_only(element, paths) for element in value if isinstance(element, dict)]
     result = {}
     for key, member in value.items():
-        rests = _rests(key, paths)
-        if any(not rest for rest in rests):
+        rests = _after(key, paths)
+        if None in rests:
             result[key] = member
         elif rests and isinstance(member, dict | list):
             kept = _only(member, rests)
@@ -129,7 +169,7 @@ def _only(value: Any, paths: Sequence[list[str]]) -> Any:
     return result
 
 
-def _without(value: Any, paths: Sequence[list[str]]) -> Any:
+def _without(value: Any, paths: _Paths) -> Any:
     """Remove the members that the paths name."""
     if isinstance(value, list):
         return [_without(element, paths) for element in value]
@@ -137,7 +177,7 @@ def _without(value: Any, paths: Sequence[list[str]]) -> Any:
         return value
     result = {}
     for key, member in value.items():
-        rests = _rests(key, paths)
-        if not any(not rest for rest in rests):
+        rests = _after(key, paths)
+        if None not in rests:
             result[key] = _without(member, rests) if rests else member
     return result

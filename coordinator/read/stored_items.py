@@ -17,7 +17,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_each
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.merge import Hit
-from coordinator.read.rendering import render_items
+from coordinator.read.rendering import rendered_items
 from coordinator.read.scatter import SearchOutcome
 
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -46,7 +46,7 @@ async def page_items(
         documents, marks = await _documents(cluster, parameters, outcome, hits)
     if sum(map(len, documents)) > PAGE_BYTES_MAX and len(documents) > FEW_ITEMS:
         raise page_too_large()
-    return render_items(parameters, hits, documents, marks)
+    return await rendered_items(parameters, hits, documents, marks)
 
 
 def _sent_along(hits: Sequence[Hit]) -> list[bytes] | None:

@@ -23,7 +23,7 @@ from coordinator.parameters.parse import SearchParameters, parse_search
 from coordinator.parameters.raw import query_parameters
 from coordinator.parameters.table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.read.cursor import START, Cursor
-from coordinator.read.rendering import render_items
+from coordinator.read.rendering import rendered_items
 from coordinator.routes.search import narrowed
 from coordinator.write.write_result import WriteResult
 
@@ -489,20 +489,20 @@ async def matching_hits(
             )
             async with aclosing(parts):
                 async for part in parts:
-                    yield _rendered(search, part) if is_projected and not wants_ids else part
+                    yield await _rendered(search, part) if is_projected and not wants_ids else part
             if cursor is None:
                 return
             search = msgspec.structs.replace(search, cursor=cursor)
 
 
-def _rendered(
+async def _rendered(
     search: SearchParameters, part: Sequence[tuple[Hit, bytes | None]]
 ) -> list[tuple[Hit, bytes | None]]:
     """Apply the search's projection to the items of hits."""
-    return [
-        (hit, None if item is None else render_items(search, [hit], [item], None)[0])
-        for hit, item in part
-    ]
+    intact = [(hit, item) for hit, item in part if item is not None]
+    documents = [item for _, item in intact]
+    shown = iter(await rendered_items(search, [hit for hit, _ in intact], documents))
+    return [(hit, None if item is None else next(shown)) for hit, item in part]
 
 
 async def _go_on_switched(

@@ -46,18 +46,20 @@ from coordinator.read.federated import (
     merged_result,
     zeros_hidden,
 )
-from coordinator.read.multi_search import CostSum, run_fairly
+from coordinator.read.multi_search import CostSum, ItemSum, run_fairly
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from common.limits import Limits
     from coordinator.cluster.catalog import Index
     from coordinator.http.request import Request
     from coordinator.http.services import Services
 
+ADDRESS_CHARS_MAX: Final = 64
+"""Of the address of a client, for analytics."""
 
 ROUTES: Final = RouteTable()
 
@@ -129,9 +131,12 @@ def note_search(
 
 
 def counted_client(request: Request) -> tuple[str | None, str]:
-    """Return what distinguishes the searches of clients for analytics; it is not stored."""
+    """Return what distinguishes the searches of clients for analytics; it is not stored.
+
+    A client may send any X-Forwarded-For: its beginning has to do, as thousands are in memory.
+    """
     address = request.headers.get(hdrs.X_FORWARDED_FOR) or request.peer_address
-    return request.caller.key_id, address
+    return request.caller.key_id, address[:ADDRESS_CHARS_MAX]
 
 
 def note_slow(
@@ -292,9 +297,10 @@ async def searches(services: Services, request: Request) -> Response:
     if merge is not None:
         return await _merged(services, request, named, prepared, merge)
     timeouts = [one[1].timeout_ms for one in prepared if isinstance(one, tuple)]
+    read = ItemSum()
     results = await run_fairly(
         [
-            partial(_one_of_several, services, request, one.raw, ready)
+            partial(_one_of_several, services, request, one.raw, ready, read)
             for one, ready in zip(named, prepared, strict=True)
         ],
         Deadline.after_ms(max(timeouts, default=limits.request_timeout_ms)),
@@ -401,12 +407,17 @@ async def _items_of_page(
     ranks: dict[int, list[int]] = {}
     for member, rank in hits:
         ranks.setdefault(member, []).append(rank)
-    reads = []
-    for member, ones in ranks.items():
-        items_of = results[member].items_of
-        assert items_of is not None, "a merged search keeps its order"
-        reads.append(partial(items_of, ones))
-    items = dict(zip(ranks, map(iter, await run_fairly(reads, deadline)), strict=True))
+    read = ItemSum()
+
+    async def items_of(member: int) -> Iterator[bytes]:
+        read_items = results[member].items_of
+        assert read_items is not None, "a merged search keeps its order"
+        items = await read_items(ranks[member])
+        read.add(items)
+        return iter(items)
+
+    reads = [partial(items_of, member) for member in ranks]
+    items = dict(zip(ranks, await run_fairly(reads, deadline), strict=True))
     return [(member, next(items[member])) for member, _ in hits]
 
 
@@ -437,11 +448,13 @@ async def _one_of_several(
     request: Request,
     raw: Mapping[str, Any],
     prepared: tuple[Index, SearchParameters] | ServiceError,
+    read: ItemSum,
 ) -> bytes | ServiceError:
     """Return the JSON of one search's result, or its own error.
 
     Raises:
         ConfigurationSwitched: all searches have to run again.
+        PayloadTooLarge: the items of all searches so far are too large.
     """
     if isinstance(prepared, ServiceError):
         return prepared
@@ -449,6 +462,7 @@ async def _one_of_several(
     result = await _result_or_error(services, index, parameters)
     if isinstance(result, ServiceError):
         return result
+    read.add(result.items)
     total_us = result.timings.total_us
     services.metrics.observe_search(result, total_us)
     note_search(services, request, index.name, parameters, result.total, total_us)

@@ -18,7 +18,8 @@ from urllib.parse import quote
 import pytest
 
 from common.limits import Limits
-from tests.http.conftest import MakeWeb
+from coordinator.read import multi_search
+from tests.http.conftest import MakeWeb, Web
 from tests.http.raw_requests import get, post, request
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -419,6 +420,35 @@ async def test_searches_of_a_request_share_its_limits_of_cost(make_web: MakeWeb)
         one = {"indexName": "films", "params": {"query": query}, **kind}
         refused = await web.post("/1/indexes/*/queries", {"requests": [one] * 64})
         assert (refused.status, refused.code) == (400, "searches_too_costly"), kind
+
+
+@pytest.mark.parametrize(
+    ("path", "member", "part"),
+    [
+        ("/_search", "searches", {"index": "films"}),
+        ("/_search?merge", "searches", {"index": "films"}),
+        ("/1/indexes/*/queries", "requests", {"indexName": "films"}),
+        ("/1/indexes/*/objects", "requests", {"indexName": "films", "objectID": "1"}),
+    ],
+)
+async def test_parts_of_a_request_share_the_bytes_of_one_page(
+    web: Web, monkeypatch: pytest.MonkeyPatch, path: str, member: str, part: dict[str, Any]
+) -> None:
+    num_items = 1 if path.endswith("objects") else 10
+    num_parts = 30 // num_items
+    item = (await web.get("/films/items/1")).body if num_items == 1 else web.search.items[0]
+    path, _, is_merged = path.partition("?")
+    more = {"merge": {"per_page": 30}} if is_merged else {}
+    body = {member: [part] * num_parts, **more}
+    monkeypatch.setattr(multi_search, "PAGE_BYTES_MAX", 30 * len(item))
+    assert (await web.post(path, body)).status == 200
+    monkeypatch.setattr(multi_search, "PAGE_BYTES_MAX", 30 * len(item) - 1)
+
+    refused = await web.post(path, body)
+
+    assert (refused.status, refused.code) == (413, "payload_too_large")
+    monkeypatch.setattr(multi_search, "FEW_ITEMS", 30)
+    assert (await web.post(path, body)).status == 200
 
 
 async def test_index_is_refused_beyond_indexes_max(make_web: MakeWeb) -> None:
