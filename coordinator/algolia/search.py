@@ -96,10 +96,15 @@ _OF_ROUTES: Final = (
     "cursor",
 )
 """Members of requests that are no parameters of every search."""
+_OF_CLIENT: Final = "x-algolia-"
+"""What begins so, in any case, says who the client is: its key, its agent. It is a header, or in
+the query string."""
 
 
 def flattened(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a request: among its members, in `params`, or both.
+
+    What the client says of itself is none.
 
     Raises:
         InvalidRequest: `params` is neither a query string nor an object.
@@ -115,7 +120,9 @@ def flattened(request: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in {**(params or {}), **request}.items()
-        if name != "params" and not (value is None and (is_known(name) or name in _OF_ROUTES))
+        if name != "params"
+        and not name.lower().startswith(_OF_CLIENT)
+        and not (value is None and (is_known(name) or name in _OF_ROUTES))
     }
 
 
@@ -265,7 +272,6 @@ def _shown(params: Mapping[str, Any]) -> str:
         {
             name: value if isinstance(value, str) else orjson.dumps(value).decode()
             for name, value in params.items()
-            if not name.lower().startswith("x-algolia-")
         }
     )
 

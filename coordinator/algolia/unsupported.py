@@ -1,4 +1,4 @@
-"""Algolia's search parameters that are ignored, and those that cannot be honoured (pure)."""
+"""Algolia's parameters that are ignored, and those and settings that cannot be honoured (pure)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from coordinator.algolia.table import BY_NAME
 IGNORED: Final = frozenset(
     (
         *("analytics", "analyticsTags", "clickAnalytics", "userToken", "percentileComputation"),
-        *("enableABTest", "x-algolia-agent", "x-algolia-application-id", "x-algolia-api-key"),
-        *("x-algolia-usertoken", "x-algolia-query-id", "X-Algolia-UserToken"),
+        "enableABTest",
     )
 )
-"""Parameters for analytics, which facetd does not collect, or that identify the client."""
+"""Parameters for analytics by Algolia."""
 
 _NO: Final = (False,)
 _EMPTY: Final[tuple[Any, ...]] = ("", [])
@@ -62,6 +61,20 @@ UNSUPPORTED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
     "attributeCriteriaComputedBy": ((), "ranking has no criteria"),
     "renderingContent": (({},), "answers have no rendering content"),
     "explain": (_EMPTY, "ask POST /{index}/search with show=score_details"),
+    # settings of an index
+    "unretrievableAttributes": (_EMPTY, "keys do not hide fields; leave them out of the objects"),
+    "paginationLimitedTo": ((), "every page of hits can be asked for"),
+    "maxFacetHits": ((), "it is a parameter of searches for facet values alone"),
+    "disableTypoToleranceOnWords": (_EMPTY, "typos are a matter of fields and lengths"),
+    "disablePrefixOnAttributes": (_EMPTY, "words may be half typed in all fields or in none"),
+    "separatorsToIndex": (("",), "which characters belong to words is fixed"),
+    "keepDiacriticsOnCharacters": (("",), "words match with and without accents"),
+    "customNormalization": (({},), "letters are folded by fixed rules"),
+    "attributesToTransliterate": (_EMPTY, "texts are searched in their own script"),
+    "camelCaseAttributes": (_EMPTY, "texts are divided into words alike in all fields"),
+    "decompoundedAttributes": (({},), "compounds are not split"),
+    "allowCompressionOfIntegerArray": ((True, False), "numbers are stored as they are"),
+    "attributesToIndex": ((), "its name is searchableAttributes"),
 }
 """By parameter: the values that ask for what happens anyway, and why no others are supported."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from common.configuration import GEO_FIELD
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound
 from coordinator.algolia import stored
@@ -18,6 +17,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.routes.algolia_requests import (
     CHANGE,
+    NEW_INDEX,
     algolia_route,
     find_index,
     index_to_write,
@@ -118,9 +118,10 @@ async def _copy_parts(
     services: Services, request: Request, source: Index | None, destination: str, scope: list[str]
 ) -> None:
     """Copy parts of a configuration; those of a missing index are the defaults."""
-    parts = {"geo_fields": ["_geoloc", GEO_FIELD]} if source is None else source.document
-    target = await index_to_write(services, request, destination)
-    await reconfigure(services, target, lambda before: stored.copied(parts, before, scope, _KINDS))
+    parts = NEW_INDEX if source is None else source.document
+    await reconfigure(
+        services, request, destination, lambda before: stored.copied(parts, before, scope, _KINDS)
+    )
 
 
 async def _transfer(

@@ -16,7 +16,6 @@ from coordinator.routes.algolia_requests import (
     CHANGE,
     algolia_route,
     find_index,
-    index_to_write,
     now,
     reconfigure,
     required_body,
@@ -117,13 +116,12 @@ async def get_settings(services: Services, request: Request) -> Response:
 async def set_settings(services: Services, request: Request) -> Response:
     """Answer `PUT /1/indexes/{index}/settings`: changes the configuration, or creates the index."""
     body = required_body(services, request)
-    index = await index_to_write(services, request, request.arguments[0])
     limits = services.settings.limits
 
     def change(before: dict[str, Any]) -> dict[str, Any]:
         return index_settings.changed(before, body, parse_stored(before), limits)
 
-    await reconfigure(services, index, change)
+    index = await reconfigure(services, request, request.arguments[0], change)
     return json_response({"taskID": task_id(services, index), "updatedAt": now()})
 
 

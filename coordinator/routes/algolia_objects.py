@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from common.errors import ConfigurationSwitched, InvalidRequest, NotFound, Unavailable
+import orjson
+
+from common.deadline import Deadline
+from common.errors import (
+    ConfigurationSwitched,
+    DeadlineExceeded,
+    InvalidRequest,
+    NotFound,
+    Unavailable,
+)
 from common.placement import canonical_id, shard_of_id
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
@@ -25,11 +35,14 @@ from coordinator.http.api_keys import Action
 from coordinator.http.middleware import SWITCH_WAIT_SECONDS
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
+from coordinator.http.services import BODY_FAST_BYTES
 from coordinator.parameters.raw import decode_stored
+from coordinator.read.multi_search import ItemSum
 from coordinator.routes.algolia_indexes import drop_index
 from coordinator.routes.algolia_requests import (
     CHANGE,
     algolia_route,
+    facets_to_write,
     find_index,
     index_to_write,
     now,
@@ -41,6 +54,8 @@ from coordinator.routes.item_changes import delete_matching
 from coordinator.routes.items import refuse_conditions
 
 if TYPE_CHECKING:
+    from common.configuration import FacetConfiguration
+    from common.limits import Limits
     from coordinator.http.request import Request
     from coordinator.http.services import Services
 
@@ -54,8 +69,21 @@ _REFUSALS: Final[Mapping[Outcome, str]] = {
 }
 """What to say of a change that the shard refused."""
 
-_CarryOut: TypeAlias = Callable[[], Awaitable[tuple[list[str], int]]]
-"""Carries out the changes to one index; returns their objectIDs and the write's sequence number."""
+_Listed: TypeAlias = list[tuple[int, dict[str, Any]]]
+"""Changes, each with its position in the request."""
+
+
+class _Checked(NamedTuple):
+    """The changes to one index."""
+
+    name: str
+    """Of the index, as requested."""
+    listed: _Listed
+    facets: Mapping[str, FacetConfiguration]
+    """Of the index, under which they are valid."""
+    changes: list[ObjectChange] | None
+    """None: the only one is to clear the index, or to delete it."""
+
 
 ROUTES: Final = RouteTable()
 
@@ -124,12 +152,22 @@ async def get_objects(services: Services, request: Request) -> Response:
             param="requests",
         )
     results: list[Any] = []
+    read = ItemSum()
+    deadline = Deadline.after_ms(limits.request_timeout_ms)
     for one in listed:
+        if deadline.remaining_ms <= 0:
+            raise DeadlineExceeded(
+                f"{len(results)} of {len(listed)} objects were read in time; ask for fewer"
+            )
         wanted = one if isinstance(one, dict) else {}
         index, _ = find_index(services, request, wanted.get("indexName"))
         document = await _document(services, index, wanted.get("objectID"))
         names = _retrieved(wanted.get("attributesToRetrieve"))
-        results.append(None if document is None else object_of(document, names))
+        if document is None:
+            results.append(None)
+            continue
+        read.add([document])
+        results.append(orjson.Fragment(orjson.dumps(object_of(document, names))))
     return json_response({"results": results})
 
 
@@ -163,9 +201,10 @@ async def batch(services: Services, request: Request) -> Response:
 
     If any of them is invalid, none is applied.
     """
-    index = await index_to_write(services, request, request.arguments[0])
     listed = _requests(services, request)
-    ids, seq = await _checked(services, request, index, listed)()
+    checked = await _checked(services, request, request.arguments[0], listed)
+    index = await index_to_write(services, request, checked.name)
+    ids, seq = await _carry_out(services, request, index, checked)
     return json_response({"taskID": seq, "objectIDs": ids})
 
 
@@ -194,25 +233,23 @@ async def batches(services: Services, request: Request) -> Response:
                 param=f"requests[{i}].indexName",
             )
         by_index.setdefault(name, []).append((i, one))
-    checked: dict[str, tuple[Index, _CarryOut]] = {}
-    for name, listed in by_index.items():
-        index = await index_to_write(services, request, name)
-        checked[name] = index, _checked(services, request, index, listed)
+    checked = [await _checked(services, request, name, listed) for name, listed in by_index.items()]
+    indexes = [await index_to_write(services, request, one.name) for one in checked]
     ids: list[str] = []
     tasks: dict[str, int] = {}
-    for name, (index, carry_out) in checked.items():
+    for index, one in zip(indexes, checked, strict=True):
         try:
-            changed, tasks[name] = await carry_out()
+            changed, tasks[one.name] = await _carry_out(services, request, index, one)
         except ConfigurationSwitched:
             if not tasks:
                 raise  # nothing is written yet: the request runs again
-            changed, tasks[name] = await _after_switch(services, request, index, by_index[name])
+            changed, tasks[one.name] = await _after_switch(services, request, index, one)
         ids += changed
     return json_response({"taskID": tasks, "objectIDs": ids})
 
 
 async def _after_switch(
-    services: Services, request: Request, index: Index, listed: list[tuple[int, dict[str, Any]]]
+    services: Services, request: Request, index: Index, checked: _Checked
 ) -> tuple[list[str], int]:
     """Carry out the changes to one index once it has switched configuration.
 
@@ -226,7 +263,7 @@ async def _after_switch(
         await services.catalog.switched(index, min(SWITCH_WAIT_SECONDS, deadline.remaining_seconds))
         index = await index_to_write(services, request, index.name)
         try:
-            return await _checked(services, request, index, listed)()
+            return await _carry_out(services, request, index, checked)
         except ConfigurationSwitched:
             continue
     raise Unavailable(
@@ -236,7 +273,7 @@ async def _after_switch(
     )
 
 
-def _requests(services: Services, request: Request) -> list[tuple[int, dict[str, Any]]]:
+def _requests(services: Services, request: Request) -> _Listed:
     """Return the changes in a body, with their positions."""
     limits = services.settings.limits
     listed = decode_stored(request.body, limits).get("requests")
@@ -254,14 +291,23 @@ def _requests(services: Services, request: Request) -> list[tuple[int, dict[str,
     return list(enumerate(listed))
 
 
-def _checked(
-    services: Services, request: Request, index: Index, listed: list[tuple[int, dict[str, Any]]]
-) -> _CarryOut:
-    """Check the changes to one index; return what carries them out.
+async def _checked(services: Services, request: Request, name: str, listed: _Listed) -> _Checked:
+    """Check the changes to one index, before it is created if it is missing.
 
     Raises:
         InvalidRequest: a change is invalid.
     """
+    facets = facets_to_write(services, request, name)
+    read = partial(_read, listed, facets, services.settings.limits)
+    # On another thread: ten thousand objects take a fifth of a second.
+    is_long = len(request.body) > BODY_FAST_BYTES
+    return _Checked(name, listed, facets, await asyncio.to_thread(read) if is_long else read())
+
+
+def _read(
+    listed: _Listed, facets: Mapping[str, FacetConfiguration], limits: Limits
+) -> list[ObjectChange] | None:
+    """Read the changes to one index; None: the only one is to clear or delete it."""
     if any(one.get("action") in ("clear", "delete") for _, one in listed):
         if len(listed) > 1:
             raise InvalidRequest(
@@ -269,30 +315,25 @@ def _checked(
                 code="unsupported_parameter",
                 param="requests",
             )
-        is_clear = listed[0][1]["action"] == "clear"
-        return partial(_empty_or_drop, services, request, index, is_clear=is_clear)
-    facets, limits = index.configuration.facets, services.settings.limits
-    changes = [
+        return None
+    return [
         read_change(one.get("action"), one.get("body"), facets, limits, f"requests[{i}]")
         for i, one in listed
     ]
-    return partial(_write_all, services, index, changes)
 
 
-async def _empty_or_drop(
-    services: Services, request: Request, index: Index, *, is_clear: bool
+async def _carry_out(
+    services: Services, request: Request, index: Index, checked: _Checked
 ) -> tuple[list[str], int]:
-    """Delete all objects of an index, or the index; return no objectIDs and the write's number."""
-    if is_clear:
+    """Carry out changes in one group; return their objectIDs and the write's sequence number."""
+    if index.configuration.facets != checked.facets:  # configured since the changes were checked
+        checked = await _checked(services, request, index.name, checked.listed)
+    changes = checked.changes
+    if changes is not None:
+        return [one.object_id for one in changes], await _write(services, index, changes)
+    if checked.listed[0][1]["action"] == "clear":
         return [], await _delete_matching(services, request, index, "")
     return [], await drop_index(services, request, index)
-
-
-async def _write_all(
-    services: Services, index: Index, changes: Sequence[ObjectChange]
-) -> tuple[list[str], int]:
-    """Apply changes in one group; return their objectIDs and the write's sequence number."""
-    return [one.object_id for one in changes], await _write(services, index, changes)
 
 
 @ROUTES.add(
@@ -315,9 +356,11 @@ async def _write_all(
 )
 async def save_object(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}` and `PUT /1/indexes/{index}/{objectID}`."""
-    index = await index_to_write(services, request, request.arguments[0])
-    object_id = request.arguments[1] if len(request.arguments) > 1 else None
-    change = _single(services, request, index, "addObject", object_id)
+    name, *ids = request.arguments
+    object_id = ids[0] if ids else None
+    facets = facets_to_write(services, request, name)
+    change = _single(services, request, facets, "addObject", object_id)
+    index = await index_to_write(services, request, name)
     seq = await _write(services, index, [change])
     timestamp = {"updatedAt": now()} if object_id is not None else {"createdAt": now()}
     return json_response({"taskID": seq, "objectID": change.object_id, **timestamp})
@@ -336,7 +379,6 @@ async def save_object(services: Services, request: Request) -> Response:
 async def update_object(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}/{objectID}/partial`."""
     name, object_id = request.arguments
-    index = await index_to_write(services, request, name)
     params = query_string_parameters(request.query_string)
     creates = params.get("createIfNotExists", "true")
     if creates not in ("true", "false"):
@@ -346,7 +388,9 @@ async def update_object(services: Services, request: Request) -> Response:
             param="createIfNotExists",
         )
     action = "partialUpdateObject" if creates == "true" else "partialUpdateObjectNoCreate"
-    change = _single(services, request, index, action, object_id)
+    facets = facets_to_write(services, request, name)
+    change = _single(services, request, facets, action, object_id)
+    index = await index_to_write(services, request, name)
     seq = await _write(services, index, [change])
     return json_response({"taskID": seq, "objectID": change.object_id, "updatedAt": now()})
 
@@ -360,17 +404,21 @@ async def delete_object(services: Services, request: Request) -> Response:
     """Answer `DELETE /1/indexes/{index}/{objectID}`; a missing object is not an error."""
     name, object_id = request.arguments
     index, _ = find_index(services, request, name)
-    change = _single(services, request, index, "deleteObject", object_id)
+    facets = index.configuration.facets
+    change = _single(services, request, facets, "deleteObject", object_id)
     seq = await _write(services, index, [change])
     return json_response({"taskID": seq, "deletedAt": now()})
 
 
 def _single(
-    services: Services, request: Request, index: Index, action: str, object_id: str | None
+    services: Services,
+    request: Request,
+    facets: Mapping[str, FacetConfiguration],
+    action: str,
+    object_id: str | None,
 ) -> ObjectChange:
     body = {} if action == "deleteObject" else required_body(services, request)
-    facets, limits = index.configuration.facets, services.settings.limits
-    return read_change(action, body, facets, limits, "object", object_id)
+    return read_change(action, body, facets, services.settings.limits, "object", object_id)
 
 
 @ROUTES.add(

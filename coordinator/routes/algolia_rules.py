@@ -21,7 +21,6 @@ from coordinator.routes.algolia_requests import (
     CHANGE,
     algolia_route,
     find_index,
-    index_to_write,
     now,
     reconfigure,
     required_body,
@@ -177,12 +176,11 @@ async def _change(
     change: Callable[[dict[str, stored.StoredObject]], dict[str, stored.StoredObject]],
 ) -> dict[str, Any]:
     """Change the objects of one kind in an index's configuration; return the start of an answer."""
-    index = await index_to_write(services, request, name)
 
     def changed(document: dict[str, Any]) -> dict[str, Any]:
         return stored.written(document, kind, change(stored.read(document, kind)).values())
 
-    await reconfigure(services, index, changed)
+    index = await reconfigure(services, request, name, changed)
     return {"taskID": task_id(services, index)}
 
 

@@ -94,6 +94,64 @@ async def test_long_numbers_that_are_exact_are_stored(web: Web) -> None:
     assert (await web.get("/films/items/9")).json == {"id": "9", **json.loads(written)}
 
 
+WRONG = {"action": "addObject", "body": {"objectID": True}}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "document"),
+    [
+        ("POST", "new/batch", {"requests": 7}),
+        ("POST", "new/batch", {"requests": [ADDED, WRONG]}),
+        ("POST", "new/batch", {"requests": [ADDED, {"action": "clear"}]}),
+        (
+            "POST",
+            "*/batch",
+            {"requests": [{**ADDED, "indexName": "new"}, {**WRONG, "indexName": "newer"}]},
+        ),
+        ("POST", "new", {"objectID": []}),
+        ("PUT", "new/1", {"id": 2}),
+        ("POST", "new/1/partial", {"n": {"_operation": "Multiply", "value": 2}}),
+        ("POST", "new/1/partial?createIfNotExists=perhaps", {"n": 1}),
+        ("PUT", "new/settings", {"searchableAttributes": "name"}),
+        ("PUT", "new/settings", {"indexLanguages": ["klingon"]}),
+        ("PUT", "new/settings", {"hitsPerPage": -1}),
+        ("PUT", "new/rules/a", {"consequence": {"promote": [{"objectID": "1"}]}}),
+        ("PUT", "new/rules/a", {"consequence": {"params": {"filters": "a:1"}}, "enabled": 1}),
+        ("POST", "new/synonyms/batch", [{"objectID": "a", "type": "synonym", "synonyms": ["b"]}]),
+        (
+            "PUT",
+            "new/synonyms/a",
+            {"type": "synonym", "synonyms": [f"w{i}" for i in range(1_000)]},
+        ),
+    ],
+)
+async def test_a_refused_write_creates_no_index(
+    web: Web, method: str, path: str, document: Any
+) -> None:
+    body = json.dumps(document).encode()
+    refused = await web.send(request(method, f"/1/indexes/{path}", body))
+
+    assert refused.status == 400, refused.body
+    assert list(web.services.catalog.indexes) == ["films"]
+
+
+async def test_settings_rules_and_synonyms_create_their_index(web: Web) -> None:
+    for name, path, document in (
+        ("a", "settings", {"attributesForFaceting": ["brand"]}),
+        ("b", "rules/x", {"consequence": {"hide": [{"objectID": "1"}]}}),
+        ("c", "synonyms/x", {"type": "synonym", "synonyms": ["tv", "television"]}),
+    ):
+        body = json.dumps(document).encode()
+        stored = await web.send(request("PUT", f"/1/indexes/{name}/{path}", body))
+        assert stored.status == 200, stored.body
+    indexes = web.services.catalog.indexes
+    assert list(indexes["a"].document["aggregations"]) == ["brand"]
+    assert [rule["hide"] for rule in indexes["b"].document["rules"]] == [["1"]]
+    assert indexes["c"].document["synonyms"] == [["tv", "television"]]
+    for name in ("a", "b", "c"):
+        assert indexes[name].document["geo_fields"] == ["_geoloc", "_geo"]
+
+
 @pytest.mark.parametrize("name", [{}, {"indexName": None}, {"indexName": 7}])
 async def test_a_change_without_an_index_changes_nothing(web: Web, name: dict[str, Any]) -> None:
     seq = web.services.cluster.horizon(web.services.catalog.indexes["films"].number)

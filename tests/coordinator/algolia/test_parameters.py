@@ -20,6 +20,7 @@ from coordinator.algolia.search import (
     read_facet_search,
     read_search,
 )
+from coordinator.algolia.settings import changed
 from coordinator.algolia.table import BY_NAME, ROWS
 from coordinator.algolia.unsupported import IGNORED, UNSUPPORTED
 from coordinator.parameters.typed import BucketOrder
@@ -59,11 +60,30 @@ def read(settings: dict[str, Any] | None = None, /, **params: Any) -> AlgoliaSea
     return read_search(index, params, DEFAULT_LIMITS)
 
 
+OF_INDEXES = """
+attributesForFaceting replicas paginationLimitedTo unretrievableAttributes
+disableTypoToleranceOnWords attributesToTransliterate camelCaseAttributes decompoundedAttributes
+indexLanguages disablePrefixOnAttributes allowCompressionOfIntegerArray maxFacetHits
+numericAttributesForFiltering separatorsToIndex searchableAttributes customNormalization
+attributeForDistinct keepDiacriticsOnCharacters customRanking ranking
+""".split()  # noqa: SIM905
+"""Settings, in the documentation of Algolia."""
+
+
 def test_every_parameter_of_a_search_has_its_place_and_one_only() -> None:
     places = [set(BY_NAME), set(UNSUPPORTED), set(IGNORED)]
 
     assert set(OF_SEARCHES) <= set().union(*places)
     assert sum(map(len, places)) == len(set().union(*places))
+
+
+@pytest.mark.parametrize("name", OF_INDEXES)
+def test_every_setting_is_known(name: str) -> None:
+    """None of them is called unknown, with a guess at what was meant."""
+    with pytest.raises(InvalidRequest) as caught:
+        changed({}, {name: [{"something": "else"}]}, CONFIGURATION, DEFAULT_LIMITS)
+    assert caught.value.code in ("unsupported_parameter", "invalid_parameter")
+    assert caught.value.param == name
 
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
