@@ -117,7 +117,7 @@ class Settings:
     client_requests_per_second: float = setting(
         0.0,
         "requests/s",
-        "rate limit per API key, or per address without a key; further requests get 429; 0: none",
+        "rate limit per address and API key; further requests get 429; 0: none",
         at_least=0.0,
     )
     trusted_proxies: tuple[str, ...] = setting(

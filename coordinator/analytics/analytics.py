@@ -71,13 +71,24 @@ class PendingSearch(NamedTuple):
 
 
 class _SearchList(NamedTuple):
-    """The searches of an index, in the order of their texts."""
+    """The searches of an index that have found something."""
 
     at: float
     """When they were listed, on the monotonic clock."""
+    popular: list[str]
+    """Most frequent first."""
     texts: list[str]
-    numbers: list[int]
-    """How often each was sent."""
+    """In alphabetical order."""
+    places: list[int]
+    """Of these texts among the most frequent ones."""
+
+    def starting_with(self, prefix: str) -> list[str]:
+        """Return those that begin with a text, most frequent first."""
+        if not prefix:
+            return self.popular
+        first = bisect_left(self.texts, prefix)
+        last = bisect_left(self.texts, prefix + chr(0x10FFFF), first)
+        return [self.popular[place] for place in sorted(self.places[first:last])]
 
 
 class Analytics:
@@ -306,20 +317,15 @@ class Analytics:
         listed = self._listed.get(index)
         if listed is None or time.monotonic() - listed.at > LIST_SECONDS:
             report = await self.report(index, self._days, self._num_max)
-            rows = [
-                (row["query"], row["searches"])
-                for row in report["popular"]
-                if row["searches"] > row["no_hits"]
+            popular = [
+                row["query"] for row in report["popular"] if row["searches"] > row["no_hits"]
             ]
-            rows.sort()
+            places = sorted(range(len(popular)), key=popular.__getitem__)
             if len(self._listed) >= LISTS_MAX:
                 self._listed.clear()
-            listed = _SearchList(time.monotonic(), [text for text, _ in rows], [n for _, n in rows])
-            self._listed[index] = listed
-        first = bisect_left(listed.texts, prefix)
-        last = bisect_left(listed.texts, prefix + chr(0x10FFFF), first)
-        found = sorted(range(first, last), key=lambda i: (-listed.numbers[i], listed.texts[i]))
-        return [listed.texts[i] for i in found]
+            texts = [popular[place] for place in places]
+            listed = self._listed[index] = _SearchList(time.monotonic(), popular, texts, places)
+        return listed.starting_with(prefix)
 
     async def forget(self, index: str | None) -> None:
         """Forget an index, or everything, on disk too.

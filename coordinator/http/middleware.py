@@ -218,9 +218,11 @@ class Middleware:
         return error_response(error, request.request_id, is_algolia=is_algolia(request))
 
     def _client(self, request: Request) -> str:
-        """Return what identifies a client without a key."""
+        """Return what identifies a client: its address, and its key if it has one."""
         forwarded = request.headers.getall(hdrs.X_FORWARDED_FOR, ())
-        return client_of(self._proxies.address(request.peer_address, forwarded))
+        address = client_of(self._proxies.address(request.peer_address, forwarded))
+        key_id = request.caller.key_id
+        return address if key_id is None else f"{address} {key_id}"
 
     def _resolve(self, request: Request, segments: list[str]) -> tuple[ServedRoute, list[str]]:
         """Return the route of a request and its arguments.
@@ -248,7 +250,7 @@ class Middleware:
             and route.action is not None
             and not request.protocol.is_counted
         ):
-            self._rate_limit.take(request.caller.key_id or self._client(request))
+            self._rate_limit.take(self._client(request))
         if route.is_change:
             self._guard.check_origin(request.headers)
         caller = request.caller

@@ -1,14 +1,15 @@
 """Rate limit: how many requests a second a client may send; off unless configured.
 
 A token bucket per client holds up to `burst` tokens and regains `rate` of them a second; a request
-takes one. A client is an API key or, without one, the address it comes from (for IPv6 the /64 of a
-subscriber). Behind a proxy all sockets are the proxy's; where the setting `trusted_proxies` names
-it, the client is the last address in X-Forwarded-For that is not a trusted proxy's. What stands
-before that is the client's own claim.
+takes one. A client is the address that a request comes from (for IPv6 the /64 of a subscriber)
+together with its API key, if it has one: all visitors of a web page send the same key, and none of
+them may use up what the others have. Behind a proxy all sockets are the proxy's; where the setting
+`trusted_proxies` names it, the address is the last one in X-Forwarded-For that is not a trusted
+proxy's. What stands before that is the client's own claim.
 
-    client    tokens  as of        now 12.0, rate 5, burst 10
-    3f9a1c20  0.5     11.9         0.5 + 0.1 × 5 = 1.0: taken, 0.0 are left
-    10.0.0.7  0.2     12.0         rejected; the next token is due in 0.16 s: Retry-After 1
+    client             tokens  as of    now 12.0, rate 5, burst 10
+    10.0.0.7 3f9a1c20  0.5     11.9     0.5 + 0.1 × 5 = 1.0: taken, 0.0 are left
+    10.0.0.7           0.2     12.0     rejected; the next token is due in 0.16 s: Retry-After 1
 
 A full bucket means the same as no bucket, so only the clients of the last `burst / rate` seconds
 matter; past `CLIENTS_MAX`, the client unseen the longest is dropped.
@@ -183,7 +184,7 @@ def _without_port(text: str) -> str | None:
 
 
 def client_of(address: str) -> str:
-    """Return what identifies a client without a key.
+    """Return the address that stands for a client: that of its subscriber.
 
     Args:
         address: of its socket.

@@ -117,7 +117,7 @@ class Suggestions:
         deadline = Deadline.after_ms(search.timeout_ms)
         typed = typed_text(search.query, self._path.analyzer)
         with self._path.cluster.reading(index.number) as horizon:
-            searches = (await self._searches(index, search))[: _MORE * size]
+            searches = await self._searches(index, search, _MORE * size)
             memory = self._path.memories.of(index).suggestions
             key = key_of(parameters, searches)
             listed = memory.known(horizon, key)
@@ -352,8 +352,10 @@ class Suggestions:
 
     # --- searches
 
-    async def _searches(self, index: Index, search: SearchParameters) -> list[Suggestion]:
-        """Return frequent searches, not counted yet.
+    async def _searches(
+        self, index: Index, search: SearchParameters, num_max: int
+    ) -> list[Suggestion]:
+        """Return the most frequent searches, not counted yet.
 
         None for a key with a filter: what others type may name items that it must not see.
         """
@@ -365,7 +367,7 @@ class Suggestions:
             return []
         prefix = " ".join(search.query.casefold().split())
         listed = await self._analytics.searches_with(index.name, prefix)
-        return [Suggestion(text, "search", UNCOUNTED) for text in listed]
+        return [Suggestion(text, "search", UNCOUNTED) for text in listed[:num_max]]
 
 
 def _context(search: SearchParameters, typed: TypedText, size: int) -> CompletionContext:

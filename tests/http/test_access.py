@@ -81,6 +81,18 @@ async def test_key_reaches_its_actions_and_indexes_only(web: Web) -> None:
     assert await status(web, "GET", "/_stats", reader) == 403
 
 
+@pytest.mark.parametrize("name", ["x-algolia-api-key", "X-Algolia-API-Key", "X-ALGOLIA-API-KEY"])
+async def test_algolias_clients_name_their_key_in_the_query_string(web: Web, name: str) -> None:
+    key = await make_key(web, actions=["admin", "search"])
+    target = f"/1/indexes/films?query=a&X-Algolia-Application-Id=app&{name}={key}"
+
+    reply = await web.get(target)
+
+    assert reply.status == 200, reply.body
+    assert reply.json["params"] == "query=a"
+    assert (await web.get(target[:-1])).status == 401
+
+
 @pytest.mark.parametrize("kind", ["foreign", "unknown"])
 async def test_other_indexes_look_like_none(web: Web, kind: str) -> None:
     admin = await make_key(web, actions=["admin"])
@@ -496,3 +508,19 @@ async def test_each_key_has_a_rate_of_its_own(make_web: MakeWeb) -> None:
     asked = [await status(web, "GET", "/films/search", admin) for _ in range(3)]
     assert asked == [200, 200, 429]
     assert await status(web, "GET", "/films/search", reader) == 200
+
+
+async def test_visitors_with_the_same_key_have_rates_of_their_own(make_web: MakeWeb) -> None:
+    web = await make_web(
+        client_requests_per_second=0.01, client_burst=2, trusted_proxies=("127.0.0.1",)
+    )
+    key = await make_key(web, actions=["admin", "search"])
+
+    async def asked(address: str) -> list[int]:
+        search = request(
+            "GET", "/films/search", None, f"X-API-Key: {key}", f"X-Forwarded-For: {address}"
+        )
+        return [(await web.send(search)).status for _ in range(3)]
+
+    assert await asked("192.0.2.1") == [200, 200, 429]
+    assert await asked("192.0.2.2") == [200, 200, 429]

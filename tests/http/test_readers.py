@@ -239,6 +239,17 @@ def test_metrics_and_analytics_are_of_all(clients: list[Client]) -> None:
     assert text.count("facetd_reader_cpu_seconds_total{") == NUM_COORDINATORS - 1
 
 
+def test_a_client_with_long_addresses_stops_no_reports(clients: list[Client]) -> None:
+    """A report has 64 KB, for the searches of up to forty clients."""
+    searches = analytics(clients[0])
+    for i, client in enumerate(clients):
+        for j in range(40):
+            client.headers["x-forwarded-for"] = f"10.0.{i}.{j}, " + "x" * 7_000
+            total(client, query="star")
+
+    wait_until(lambda: analytics(clients[2]) == searches + 120)
+
+
 def analytics(client: Client) -> int:
     number: int = client.get("/_analytics", index="films").json["searches"]
     return number
