@@ -192,7 +192,18 @@ class ClientBase:
 
 
 def path_of(*segments: str | int) -> str:
-    """Return a path of quoted segments."""
+    """Return a path of quoted segments.
+
+    Raises:
+        ValueError: one of them would make it the path of something else: of all items, or, since
+            proxies take dots for folders, of an index.
+    """
+    for segment in segments:
+        if segment in ("", ".", ".."):
+            raise ValueError(
+                f"an index or id that is empty or dots cannot be in a URL, as {segment!r} is; "
+                'a search with a filter on "id" finds such an item'
+            )
     return "".join(f"/{quote(str(segment), safe='')}" for segment in segments)
 
 

@@ -61,7 +61,7 @@ def _readable_errors(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T
                 raise ToolError(str(error)) from error
             fault = error.details.get("fault", error.message)
             raise ToolError(f"{fault}; list_indexes lists those that are") from error
-        except FacetdError as error:
+        except (FacetdError, ValueError) as error:
             raise ToolError(str(error)) from error
 
     return run
@@ -88,10 +88,10 @@ def _shown_page(page: SearchPage) -> dict[str, Any]:
         "items": page.items,
         "facets": {name: _shown_facet(facet) for name, facet in page.facets.items()},
     }
-    if page.meta.ignored_words:
-        shown["ignored_words"] = page.meta.ignored_words
-    if page.meta.warnings:
-        shown["warnings"] = page.meta.warnings
+    for name in ("ignored_words", "dropped_words", "did_you_mean", "warnings"):
+        said = getattr(page.meta, name)
+        if said:
+            shown[name] = said
     if page.meta.shards.failed:
         shown["incomplete"] = f"{page.meta.shards.failed} of {page.meta.shards.total} shards away"
     return shown

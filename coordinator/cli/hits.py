@@ -64,7 +64,9 @@ def _printable(value: Any) -> Any:
 
 def _print_item(out: Console, number: int, item: dict[str, Any]) -> None:
     """Print one hit."""
-    marked = item.get("_highlight") or {}
+    marked = item.get("_highlight")
+    if not isinstance(marked, dict):  # none were asked for: a field of the item itself
+        marked = {}
     fields = {name: value for name, value in item.items() if not name.startswith("_")}
     title = _title_of(fields)
     heading = Text(f"\n{number:>3}  ")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -128,8 +127,9 @@ def _choose(found: list[ImportedIndex], index: str | None, source: str) -> list[
             known = ", ".join(one.name for one in found)
             raise SourceError(f"there is no index {index!r} in it; its indexes are {known}")
         return chosen
-    name = index or found[0].name or index_name(source, None)
-    return [replace(found[0], name=name)]
+    (one,) = found
+    one.name = index or one.name or index_name(source, None)  # not a copy: its items count in it
+    return found
 
 
 def _show(one: ImportedIndex) -> None:

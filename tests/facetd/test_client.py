@@ -456,6 +456,16 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         address_of(url)
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_an_id_that_would_ask_for_something_else_is_refused(use: Use, name: str) -> None:
+    """`GET /a/items/` is all items, and behind a proxy `/a/items/..` is the index."""
+    with serving() as server:
+        for call in (lambda c: c.get("a", name), lambda c: c.search(name)):
+            with pytest.raises(ValueError, match="empty or dots"):
+                use(server.url, call)
+    assert server.asked == []
+
+
 @pytest.mark.parametrize("key", ["fk_…", "fk_a b", "fk_a\n", "\ufefffk_a"])
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_an_invalid_key_is_refused_before_it_is_sent(kind: type, key: str) -> None:

@@ -78,6 +78,24 @@ async def test_search() -> None:
     assert shown["facets"] == {"year": {"counts": {"1972": 1}}}
 
 
+async def test_what_a_search_says_of_its_words_reaches_the_model() -> None:
+    said = {"did_you_mean": "godfather", "dropped_words": ["the"], "ignored_words": ["x"]}
+    page = {**PAGE, "meta": {**PAGE["meta"], **said}}  # type: ignore[dict-item]
+    async with asking((200, page)) as (session, _):
+        shown = content_of(await session.call_tool("search", {"index": "films", "query": "a"}))
+
+    assert {name: shown[name] for name in said} == said
+
+
+async def test_an_id_that_would_ask_for_all_items_is_refused() -> None:
+    async with asking() as (session, service):
+        result = await session.call_tool("get_item", {"index": "films", "id": ""})
+
+    assert result.is_error
+    assert "empty" in result.content[0].text
+    assert service.asked == []
+
+
 async def test_facet_values_explanations_items_and_sizes() -> None:
     facet = {**PAGE, "data": PAGE["data"]["aggregations"]["year"]}  # type: ignore[index]
     explained = {**PAGE, "data": {"items": [{"id": 1, "_score": 2.5, "_score_details": {"a": 1}}]}}

@@ -14,6 +14,7 @@ from common.configuration import GEO_FIELD
 from common.configuration_parser import parse_configuration
 from common.errors import ServiceError
 from common.limits import DEFAULT_LIMITS
+from common.option_forms import parse_language
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.rules import RULES
 from coordinator.algolia.stored import ObjectKind, stored_entry, written
@@ -46,6 +47,11 @@ _DEFAULTS: Final = (
     *("attributesToHighlight", "attributesToSnippet", "highlightPreTag", "highlightPostTag"),
     *("snippetEllipsisText", "maxValuesPerFacet", "advancedSyntax", "optionalWords"),
 )
+_EXACTNESS: Final[dict[str, Any]] = {
+    "exactOnSingleWordQuery": "attribute",
+    "alternativesAsExact": ["ignorePlurals", "singleWordSynonym"],
+}
+"""Settings with their defaults there."""
 _RANKING: Final = [
     *("typo", "geo", "words", "filters", "proximity", "attribute", "exact", "custom")
 ]
@@ -85,6 +91,8 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
         modifier, path = _split(str(text))
         if modifier == "filterOnly":
             continue  # any field can be filtered by
+        if modifier == "afterDistinct":
+            notes.append(f"afterDistinct({path}): search with facetingAfterDistinct instead")
         facets[path] = {"conjunction": False}
         if isinstance(size, int) and size != 100:
             facets[path]["size"] = max(1, min(size, FACET_SIZE_MAX))
@@ -95,15 +103,12 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
     if paths:
         configuration["searchable_fields"] = weighted(paths)
         notes.append("searchableAttributes: their order has become weights")
-    languages = settings.get("indexLanguages") or settings.get("queryLanguages") or []
-    if len(languages) == 1 and settings.get("ignorePlurals"):
-        configuration["language"] = languages[0]
-    elif languages:
-        notes.append(f"queryLanguages {', '.join(languages)}: set language or field_languages")
-    if settings.get("removeStopWords") and len(languages) == 1:
-        configuration["stop_words"] = languages[0]
-    if settings.get("typoTolerance") in (False, "false"):
+    _convert_languages(settings, imported)
+    typos = settings.get("typoTolerance")
+    if typos in (False, "false"):
         configuration["typo"] = 0
+    elif typos in ("min", "strict"):
+        notes.append(f"typoTolerance {typos}: hits with typos come last, and are not left out")
     add_typos(
         imported,
         settings.get("minWordSizefor1Typo"),
@@ -131,10 +136,35 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
             f"attributeForDistinct: search with distinct={settings['attributeForDistinct']}"
         )
     _keep_defaults(settings, imported)
+    for name, usual in _EXACTNESS.items():
+        if settings.get(name, usual) != usual:
+            notes.append(f"{name}: exact words count more in all fields, whatever the query")
     for name in ("attributesToRetrieve", "unretrievableAttributes"):
         if settings.get(name) not in (None, [], ["*"]):
             notes.append(f"{name}: search with the parameter fields or exclude_fields")
     imported.note_rest(settings, _KNOWN)
+
+
+def _convert_languages(settings: dict[str, Any], imported: ImportedIndex) -> None:
+    """Convert what depends on languages: one is taken, several are noted."""
+    configuration, notes = imported.configuration, imported.notes
+    listed = settings.get("indexLanguages") or settings.get("queryLanguages") or []
+    for name, member, more in (
+        ("ignorePlurals", "language", "or field_languages"),
+        ("removeStopWords", "stop_words", "to one language, or to words"),
+    ):
+        value = settings.get(name)
+        if value in (None, False, "false", []):
+            continue
+        languages = value if isinstance(value, list) else listed
+        if len(languages) == 1 and parse_language(languages[0]) is not None:
+            configuration[member] = languages[0]
+        else:
+            shown = ", ".join(map(str, languages)) or "of every language"
+            notes.append(f"{name} {shown}: set {member} {more}")
+    if listed and "language" not in configuration:
+        shown = ", ".join(map(str, listed))
+        notes.append(f"queryLanguages {shown}: set language or field_languages")
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -32,6 +32,14 @@ _PLAIN: Final = frozenset(
     )
 )
 """Types whose values need no configuration."""
+_LOST: Final = {
+    "copy_to": "name all fields to search in searchable_fields",
+    "normalizer": "values of a facet are as they were sent",
+    "null_value": "a missing value stays missing",
+    "search_analyzer": "queries are analysed like items",
+    "similarity": "all fields are ranked by BM25",
+}
+"""Options of a field without an equivalent, with what holds here."""
 _DYNAMIC: Final = {"keyword": {"type": "keyword", "ignore_above": 256}}
 """The subfield that dynamic mapping gives to every string."""
 
@@ -234,6 +242,7 @@ def _walk(
         if not isinstance(field, dict):
             raise SourceError(f"the mapping of {path} is not an object: {str(field)[:80]}")
         kind = field.get("type", "object")
+        notes += [f"{path}: {name}: {here}" for name, here in _LOST.items() if field.get(name)]
         if kind == "nested":
             configuration.setdefault("nested", []).append(path)
         if "properties" in field:
@@ -245,7 +254,13 @@ def _walk(
         elif kind in ("keyword", "constant_keyword", "boolean") or (kind == "text" and has_keyword):
             facets[path] = {"conjunction": False}
         if kind in ("text", "search_as_you_type", "match_only_text"):
+            if field.get("index") is False:
+                continue
             texts.append(path)
+            others = [one.get("analyzer") for one in field.get("fields", {}).values()]
+            if any(others):
+                listed = ", ".join(filter(None, others))
+                notes.append(f"{path}: has subfields with the analyzers {listed}; it has one here")
             analyzer = field.get("analyzer")
             if analyzer in LANGUAGES.values():
                 configuration.setdefault("field_languages", {})[path] = analyzer

@@ -51,3 +51,10 @@ def test_a_hit_is_not_wrapped_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> N
     print_answer(answer)
     (line,) = (line for line in capsys.readouterr().out.splitlines() if "field0" in line)
     assert all(f"field{n} {'x' * 50}" in line for n in range(8))
+
+
+def test_a_field_with_the_name_of_marks_is_no_marks(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = answer_of([])
+    answer["data"]["items"] = [{"id": 1, "title": "Sea", "_highlight": "own"}]
+    print_answer(answer)
+    assert "Sea" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,36 @@ class TestAlgolia:
             "enablePersonalization",
         ):
             assert name in text
+
+    @pytest.mark.parametrize(
+        ("settings", "configuration", "noted"),
+        [
+            ({"removeStopWords": ["fr"], "queryLanguages": ["en"]}, {"stop_words": "fr"}, ""),
+            ({"ignorePlurals": ["de"]}, {"language": "de"}, ""),
+            ({"removeStopWords": True}, {}, "removeStopWords of every language"),
+            ({"removeStopWords": True, "queryLanguages": ["en", "fr"]}, {}, "removeStopWords en"),
+            ({"ignorePlurals": True}, {}, "ignorePlurals of every language"),
+            ({"ignorePlurals": True, "queryLanguages": ["ja"]}, {}, "ignorePlurals ja"),
+            ({"ignorePlurals": False, "removeStopWords": "false"}, {}, ""),
+            ({"typoTolerance": "min"}, {}, "typoTolerance min"),
+            ({"typoTolerance": "strict"}, {}, "typoTolerance strict"),
+            ({"exactOnSingleWordQuery": "word"}, {}, "exactOnSingleWordQuery"),
+            ({"exactOnSingleWordQuery": "attribute"}, {}, ""),
+            ({"alternativesAsExact": []}, {}, "alternativesAsExact"),
+        ],
+    )
+    def test_a_setting_is_taken_or_noted(
+        self, tmp_path: Path, settings: Any, configuration: Any, noted: str
+    ) -> None:
+        (one,) = algolia.read(
+            write(tmp_path / "r.json", []),
+            write(tmp_path / "s.json", {**settings, "hitsPerPage": 7}),
+        )
+        read = valid(one)
+        members = ("language", "stop_words", "typo")
+        assert {name: read[name] for name in members if name in read} == configuration
+        assert noted in "\n".join(one.notes)
+        assert bool(one.notes) is bool(noted or "queryLanguages" in settings)
 
     def test_a_record_without_an_id_is_refused(self, tmp_path: Path) -> None:
         (one,) = algolia.read(write(tmp_path / "r.json", [{"a": 1}]), None)

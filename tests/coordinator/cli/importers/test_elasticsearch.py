@@ -70,6 +70,33 @@ class TestElasticsearch:
         ]
         assert one.is_open
 
+    @pytest.mark.parametrize(
+        ("field", "noted", "is_searched"),
+        [
+            ({"type": "text", "copy_to": "all"}, "t: copy_to", True),
+            ({"type": "keyword", "normalizer": "lowercase"}, "t: normalizer", False),
+            ({"type": "keyword", "null_value": "none"}, "t: null_value", False),
+            ({"type": "text", "search_analyzer": "whitespace"}, "t: search_analyzer", True),
+            ({"type": "text", "similarity": "boolean"}, "t: similarity", True),
+            ({"type": "text", "index": False}, "", False),
+            (
+                {"type": "text", "fields": {"en": {"type": "text", "analyzer": "english"}}},
+                "t: has subfields with the analyzers english",
+                True,
+            ),
+        ],
+    )
+    def test_an_option_of_a_field_is_taken_or_noted(
+        self, tmp_path: Path, field: Any, noted: str, is_searched: bool
+    ) -> None:
+        mapping = {"mappings": {"properties": {"t": field}}}
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x", ""), write(tmp_path / "m.json", mapping), None
+        )
+        assert ("t" in valid(one).get("searchable_fields", [])) is is_searched
+        assert len(one.notes) == bool(noted)
+        assert "".join(one.notes).startswith(noted)
+
     def test_dynamic_strings_are_no_facets_until_the_items_say_so(self, tmp_path: Path) -> None:
         any_string = {
             "type": "text",

@@ -62,6 +62,16 @@ def test_settings_in_another_form_are_named(
     )
 
 
+@pytest.mark.parametrize("name", [["--index", "other"], []])
+def test_what_is_noticed_among_the_items_is_told(tmp_path: Path, name: list[str]) -> None:
+    records = write(tmp_path / "books.json", [{"objectID": "a", "id": 7}])
+    result = CliRunner().invoke(main, ["import", "algolia", records, "--dry-run", *name])
+
+    assert result.exit_code == 0, result.stderr
+    assert f"index {name[-1] if name else 'books'}, configuration" in result.stderr
+    assert "1 items had another value in a field id: it is own_id now" in result.stderr
+
+
 def test_settings_may_begin_with_a_mark(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}')
