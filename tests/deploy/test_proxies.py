@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 import pytest
 
@@ -205,6 +205,25 @@ def test_pages_find_their_files_under_any_path(proxy: Proxy, base: str) -> None:
         assert len(names) >= 3
         for name in names:
             assert proxy.ask("GET", urljoin(f"{base}/{path}", name)).status == 200, (path, name)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_ids_arrive_as_they_were_sent(proxy: Proxy, base: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    address = f"127.0.0.{20 + BASES.index(base)}"
+    url = f"{base}/ids{BASES.index(base)}"
+
+    def ask(method: str, target: str, body: bytes | None = None) -> Answer:
+        return proxy.ask(method, target, body, headers, address)
+
+    assert ask("POST", f"{url}/configuration", b"{}").status == 200
+    for name in ("a/b", "a b", "a%2Fb", "a?b", "ü", "a/../b", "//", "&=+#"):
+        item = f"{url}/items/{quote(name, safe='')}"
+        stored = ask("PUT", item, json.dumps({"name": name}).encode())
+        assert stored.status == 200, (name, stored.body)
+        assert json.loads(ask("GET", item).body) == {"id": name, "name": name}
+    listed = ask("GET", f"{url}/search?query=a&filter=id%20%3D%20%22a%2Fb%22")
+    assert json.loads(listed.body)["pagination"]["total"] == 1
 
 
 def test_large_loads_and_exports_stream_through(proxy: Proxy) -> None:
