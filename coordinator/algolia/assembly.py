@@ -79,8 +79,12 @@ def _finish_optional_words(draft: AlgoliaDraft, words: list[str]) -> None:
 
 
 def _finish_places(draft: AlgoliaDraft) -> None:
-    """Add the areas, of which one must match; without any, add the radius and its order."""
+    """Add the areas, of which one must match; without any, add the radius and its order.
+
+    As the protocol has it, boxes leave polygons out, and either of them the point.
+    """
     areas = [(area, name) for area, name in draft.areas if area is not None]
+    areas = [one for one in areas if one[1] == "insideBoundingBox"] or areas
     if (areas or draft.around is not None) and not draft.configuration.geo_fields:
         raise wrong(
             areas[0][1] if areas else "aroundLatLng",

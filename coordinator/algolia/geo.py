@@ -1,7 +1,8 @@
 """Algolia's parameters of places → filter nodes and orders (pure).
 
 aroundLatLng        "48.2, 16.4"                        a point
-insideBoundingBox   "49,17,48,16" or [[49, 17, 48, 16]]  two opposite corners; several: any of them
+insideBoundingBox   "49,17,48,16" or [[49, 17, 48, 16]]  two opposite corners; several, one after the
+                                                        other or as lists: any of them
 insidePolygon       [[48, 16, 49, 17, 48, 18]]           corners; several: any of them
 """
 
@@ -40,41 +41,50 @@ def parse_boxes(field: str, value: Any, limits: Limits) -> Filter | None:
     box of more than half of the world across 180° are they those in the north-west and south-east.
     """
 
-    def box(numbers: list[float]) -> Filter:
-        if len(numbers) != _BOX_NUMBERS:
+    def boxes(numbers: list[float]) -> list[Filter]:
+        if not numbers or len(numbers) % _BOX_NUMBERS:
             raise Mistake("must have four numbers for each box: lat, lng, lat, lng")
-        (lat, lng), (other_lat, other_lng) = _points(numbers)
-        left, right = (other_lng, lng) if lat > other_lat else (lng, other_lng)
-        if left > right and (right - left) % 360.0 > 180.0:
-            left, right = right, left
-        return GeoBox(field, min(lat, other_lat), max(lat, other_lat), left, right)
+        corners = _points(numbers)
+        return [_box(field, *two) for two in zip(corners[::2], corners[1::2], strict=True)]
 
-    return _any_of(value, box, limits)
+    return _any_of(value, boxes, limits)
+
+
+def _box(field: str, corner: Point, other: Point) -> Filter:
+    """Return the box between two opposite corners."""
+    (lat, lng), (other_lat, other_lng) = corner, other
+    left, right = (other_lng, lng) if lat > other_lat else (lng, other_lng)
+    if left > right and (right - left) % 360.0 > 180.0:
+        left, right = right, left
+    return GeoBox(field, min(lat, other_lat), max(lat, other_lat), left, right)
 
 
 def parse_polygons(field: str, value: Any, limits: Limits) -> Filter | None:
     """Read polygons; None for none."""
 
-    def polygon(numbers: list[float]) -> Filter:
+    def polygon(numbers: list[float]) -> list[Filter]:
         if len(numbers) < _POLYGON_NUMBERS_MIN or len(numbers) % 2:
             raise Mistake("must have pairs of lat and lng for each polygon, at least three")
         if len(numbers) > 2 * limits.geo_corners_max:
             raise Mistake(f"has more than {limits.shown('geo_corners_max')} corners")
-        return polygon_of(field, _points(numbers))
+        return [polygon_of(field, _points(numbers))]
 
     return _any_of(value, polygon, limits)
 
 
-def _any_of(value: Any, read: Callable[[list[float]], Filter], limits: Limits) -> Filter | None:
+def _any_of(
+    value: Any, read: Callable[[list[float]], list[Filter]], limits: Limits
+) -> Filter | None:
     """Return what one area, or any of several, covers."""
     if isinstance(value, str) and value.startswith("["):
         value = json_of_text(value)
     if value in ("", []):
         return None
-    areas = value if isinstance(value, list) and isinstance(value[0], list) else [value]
+    listed = value if isinstance(value, list) and isinstance(value[0], list) else [value]
+    areas = [area for one in listed for area in read(_numbers(one))]
     if len(areas) > limits.filter_conditions_max:
         raise Mistake(f"has more than {limits.shown('filter_conditions_max')} areas")
-    return Or(tuple([read(_numbers(area)) for area in areas]))
+    return Or(tuple(areas))
 
 
 def _numbers(value: Any) -> list[float]:

@@ -74,7 +74,7 @@ ROWS: Final = (
     Row("insideBoundingBox", readers.read_boxes, _AREAS,
         "Two opposite corners, lat,lng,lat,lng; of several boxes any will do."),
     Row("insidePolygon", readers.read_polygons, _AREAS,
-        "Corners, lat,lng,lat,lng,…; of several polygons any will do."),
+        "Corners, lat,lng,lat,lng,…; of several polygons any will do. Not with boxes."),
     Row("attributesToRetrieve", readers.read_retrieved, _TEXTS,
         'Fields of hits; "*": all, "-name": all but these.'),
     Row("attributesToHighlight", readers.read_highlighted, _TEXTS,

@@ -185,15 +185,20 @@ def test_places_restrict_and_order() -> None:
         (clause,) = read(insideBoundingBox=corners).search.filters
         assert clause.filter == Or((Or((GeoBox("_geo", -10.0, 60.0, -150.0, 150.0),)),))
 
-    # An area is instead of a radius, and either of two kinds of areas will do.
-    both = read(
-        aroundLatLng="48,16", aroundRadius=1, insideBoundingBox="1,1,2,2",
-        insidePolygon=[0, 0, 0, 5, 5, 5],
-    ).search  # fmt: skip
-    (clause,) = both.filters
+    # Several boxes may be one list.
+    (clause,) = read(insideBoundingBox="48,16,49,17,1,1,2,2").search.filters
+    assert clause.filter == Or((Or((box, GeoBox("_geo", 1.0, 2.0, 1.0, 2.0))),))
+
+    # A box is instead of a polygon, and either is instead of a radius.
+    polygon = [0, 0, 0, 5, 5, 5]
+    for areas in ({"insidePolygon": polygon, "insideBoundingBox": "48,16,49,17"},
+                  {"insideBoundingBox": "48,16,49,17", "insidePolygon": polygon}):  # fmt: skip
+        found = read(aroundLatLng="48,16", aroundRadius=1, **areas).search
+        assert [one.filter for one in found.filters] == [Or((Or((box,)),))]
+        assert found.sort == ()
+    (clause,) = read(insidePolygon=polygon, insideBoundingBox="").search.filters
     assert isinstance(clause.filter, Or)
-    assert len(clause.filter.children) == 2
-    assert both.sort == ()
+    assert "GeoPolygon" in str(clause.filter)
 
 
 def test_facets_after_distinct_count_groups() -> None:
