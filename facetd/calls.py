@@ -86,6 +86,8 @@ def address_of(url: str) -> Address:
         ValueError: it is malformed.
     """
     parts = urlsplit(url if "//" in url else f"http://{url}")
+    if parts.username is not None:  # without quoting it: messages end in logs
+        raise ValueError("the URL must be without user and password; facetd takes an API key")
     try:
         port = parts.port
     except ValueError:  # not a number, or out of range
@@ -96,7 +98,6 @@ def address_of(url: str) -> Address:
         or not parts.hostname
         or parts.query
         or parts.fragment
-        or parts.username is not None
     ):
         raise ValueError(
             "the URL must be http://HOST:PORT or https://HOST:PORT, with a path if a proxy serves "

@@ -1,8 +1,7 @@
 """Algolia's parameters of places → filter nodes and orders (pure).
 
 aroundLatLng        "48.2, 16.4"                        a point
-insideBoundingBox   "49,17,48,16" or [[49, 17, 48, 16]]  two opposite corners; several, one after the
-                                                        other or as lists: any of them
+insideBoundingBox   "49,17,48,16" or [[49, 17, 48, 16]]  two opposite corners; several: any of them
 insidePolygon       [[48, 16, 49, 17, 48, 18]]           corners; several: any of them
 """
 

@@ -452,8 +452,9 @@ def test_https_with_a_certificate_that_is_trusted(
     "url", ["ftp://a", "http://", "http://a?b=1", "http://a:b@c", "http://a:99999"]
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"URL|[Pp]ort"):
+    with pytest.raises(ValueError, match="URL must be") as caught:
         address_of(url)
+    assert "b@c" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
