@@ -22,7 +22,7 @@ import ipaddress
 import re
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from aiohttp import hdrs
@@ -44,6 +44,8 @@ from coordinator.http.tenant_tokens import TOKEN, both, earlier, read_token
 from coordinator.parameters.filter_parser import parse_filter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multidict import CIMultiDictProxy
 
     from coordinator.cluster.catalog import Catalog, Index
@@ -76,6 +78,7 @@ class Guard:
             name.lower() for name in ("localhost", settings.host, *settings.allowed_hosts)
         )
         self._limits = settings.limits
+        self._section: Mapping[str, Any] | None = None
         self._callers: dict[str, tuple[StoredKey, Caller]] = {}
         self._tenants: dict[str, Caller] = {}
         self._take_keys()
@@ -89,8 +92,11 @@ class Guard:
         return bool(self._origins)
 
     def _take_keys(self) -> None:
-        """Load the keys from the catalog."""
+        """Load the keys from the catalog, unless something else in it has changed."""
         section = self._catalog.section(SECTION)
+        if section == self._section:
+            return
+        self._section = section
         keys = {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
         self._callers = {id_: (key, _caller(id_, key)) for id_, key in keys.items()}
         self._tenants.clear()

@@ -16,9 +16,10 @@ from common.errors import Forbidden, Unauthorized
 from common.limits import Limits
 from common.query import And, AnyOf
 from coordinator.cluster.catalog import Catalog
+from coordinator.http import security
 from coordinator.http.api_keys import SECTION, Action, Caller, create_key
 from coordinator.http.security import Guard
-from coordinator.http.tenant_tokens import signing_key
+from coordinator.http.tenant_tokens import read_token, signing_key
 from coordinator.settings import Settings
 from facetd import tenant_token
 from facetd.tokens import signing_key as signing_key_of_the_client
@@ -130,6 +131,27 @@ def test_a_header_that_is_nested_deep_is_no_error_of_ours(door: Door) -> None:
     _, body, signature = door.sign().split(".")
     with pytest.raises(Unauthorized, match="not valid"):
         door.ask(f"{first}.{body}.{signature}")
+
+
+def test_a_token_is_verified_once_until_the_keys_change(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verified = []
+
+    def counted(token: str, *more: Any) -> Any:
+        verified.append(token)
+        return read_token(token, *more)
+
+    monkeypatch.setattr(security, "read_token", counted)
+    token = door.sign()
+    for _ in range(2):
+        door.ask(token)
+        door.guard._take_keys()  # as after any change of the catalog
+    assert len(verified) == 1
+
+    door.put({door.id: msgspec.structs.replace(door.stored, filter="tenant = 7")})
+    assert door.ask(token).filter == AnyOf("tenant", ("7",))
+    assert len(verified) == 2
 
 
 def test_lifetime_at_its_edge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
