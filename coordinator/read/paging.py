@@ -7,9 +7,11 @@ many as the page has. Pinned hits take their slots, the others fill the page aro
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,6 +34,11 @@ from coordinator.read.merge import (
     pinned_on_page,
 )
 from coordinator.read.scatter import Retrieval, Scatter, SearchOutcome
+
+SORTED_FAST_MAX: Final = 10_000
+SCORED_FAST_MAX: Final = 50_000
+"""So many hits of all shards are merged in 2 to 4 ms, by sort keys or by score alone; more, for
+deep pages, take a thread."""
 
 
 class Paging:
@@ -80,7 +87,7 @@ class Paging:
         while True:
             retrieval = Retrieval(num_first, cursor, may_be_inline, terms=terms)
             outcome = await self._scatter.search(parameters, state, retrieval)
-            page = _merged_page(outcome, parameters, offset, num_before)
+            page = await _merged(outcome, parameters, offset, num_before)
             if num_first == num_hits or not page.lacks_hits(outcome, parameters):
                 return outcome, page.hits
             num_first = num_hits
@@ -157,6 +164,18 @@ class _Page(NamedTuple):
         """Return whether hits that the shards did not send may belong to the page."""
         sort, is_newest_first = parameters.sort, parameters.is_place_descending
         return lacks_hits(outcome.answers, self.others, sort, is_newest_first, self.num_others)
+
+
+async def _merged(
+    outcome: SearchOutcome, parameters: SearchParameters, offset: int, num_before: int
+) -> _Page:
+    """Return what `_merged_page` does, on another thread where that takes long."""
+    merge = partial(_merged_page, outcome, parameters, offset, num_before)
+    num_hits = sum([len(answer.places) for _, answer in outcome.answers]) >> 3
+    is_sorted = bool(parameters.sort) or parameters.distinct is not None
+    if num_hits <= (SORTED_FAST_MAX if is_sorted else SCORED_FAST_MAX):
+        return merge()
+    return await asyncio.to_thread(merge)
 
 
 def _merged_page(

@@ -57,6 +57,8 @@ WORDS = 60_000
 WIDE_VALUES = 200_000
 """Of one facet."""
 
+DEEP_ITEMS = 200_000
+
 ITEM_BYTES = 15 * 1024 * 1024
 NUM_LARGE = 80
 
@@ -115,6 +117,7 @@ def send_searches(
     bodies: list[bytes],
     states: set[int],
     num_clients: int = SENDERS,
+    path: str = "/_search",
 ) -> None:
     """Send costly requests by several clients, one after another, made before."""
     headers = {"content-type": "application/json"}
@@ -124,7 +127,7 @@ def send_searches(
         client = Client(port)
         while not stop.is_set():
             ready.set()
-            seen.add(client.request("POST", "/_search", next(bodies), headers).status)
+            seen.add(client.request("POST", path, next(bodies), headers).status)
         client.close()
 
     threads = [
@@ -227,6 +230,28 @@ def send_brackets(port: int, data: Path, ready: Event, stop: Event) -> None:
     send_searches(port, ready, stop, [body], {400}, num_clients=1)
 
 
+def send_projections(port: int, data: Path, ready: Event, stop: Event) -> None:
+    """Have as many items as a page may have shown by as many fields as a request may name."""
+    fields = [f"f{k}" for k in range(0, 512, 2)]
+    asked = {"filter": "f0 EXISTS", "per_page": 1_000, "facet_fields": [], "fields": fields}
+    body = json.dumps(asked).encode()
+    send_searches(port, ready, stop, [body] * SENDERS, {200, 504}, path="/noisy/search")
+
+
+def send_algolia_hits(port: int, data: Path, ready: Event, stop: Event) -> None:
+    """Have as many items as a page may have become hits of Algolia's protocol."""
+    body = json.dumps({"filters": "NOT f0:none", "hitsPerPage": 1_000}).encode()
+    path = "/1/indexes/noisy/query"
+    send_searches(port, ready, stop, [body] * SENDERS, {200, 504}, path=path)
+
+
+def send_deep_pages(port: int, data: Path, ready: Event, stop: Event) -> None:
+    """Ask for the last page of a sorted search of many items."""
+    asked = {"sort": ["n:asc"], "page": DEEP_ITEMS // 20, "per_page": 20}
+    body = json.dumps(asked).encode()
+    send_searches(port, ready, stop, [body] * SENDERS, {200, 504}, path="/deep/search")
+
+
 Attack = Callable[[int, Path, Event, Event], None]
 
 
@@ -322,6 +347,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         texts = ["word " * 60_000, *[f"word {i} " * 1_500 for i in range(99)]]
         body = b"\n".join(json.dumps({"text": text}).encode() for text in texts)
         assert client.post_text("/long/index", body).status == 200
+        assert client.post("/deep/configuration", {}).status == 200
+        body = b"\n".join(b'{"id":%d,"n":%d}' % (i, i * 7 % DEEP_ITEMS) for i in range(DEEP_ITEMS))
+        assert client.post_text("/deep/index", body).status == 200
         client.close()
         yield service
 
@@ -340,6 +368,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         send_buckets,
         send_too_many_buckets,
         send_brackets,
+        send_projections,
+        send_algolia_hits,
+        send_deep_pages,
     ],
 )
 def test_heavy_request_leaves_a_neighbour_alone(service: Service, attack: Attack) -> None:
