@@ -30,7 +30,7 @@ ACTIONS: Final = frozenset(("search", "write"))
 TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _MALFORMED: Final = (ValueError, TypeError, OverflowError, RecursionError)
 """What the library lets through: claims of a wrong type, and JSON that is nested too deep, which
-anybody can send."""
+any client can send."""
 _PATTERNS_MAX: Final = 100
 _PATTERN_CHARS_MAX: Final = 64
 

@@ -234,16 +234,17 @@ async def batches(services: Services, request: Request) -> Response:
             )
         by_index.setdefault(name, []).append((i, one))
     checked = [await _checked(services, request, name, listed) for name, listed in by_index.items()]
-    indexes = [await index_to_write(services, request, one.name) for one in checked]
+    indexes = [await index_to_write(services, request, changes.name) for changes in checked]
     ids: list[str] = []
     tasks: dict[str, int] = {}
-    for index, one in zip(indexes, checked, strict=True):
+    for index, changes in zip(indexes, checked, strict=True):
         try:
-            changed, tasks[one.name] = await _carry_out(services, request, index, one)
+            changed, task = await _carry_out(services, request, index, changes)
         except ConfigurationSwitched:
             if not tasks:
                 raise  # nothing is written yet: the request runs again
-            changed, tasks[one.name] = await _after_switch(services, request, index, one)
+            changed, task = await _after_switch(services, request, index, changes)
+        tasks[changes.name] = task
         ids += changed
     return json_response({"taskID": tasks, "objectIDs": ids})
 
