@@ -125,7 +125,7 @@ def test_claims_that_are_wrong_are_named(door: Door, claims: dict[str, Any], rea
 
 
 def test_a_header_that_is_nested_deep_is_no_error_of_ours(door: Door) -> None:
-    """It is decoded before its signature is verified, so anybody can send one."""
+    """It is decoded before its signature is verified, so any client can send one."""
     header = b'{"alg":"HS256","a":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
     first = base64.urlsafe_b64encode(header).rstrip(b"=").decode()
     _, body, signature = door.sign().split(".")
