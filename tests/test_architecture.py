@@ -141,6 +141,11 @@ def test_no_class_name_stands_for_two_things() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_pools_of_threads_are_those_whose_refusals_are_final() -> None:
+    users = [str(p.relative_to(ROOT)) for p in MODULES if "ThreadPoolExecutor" in p.read_text()]
+    assert users == ["common/process/threads.py"]
+
+
 @pytest.mark.parametrize(
     ("library", "owner"),
     [("lmdb", "shard/storage/environment.py"), ("Stemmer", "common/analysis/languages.py")],

@@ -5,7 +5,7 @@ python          how a process is started; with its parent it ends: parent_death
 logs            log lines; request_ids: which requests they belong to
 printable       untrusted text, such as names, for terminals and logs
 loop_scheduler  long steps of an event loop take turns
-priority        of threads
+threads         pools of threads; priority: of threads
 memory          how much there is, and giving it back
 faults          points at which tests make a process fail
 """

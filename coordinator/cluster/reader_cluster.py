@@ -8,11 +8,11 @@ cannot answer exactly as the owner would now, it leaves to the owner: `OwnerOnly
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final
 
 from common import data_directory
+from common.process.threads import ThreadPool
 from common.protocol.messages import Welcome
 from common.protocol.methods import OPENING
 from coordinator.cluster.catalog import Catalog
@@ -134,7 +134,7 @@ class ReaderCatalog(Catalog):
         self._seen = 0
         self._is_whole = False
         self._reading = asyncio.Lock()
-        self._thread = ThreadPoolExecutor(1, "catalog")
+        self._thread = ThreadPool(1, "catalog")
 
     @property
     def is_current(self) -> bool:

@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -32,6 +31,7 @@ from common.process.parent_death import (
     watch_parent,
 )
 from common.process.priority import keep_up, run_in_background
+from common.process.threads import ThreadPool
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogInDoubt
@@ -128,7 +128,7 @@ async def _run(settings: Settings, inherited: Inheritance) -> int:
     if settings.log_url:
         keep_up()
     # Threads run bulk work only (scanning, partitioning, files).
-    loop.set_default_executor(ThreadPoolExecutor(None, "worker", run_in_background))
+    loop.set_default_executor(ThreadPool(None, "worker", run_in_background))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if not settings.snapshot_dir:  # else it may be shared

@@ -15,7 +15,6 @@ import os
 import signal
 import socket
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import uvloop
@@ -27,6 +26,7 @@ from common.process.logs import Log
 from common.process.memory import configure_allocator, trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.priority import keep_up, run_in_background
+from common.process.threads import ThreadPool
 from common.settings import SettingError
 from coordinator.analytics.analytics import ReaderAnalytics
 from coordinator.cluster.leases import Leases
@@ -82,7 +82,7 @@ async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
     loop = asyncio.get_running_loop()
     if settings.log_url:
         keep_up()
-    loop.set_default_executor(ThreadPoolExecutor(None, "worker", run_in_background))
+    loop.set_default_executor(ThreadPool(None, "worker", run_in_background))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 

@@ -20,9 +20,16 @@ from typing import Any, Final, TypeVar
 
 from common import data_directory
 from common.deadline import Deadline
-from common.errors import InvalidRequest, PartlyStored, ServiceError, Unavailable
+from common.errors import (
+    InternalError,
+    InvalidRequest,
+    PartlyStored,
+    ServiceError,
+    Unavailable,
+)
 from common.json.scan import ItemScanner
 from common.limits import Limits
+from common.process.logs import Log
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
@@ -53,6 +60,8 @@ _BULK_ACTION: Final = re.compile(
 """An action line of Elasticsearch's `_bulk`; the item follows on the next one."""
 
 T = TypeVar("T")
+
+_log = Log("ingest")
 
 
 class BulkLoads:
@@ -260,12 +269,12 @@ class BulkLoads:
                     await confirm_oldest()
             while under_way:
                 await confirm_oldest()
-        except ServiceError as error:
+        except Exception as error:
             for task in under_way:
                 outcome = await _finished(task)
                 with contextlib.suppress(ServiceError):
                     result.add(report.end(outcome))
-            told = report.partly_stored() or error
+            told = report.partly_stored() or _told(error)
             told.details = {**told.details, "created": result.created, "updated": result.updated}
             raise told from error
         finally:
@@ -281,9 +290,20 @@ async def _finished(task: asyncio.Task[AppliedBatch]) -> AppliedBatch | ServiceE
         return error
 
 
+def _told(error: Exception) -> ServiceError:
+    """Return what the client is told of the error that ended a load."""
+    if isinstance(error, ServiceError):
+        return error
+    _log.error("a load failed halfway", cause=error)  # such as no memory, or no thread
+    return InternalError("the load failed halfway; the log has the cause under this request_id")
+
+
 def _free(spool: Spool) -> None:
     """Free a spool in a thread: the file system takes a second for gigabytes."""
-    asyncio.get_running_loop().run_in_executor(None, spool.close)
+    try:
+        asyncio.get_running_loop().run_in_executor(None, spool.close)
+    except RuntimeError:  # the system starts no thread
+        spool.close()
 
 
 class _BulkReport:

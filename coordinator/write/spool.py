@@ -35,6 +35,7 @@ _ROW_BYTES: Final = 8 * _ROW_INTEGERS
 _ROWS_AT_ONCE: Final = 65_536
 
 _UNWRITTEN: Final = "the body was not taken in, and nothing was written"
+_READ_IN_PART: Final = "the rest of the body was not written"
 
 
 class Spool:
@@ -91,15 +92,19 @@ class Spool:
         Args:
             num_bytes: upper bound of a chunk (a larger item forms a chunk alone).
             num_items: upper bound of a chunk.
+
+        Raises:
+            InternalError: the disk failed.
         """
         position = 0
         while position < self.num_items:
-            rows = self._read_rows(position, min(num_items, _ROWS_AT_ONCE))
-            start = int(rows[0, 0])
-            fitting = int(np.searchsorted(rows[:, 1], start + num_bytes, side="right"))
-            rows = rows[: max(fitting, 1)]
-            payload = np.empty(int(rows[-1, 1]) - start, np.uint8)
-            read_all(self._payload.fileno(), payload.data, start)
+            with explaining_disk_failure(_READ_IN_PART):
+                rows = self._read_rows(position, min(num_items, _ROWS_AT_ONCE))
+                start = int(rows[0, 0])
+                fitting = int(np.searchsorted(rows[:, 1], start + num_bytes, side="right"))
+                rows = rows[: max(fitting, 1)]
+                payload = np.empty(int(rows[-1, 1]) - start, np.uint8)
+                read_all(self._payload.fileno(), payload.data, start)
             yield Items(
                 payload,
                 rows[:, 0] - start,

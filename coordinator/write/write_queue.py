@@ -219,8 +219,8 @@ class WriteQueue(BatchQueue):
         group.num_shards = len(touched)
         group.unanswered = set(touched)
         for shard in touched:
-            request, attachment = self._request(group, shard, horizon)
             try:
+                request, attachment = self._request(group, shard, horizon)
                 call = self._cluster.shards[shard].call(
                     APPLY,
                     request,
@@ -230,6 +230,9 @@ class WriteQueue(BatchQueue):
                 )
             except ServiceError as error:
                 self._record_response(group, shard, None, error)
+            except Exception as error:  # such as no memory; all later groups wait for this one
+                _log.error("group not sent", shard=shard, cause=error)
+                self._record_response(group, shard, None, InternalError("internal error"))
             else:
                 call.add_done_callback(partial(self._on_response, group, shard))
         if not touched:  # all batches are empty

@@ -7,11 +7,11 @@ import gc
 import itertools
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from common.process.logs import Log
 from common.process.priority import run_after_searches
+from common.process.threads import ThreadPool
 from shard.partition.closed_index import ClosedIndex
 from shard.partition.merger import Merger
 from shard.partition.open_index import OpenIndex
@@ -37,7 +37,9 @@ class ClosingIndexes:
         self._merger = merger
         self._tasks: dict[int, asyncio.Future[None]] = {}
         self._released: dict[int, threading.Event] = {}
-        self._thread = ThreadPoolExecutor(1, "closer", run_after_searches)
+        self._thread = ThreadPool(1, "closer", run_after_searches)
+        # Not when the system may refuse it: an index that cannot close could not open again.
+        self._thread.start_thread()
 
     def begin(self, index: OpenIndex, on_closed: Callable[[ClosedIndex], None]) -> None:
         """Close an index that is not in use; segments in memory become files.

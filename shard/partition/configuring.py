@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from common.process.request_ids import carried
+from common.process.threads import ThreadPool
 from common.protocol.messages import IndexEntry
 from shard.partition.merger import Merger
 from shard.partition.open_index import OpenIndex
@@ -28,7 +28,7 @@ class Configurer:
 
     def __init__(
         self,
-        threads: ThreadPoolExecutor,
+        threads: ThreadPool,
         merger: Merger,
         on_failure: Callable[[BaseException], None],
     ) -> None:

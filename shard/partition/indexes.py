@@ -22,13 +22,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from common.errors import NotFound, ServiceError, Unavailable
 from common.process.logs import Log
 from common.process.priority import run_after_searches
+from common.process.threads import ThreadPool
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
@@ -200,16 +200,14 @@ class Indexes:
         raise NotFound("there is no such index", code="index_not_found")
 
     def _take_up(self, partition: Partition) -> None:
-        index = OpenIndex(
-            partition,
-            Writer(partition, self._on_failure),
-            ThreadPoolExecutor(1, f"writer-{partition.number}", run_after_searches),
-        )
+        writer_thread = ThreadPool(1, f"writer-{partition.number}", run_after_searches)
+        index = OpenIndex(partition, Writer(partition, self._on_failure), writer_thread)
         is_pending = not partition.is_at_rest
         if is_pending:
             # The merger may need the writer's thread before the first write. A thread inherits the
             # priority of the one that starts it, and cannot raise it.
-            index.submit(_start)
+            with contextlib.suppress(RuntimeError):  # none can be started now
+                writer_thread.start_thread()
         self.merger.add(Job(partition, index.writer, index.submit, is_pending=is_pending))
         self.open.add(index)
 
@@ -301,7 +299,3 @@ class Indexes:
         path = self.folders.path(number)
         copying = asyncio.ensure_future(asyncio.to_thread(copy_file, path, target))
         await self.closing.copying(number, copying)
-
-
-def _start() -> None:
-    """Start the thread that runs this."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from common.errors import StorageFull
 from common.process.logs import Log
 from common.process.request_ids import carried
+from common.process.threads import ThreadPool
 from shard.partition.merger import flush
 from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
@@ -35,7 +36,7 @@ class OpenIndex:
 
     partition: Partition
     writer: Writer
-    thread: ThreadPoolExecutor
+    thread: ThreadPool
     prepared: Rebuild | None = field(default=None)
     used: int = 0
     num_users: int = 0

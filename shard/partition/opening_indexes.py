@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
 from common.process.request_ids import carried
+from common.process.threads import ThreadPool
 from common.protocol.messages import IndexEntry
 from shard.partition.closed_indexes import ClosedIndexes
 from shard.partition.closing_indexes import ClosingIndexes
@@ -60,7 +60,7 @@ class OpeningIndexes:
         self._on_failure = on_failure
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.progress = OpeningProgress()
-        self.threads = ThreadPoolExecutor(2, "opener")
+        self.threads = ThreadPool(2, "opener")
 
     def start(self, numbers: list[int]) -> None:
         """Begin to open the indexes that the start does not leave closed."""

@@ -23,7 +23,6 @@ response comes from there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,6 +34,7 @@ from common.process.faults import fault
 from common.process.logs import Log
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
+from common.process.threads import ThreadPool
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
@@ -100,8 +100,8 @@ class Writer:
         self._on_failure = on_failure
         self._open_segment: OpenSegment | None = None
         self._has_failed = False
-        self._bulk = ThreadPoolExecutor(1, f"bulk-{partition.number}", run_in_background)
-        self._committer = ThreadPoolExecutor(1, f"committer-{partition.number}", run_in_background)
+        self._bulk = ThreadPool(1, f"bulk-{partition.number}", run_in_background)
+        self._committer = ThreadPool(1, f"committer-{partition.number}", run_in_background)
 
     def close(self) -> None:
         """End the threads for large groups."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -20,6 +19,7 @@ from common.process.faults import fault
 from common.process.loop_scheduler import LoopScheduler
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
+from common.process.threads import ThreadPool
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
@@ -129,7 +129,7 @@ class Handlers:
         self._catalog = catalog
         self._queue_length = queue_length
         self._reads = ReadScheduler(indexes.open, scheduler)
-        self._fingerprinter = ThreadPoolExecutor(1, "fingerprinter", run_in_background)
+        self._fingerprinter = ThreadPool(1, "fingerprinter", run_in_background)
 
     def table(self) -> Sequence[Handler[Any, Any]]:
         """Return the handlers of all methods."""

@@ -14,13 +14,15 @@ After a read, a low-priority thread runs the tasks that it has scheduled
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
 from common.deadline import check_call
 from common.process.loop_scheduler import LoopScheduler
 from common.process.priority import run_in_background
+from common.process.threads import ThreadPool
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.process.loop_share import LoopShare
 from shard.process.readers import Readers
@@ -44,7 +46,7 @@ class ReadScheduler:
         self._scheduler = scheduler
         self._readers = Readers()
         self._share = LoopShare()
-        self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
+        self._deriver = ThreadPool(1, "deriver", run_in_background)
         self._running_tasks: Future[None] | None = None
 
     def run(self, index: int, read: Callable[[], T]) -> T | Awaitable[T]:
@@ -98,4 +100,5 @@ class ReadScheduler:
     def _run_background_tasks(self) -> None:
         """Let the thread run the scheduled tasks; a later task wakes it again."""
         if BACKGROUND_TASKS and (self._running_tasks is None or self._running_tasks.done()):
-            self._running_tasks = self._deriver.submit(BACKGROUND_TASKS.run_all)
+            with contextlib.suppress(RuntimeError):  # no thread can be started: a later read tries
+                self._running_tasks = self._deriver.submit(BACKGROUND_TASKS.run_all)

@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from common.deadline import check_call
 from common.process.priority import run_after_searches
 from common.process.request_ids import carried
+from common.process.threads import ThreadPool
 
 READERS: Final = 3
 READERS_OF_ONE_INDEX: Final = READERS - 1
@@ -39,7 +39,7 @@ class Readers:
     """The threads; used on the event loop only."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(READERS, "reader", run_after_searches)
+        self._threads = ThreadPool(READERS, "reader", run_after_searches)
         self._waiting: OrderedDict[int, deque[_Read]] = OrderedDict()
         self._running: dict[int, int] = {}
         self._num_running = 0
@@ -80,10 +80,19 @@ class Readers:
             else:
                 del self._waiting[index]
             if not read.outcome.done():  # otherwise the caller has given up
-                self._running[index] = self._running.get(index, 0) + 1
-                self._num_running += 1
-                running = asyncio.get_running_loop().run_in_executor(self._threads, read.function)
-                running.add_done_callback(partial(self._end, index, read))
+                self._start(index, read)
+
+    def _start(self, index: int, read: _Read) -> None:
+        self._running[index] = self._running.get(index, 0) + 1
+        self._num_running += 1
+        loop = asyncio.get_running_loop()
+        running: asyncio.Future[Any]
+        try:
+            running = loop.run_in_executor(self._threads, read.function)
+        except RuntimeError as error:  # the system starts no thread
+            running = loop.create_future()
+            running.set_exception(error)
+        running.add_done_callback(partial(self._end, index, read))
 
     def _end(self, index: int, read: _Read, done: asyncio.Future[Any]) -> None:
         """Deliver an outcome, and start the next read."""

@@ -32,6 +32,7 @@ from common.process.parent_death import (
     ask_for_parent_death_signal,
     watch_parent,
 )
+from common.process.threads import ThreadPool
 from common.protocol.handshake import Authenticator
 from common.protocol.messages import Welcome
 from common.protocol.server import RpcServer
@@ -98,6 +99,7 @@ def run(identity: Identity, settings: ShardSettings) -> int:
 async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> int:
     sys.setswitchinterval(settings.switch_interval_us / 1e6)
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPool())
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

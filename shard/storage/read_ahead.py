@@ -89,10 +89,12 @@ class ReadAhead:
             self._add(_LATER, lambda: self._read(path))
 
     def _add(self, rank: int, do: Callable[[], None]) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="read-ahead", daemon=True)
-            self._thread.start()
         self._steps.put(_Step(rank, next(self._numbers), do))
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="read-ahead", daemon=True)
+            with contextlib.suppress(RuntimeError):  # none can be started now: the next call tries
+                thread.start()
+                self._thread = thread
 
     def stop(self) -> None:
         """End after the call in progress."""

@@ -162,7 +162,7 @@ class Outcome(concurrent.futures.Future[Any]):
 
 
 class Executor:
-    """`concurrent.futures.ThreadPoolExecutor`."""
+    """`ThreadPool`."""
 
     def __init__(
         self,
@@ -192,6 +192,9 @@ class Executor:
             name = f"{self._name}-{len(self._workers)}"
             self._workers.append(self._world.spawn(self._process, name, self._work))
         return outcome
+
+    def start_thread(self) -> None:
+        self.submit(lambda: None)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._is_shut = True

@@ -1,13 +1,12 @@
 """Replaces the service's clock, threads, randomness, processes and disk by the world's.
 
 The service has no seams for this, and needs none: every module of the packages names what it uses
-of the standard library (`time`, `threading`, `ThreadPoolExecutor`, ...), and these names are bound
-to stand-ins for as long as a world is there. What a stand-in does not replace is the real thing.
+of the standard library (`time`, `threading`, ...), and these names, and `ThreadPool`, are bound to
+stand-ins for as long as a world is there. What a stand-in does not replace is the real thing.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import gc
 import os
 import secrets
@@ -22,6 +21,7 @@ from typing import Any
 import lmdb
 
 from common.process import faults
+from common.process.threads import ThreadPool
 from coordinator.read import cursor
 from shard.caches import background_tasks as options
 from shard.storage import residency
@@ -139,7 +139,7 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     def make_executor(*arguments: Any, **options: Any) -> Executor:
         return Executor(world, world.current.process, *arguments, **options)
 
-    stand_ins[id(concurrent.futures.ThreadPoolExecutor)] = make_executor
+    stand_ins[id(ThreadPool)] = make_executor
 
     def fault(name: str) -> None:
         world.maybe_pause()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -22,6 +21,7 @@ from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.process.loop_scheduler import LoopScheduler, run_to_completion
 from common.process.request_ids import carried
+from common.process.threads import ThreadPool
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.parameters.typed import KeyTypos
@@ -63,7 +63,7 @@ class FacetListing:
         self._cluster = cluster
         self._analyzer = analyzer
         self._scheduler = scheduler
-        self._lister = ThreadPoolExecutor(1, "lister")
+        self._lister = ThreadPool(1, "lister")
 
     async def listed(
         self, parameters: SearchParameters, counted: CountedFacets

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from typing import Any
 
 import orjson
 import pytest
 
 from common.errors import (
+    InternalError,
     InvalidRequest,
+    PartlyStored,
     Unavailable,
 )
 from common.file_io import write_all
@@ -219,3 +222,71 @@ class TestBulk:
         with pytest.raises(Unavailable) as caught:
             await load
         assert "created" in caught.value.details
+
+    @pytest.mark.parametrize("failure", [OSError(5, "Input/output error"), MemoryError()])
+    async def test_one_that_cannot_go_on_says_which_items_without_ids_were_stored(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch, failure: Exception
+    ) -> None:
+        """Sent again as a whole, they would be stored twice."""
+        service = await make_service(1, group_bytes=65_536)
+        index = await service.configure()
+        num_read = 0
+        read_all = spool.read_all
+
+        def read_until_it_fails(file: int, target: memoryview, offset: int) -> None:
+            nonlocal num_read
+            num_read += 1
+            if num_read > 6:  # two of each group
+                raise failure
+            read_all(file, target, offset)
+
+        monkeypatch.setattr(spool, "read_all", read_until_it_fails)
+        body = lines([{"n": i, "text": "x" * 1000} for i in range(500)])
+        with pytest.raises(PartlyStored) as raised:
+            await service.loads.load(index, chunks(body, 10**6))
+        told = raised.value.details
+        stored = len(all_documents(service.shards, index.number))
+        assert 0 < stored < 500
+        assert told["stored"] == told["created"] == told["not_stored_from"] == stored
+        assert service.loads.running == []
+
+    async def test_one_that_cannot_go_on_is_an_error_and_may_be_sent_again(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service = await make_service(1)
+        index = await service.configure()
+
+        def fail(*_: object) -> None:
+            raise MemoryError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(spool, "read_all", fail)
+            with pytest.raises(InternalError) as raised:
+                await service.loads.load(index, chunks(b'{"id":1}'))
+        assert raised.value.details == {"created": 0, "updated": 0}
+        assert (await service.loads.load(index, chunks(b'{"id":1}'))).created == 1
+
+    async def test_its_spool_is_freed_where_the_system_starts_no_thread(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service = await make_service(1)
+        index = await service.configure()
+        closed: list[spool.Spool] = []
+        close = spool.Spool.close
+
+        def note(self: spool.Spool) -> None:
+            closed.append(self)
+            close(self)
+
+        monkeypatch.setattr(spool.Spool, "close", note)
+        loop = asyncio.get_running_loop()
+        run = loop.run_in_executor
+
+        def run_unless_it_frees(executor: Any, function: Any, *arguments: Any) -> Any:
+            if getattr(function, "__func__", None) is note:
+                raise RuntimeError("can't start new thread")
+            return run(executor, function, *arguments)
+
+        monkeypatch.setattr(loop, "run_in_executor", run_unless_it_frees)
+        result = await service.loads.load(index, chunks(b'{"id":1}'))
+        assert (result.created, len(closed), service.loads.running) == (1, 1, [])

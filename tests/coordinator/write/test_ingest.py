@@ -28,7 +28,7 @@ from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.shard_client import ShardState
 from coordinator.write.ingest import with_id
 from coordinator.write.write_batch import ranges
-from coordinator.write.write_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES
+from coordinator.write.write_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES, WriteQueue
 from coordinator.write.write_result import WriteResult
 from tests.coordinator.conftest import MakeService, Service, soon
 from tests.coordinator.model_shard import all_documents
@@ -182,6 +182,27 @@ class TestGroups:
         await asyncio.gather(*tasks)
         assert [len(request.lengths) // 4 for request in shard.applied] == [1, 3]
         assert service.cluster.horizon(index.number) == 2
+
+    @pytest.mark.parametrize("body", [b'[{"id":1}]', b'[{"text":"no id"}]'])
+    async def test_a_group_that_cannot_be_sent_holds_up_no_other(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch, body: bytes
+    ) -> None:
+        service = await make_service(2)
+        index = await service.configure()
+
+        def no_memory(*_: object) -> None:
+            raise MemoryError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(WriteQueue, "_request", no_memory)
+            for _ in range(GROUPS_UNDER_WAY_MAX + 1):
+                with pytest.raises(InternalError):
+                    await service.ingest.put_items(index, body, soon())
+        async with asyncio.timeout(10):
+            result = await service.ingest.put_items(index, body, soon())
+            assert (result.created, result.seq) == (1, GROUPS_UNDER_WAY_MAX + 2)
+            await service.configure()
+        assert len(all_documents(service.shards, index.number)) == 1
 
     async def test_a_group_begins_when_a_shard_that_it_needs_is_free(
         self, make_service: MakeService

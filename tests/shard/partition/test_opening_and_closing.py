@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from common.process.threads import ThreadPool
 from common.shard_settings import ShardSettings
 from shard.partition import closing_indexes
 from shard.partition import indexes as module
@@ -26,7 +27,10 @@ from tests.shard.partition.shard_indexes import (
     holding_opening,
     one_item_group,
     restarted,
+    started,
+    stopped_without_files,
 )
+from tests.threads import no_new_threads
 from tests.waiting import until
 
 
@@ -73,6 +77,38 @@ async def test_an_index_that_is_being_closed_is_listed(
         assert all(one.num_bytes > 0 for one in closed.values())
         may_close.set()
         await indexes.closing.wait_for_all()
+    await indexes.close()
+
+
+async def test_indexes_open_and_close_where_the_system_starts_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    indexes = await restarted(tmp_path, 3, ShardSettings(open_indexes_max=1))
+    await indexes.opened(1)
+    with no_new_threads():
+        async with asyncio.timeout(10):
+            for number in (2, 3, 1):
+                assert (await indexes.opened(number)).partition.number == number
+                await indexes.closing.wait_for_all()
+    await indexes.close()
+
+
+async def test_an_index_with_work_to_do_opens_where_the_system_starts_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexes = await started(tmp_path, 1)
+    await indexes.groups.apply(one_item_group(1, seq=2))
+    await stopped_without_files(indexes, monkeypatch)
+    indexes = ShardIndexes(tmp_path)
+
+    def refuse(_: ThreadPool) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(ThreadPool, "start_thread", refuse)
+    indexes.start()
+    await indexes.catalog.take(CATALOG)
+    assert (await indexes.opened(1)).partition.newest.num_docs == 1
     await indexes.close()
 
 

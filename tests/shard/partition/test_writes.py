@@ -29,6 +29,7 @@ from tests.shard.partition.local_shard import (
     put_all,
     write_group,
 )
+from tests.threads import no_new_threads
 
 
 def test_outcomes_and_items_of_single_writes(shard: Shard) -> None:
@@ -87,6 +88,21 @@ def test_resent_group_changes_nothing_and_answers_the_same(shard: Shard) -> None
     shard.crash()
     shard.open()
     assert shard.writer.apply(group) == first
+
+
+def test_a_group_that_got_no_thread_is_not_written_later(shard: Shard) -> None:
+    """Its plan is of an older state by then: item 7 would be there twice."""
+    with no_new_threads(), pytest.raises(RuntimeError):
+        shard.put(*[{"id": number, "refused": True} for number in range(100)])
+    shard.put({"id": 7, "small": True})
+    shard.put(*[{"id": number} for number in range(200, 300)])
+
+    expected: dict[str, Any] = {"7": {"id": 7, "small": True}}
+    expected |= {str(number): {"id": number} for number in range(200, 300)}
+    assert shard.live() == expected
+    shard.crash()
+    shard.open()
+    assert shard.live() == expected
 
 
 def test_change_is_made_only_if_the_record_is_the_one_that_was_selected(shard: Shard) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from common.deadline import CALL_DEADLINE, Deadline, check_call
 from common.errors import DeadlineExceeded
-from shard.process.readers import READERS_OF_ONE_INDEX, Readers
+from shard.process.readers import READERS, READERS_OF_ONE_INDEX, Readers
+from tests.threads import no_new_threads
 from tests.waiting import until
 
 
@@ -58,6 +59,16 @@ async def test_an_error_reaches_its_caller() -> None:
 
     with pytest.raises(KeyError):
         await Readers().run(1, fail)
+
+
+async def test_reads_that_got_no_thread_fail_and_leave_the_threads_to_others() -> None:
+    readers = Readers()
+    with no_new_threads():
+        for _ in range(2 * READERS):
+            with pytest.raises(RuntimeError):
+                await readers.run(1, lambda: None)
+    async with asyncio.timeout(10):
+        assert await readers.run(1, lambda: "read") == "read"
 
 
 async def test_the_error_of_an_abandoned_read_is_not_logged() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from shard.storage import read_ahead
 from shard.storage.read_ahead import FILE_BYTES_MIN, ReadAhead, read_once
+from tests.threads import no_new_threads
 from tests.waiting import wait_until
 
 
@@ -45,6 +46,20 @@ def test_files_are_read_one_after_the_other_and_small_ones_never(
     wait_until(lambda: len(read) == 3)
     ahead.stop()
     assert read == [(tmp_path / name, 2 << 20) for name in ("a", "gone", "c")]
+
+
+def test_it_goes_on_once_the_system_starts_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(read_ahead, "read_once", lambda path, *_: read.append(path.name))
+    monkeypatch.setattr(read_ahead, "LATER_SECONDS", 0.0)
+    ahead = ReadAhead(1)
+    with no_new_threads():
+        ahead.read(tmp_path / "a", FILE_BYTES_MIN)
+    ahead.read(tmp_path / "b", FILE_BYTES_MIN)
+    wait_until(lambda: read == ["a", "b"])
+    ahead.stop()
 
 
 def test_what_searches_read_of_all_segments_comes_first_and_the_rest_after_a_while(
