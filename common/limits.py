@@ -295,6 +295,12 @@ class Limits:
         256, "requests", "requests in flight; further ones get 503 overloaded"
     )
     bytes_in_flight_max: int = _limit(256 * MIB, "bytes", "JSON bodies of all requests in flight")
+    bytes_unread_max: int = _limit(
+        256 * MIB,
+        "bytes",
+        "responses that clients are slow to read; beyond it those that have read nothing for "
+        "longest are disconnected",
+    )
     errors_reported_max: int = _limit(
         100, "errors", "errors listed in one response; all are counted"
     )

@@ -11,6 +11,7 @@ A request, in the order of its steps:
     routing            path → function; route: how a handler declares its path
     services           what routes need: search, catalog, shards, …
     responses          head and body on the socket; result_bodies: the JSON of results
+    slow_clients       that read them slowly: the memory they hold is bounded
 
 Access:
 

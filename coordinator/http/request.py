@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from common.limits import Limits
     from coordinator.cluster.catalog import Index
     from coordinator.http.decompression import Inflater
+    from coordinator.http.slow_clients import SlowClients
 
 
 class RequestTimeout(ServiceError):
@@ -92,6 +93,10 @@ class ClientConnection(Protocol):
     @property
     def is_stopping(self) -> bool:
         """Whether the service is shutting down: responses then close their connections."""
+
+    @property
+    def slow_clients(self) -> SlowClients:
+        """Those that have not read their responses yet."""
 
     @property
     def send_seconds(self) -> float:
@@ -174,7 +179,9 @@ class Request:
     # --- called by aiohttp's RequestHandler
 
     def _finish(self) -> None:
-        """Release what a broken body holds: its error refers to the frames it passed through."""
+        """Release the body: the connection keeps its last request for as long as it stays open."""
+        self.body = b""
+        # The error of a broken one refers to the frames it passed through.
         error = self._payload.exception()
         if error is not None:
             error.__traceback__ = None
@@ -401,19 +408,25 @@ class Request:
         """Whether the client reads more slowly than we write."""
         return self.protocol._paused
 
-    async def drain(self) -> None:
+    async def drain(self, num_bytes: int = 0) -> None:
         """Wait until the socket can take more.
+
+        Args:
+            num_bytes: that stay in memory meanwhile.
 
         Raises:
             ConnectionResetError: the client is gone, or has read nothing for too long.
         """
+        protocol = self.protocol
+        transport = protocol.transport
+        if transport is None:
+            raise ConnectionResetError("the client is gone")
         try:
-            async with asyncio.timeout(self.protocol.send_seconds):
-                await self.protocol._drain_helper()
+            with protocol.slow_clients.waiting(transport, num_bytes):
+                async with asyncio.timeout(protocol.send_seconds):
+                    await protocol._drain_helper()
         except TimeoutError:
-            transport = self.protocol.transport
-            if transport is not None:
-                transport.abort()
+            transport.abort()
             raise ConnectionResetError("the client does not read") from None
 
 

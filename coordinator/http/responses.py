@@ -130,12 +130,12 @@ class Response:
             content = memoryview(body)
             for start in range(0, len(body), WRITE_BYTES):
                 if start:
-                    await (request.drain() if request.must_drain else asyncio.sleep(0))
+                    await (request.drain(len(body)) if request.must_drain else asyncio.sleep(0))
                 if transport.is_closing():
                     raise ConnectionResetError("the client is gone")
                 transport.write(content[start : start + WRITE_BYTES])
         if request.must_drain:
-            await request.drain()
+            await request.drain(len(body))
 
     async def write_eof(self) -> None:
         """Do nothing: `prepare` wrote everything."""

@@ -28,6 +28,7 @@ from common.process.request_ids import REQUEST_IDS
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.request import Request
 from coordinator.http.responses import error_body, error_response, internal_error
+from coordinator.http.slow_clients import SlowClients
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sized
@@ -170,6 +171,11 @@ class Connection(RequestHandler):
             super().resume_reading(*args, **kwargs)
 
     @property
+    def slow_clients(self) -> SlowClients:
+        """Those that have not read their responses yet."""
+        return self.server.slow_clients
+
+    @property
     def send_seconds(self) -> float:
         """How long the client may leave a response unread before it is considered dead."""
         return self.services.settings.limits.send_timeout_ms / 1000
@@ -265,6 +271,7 @@ class Server(web.Server):
 
     Attributes:
         is_stopping: set when shutdown begins.
+        slow_clients: those that have not read their responses yet.
     """
 
     def __init__(
@@ -284,6 +291,7 @@ class Server(web.Server):
             auto_decompress=False,
         )
         self.is_stopping = False
+        self.slow_clients = SlowClients(limits.bytes_unread_max)
         self._connections_max = limits.connections_max
         self._services = services
         services.metrics.num_connections = lambda: len(self._connections)

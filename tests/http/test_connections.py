@@ -145,6 +145,48 @@ async def test_client_that_never_reads_is_let_go(make_web: MakeWeb) -> None:
     await connection.close()
 
 
+async def test_slow_readers_that_hold_too_much_are_let_go(make_web: MakeWeb) -> None:
+    """Those that have waited longest; the others get all of their responses."""
+    web = await make_web(limits={"bytes_unread_max": 50_000_000})
+    web.search.items = [b'{"text":"%b"}' % (b"x" * 2_000_000)] * 10
+    slow = []
+    for _ in range(5):
+        connection = await web.connect()
+        connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        await connection.send(SEARCH)
+        num_asked = len(slow) + 1
+        await until(lambda num=num_asked: len(web.search.asked) == num)  # type: ignore[misc]
+        slow.append(connection)
+    await until(lambda: web.services.metrics.num_connections() == 2)
+
+    held = web.app._server.slow_clients.num_bytes  # type: ignore[union-attr]
+    assert 40_000_000 < held <= 50_000_000
+    for connection in slow:
+        connection.reader._transport.resume_reading()  # type: ignore[attr-defined]
+    for connection in slow[:3]:
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await connection.read()
+    for connection in slow[3:]:
+        reply = await connection.read()
+        assert reply.status == 200
+        assert len(reply.json["data"]["items"]) == 10
+    await until(lambda: web.app._server.slow_clients.num_bytes == 0)  # type: ignore[union-attr]
+    for connection in slow:
+        await connection.close()
+
+
+async def test_a_connection_that_is_kept_holds_no_body(web: Web) -> None:
+    connection = await web.connect()
+    item = b'[{"id":1,"text":"%b"}]' % (b"x" * 1_000_000)
+    await connection.send(request("POST", "/films/items", item))
+    assert (await connection.read()).status == 200
+
+    (served,) = web.app._server.connections  # type: ignore[union-attr]
+    assert served.request is not None
+    assert served.request.body == b""  # type: ignore[attr-defined]
+    await connection.close()
+
+
 async def test_slow_sender_is_disconnected_where_no_connection_is_idle(make_web: MakeWeb) -> None:
     web = await make_web(limits={"connections_max": 2})
     slow = [await web.connect() for _ in range(2)]

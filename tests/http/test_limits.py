@@ -348,6 +348,9 @@ HELD_ELSEWHERE = {
     "tenant_token_seconds_max": "coordinator/http/test_tenant_tokens.py::test_lifetime_at_its_edge",
     "requests_in_flight_max": "http/test_limits.py::test_one_request_too_many_at_a_time_is_refused",
     "bytes_in_flight_max": "http/test_limits.py::test_too_many_bytes_at_a_time_are_refused",
+    "bytes_unread_max": (
+        "http/test_connections.py::test_slow_readers_that_hold_too_much_are_let_go"
+    ),
     "errors_reported_max": "http/test_limits.py::test_errors_are_listed_up_to_errors_reported_max",
 }
 """Limits that take more than one request to reach, and the test that does."""
