@@ -78,21 +78,26 @@ class ForkServer:
     ) -> ForkedProcess:
         """Request a new process; start a fork server if there is none.
 
+        If that is impossible for now, the process has ended already, as if killed: its next start
+        tries again.
+
         Args:
             program: what it runs.
             arguments: of the program.
             descriptors: that it inherits, under their numbers.
         """
-        if self._process is None or self._process.poll() is not None:
-            self._start()
         process = ForkedProcess()
-        self._made.append(process)
-        request = ProcessRequest(len(self._made) - 1, program, arguments, descriptors)
         try:
+            self.poll()
+            if self._process is None:
+                self._start()
+            self._made.append(process)
+            request = ProcessRequest(len(self._made) - 1, program, arguments, descriptors)
             assert self._connection is not None
             request.send(self._connection)
-        except OSError:
-            process.status = -int(signal.SIGKILL)  # the fork server has just died
+        except OSError as error:  # it has just died, or the system has no memory or processes left
+            _log.warning("no process can be started", what=program.package, reason=str(error))
+            process.status = -int(signal.SIGKILL)
             self._wake()
         return process
 
@@ -121,19 +126,28 @@ class ForkServer:
             self._process.wait()
 
     def _start(self) -> None:
-        """Start the fork server; requests sent before it is up wait in the connection."""
-        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._connection.setblocking(False)
-        self._made = []
+        """Start the fork server; requests sent before it is up wait in the connection.
+
+        Raises:
+            OSError: the system refuses.
+        """
+        connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.setblocking(False)
         with theirs:
             number = theirs.fileno()
             filler = "-" * 400  # room for the arguments of the processes that it becomes
-            self._process = subprocess.Popen(
-                python_command("common.process.fork_server", str(number), filler),
-                stdin=subprocess.DEVNULL,
-                pass_fds=(number,),
-                process_group=0,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    python_command("common.process.fork_server", str(number), filler),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(number,),
+                    process_group=0,
+                )
+            except BaseException:
+                connection.close()
+                raise
+        self._connection = connection
+        self._made = []
         asyncio.get_running_loop().add_reader(self._connection, self._read)
 
     def _read(self) -> None:
