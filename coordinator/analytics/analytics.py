@@ -359,8 +359,8 @@ class Analytics:
         """Write the counts, and remove days that are too old; if that fails, it is tried again."""
         try:
             await self._save()
-        except (OSError, RuntimeError) as error:  # (the latter: counted meanwhile)
-            _log.warning("analytics are not saved", reason=str(error))
+        except Exception as error:  # such as no memory, or counted meanwhile
+            _log.warning("analytics are not saved", reason=str(error) or type(error).__name__)
 
     async def _save(self) -> None:
         if not self.is_on:

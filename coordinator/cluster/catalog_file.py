@@ -95,6 +95,8 @@ class CatalogFile:
             else:
                 self.replace(state)
         except OSError as error:
+            if self._num_bytes:  # it could not be opened: nothing was written
+                raise
             try:
                 self._make_sure_of(former)
             except (OSError, DataDirectoryError) as doubt:
@@ -118,8 +120,8 @@ class CatalogFile:
         self._num_bytes_max = 2 * num_bytes_whole + LINES_BYTES_MIN
 
     def _append(self, line: bytes) -> None:
-        num_bytes, self._num_bytes = self._num_bytes, 0
         file = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+        num_bytes, self._num_bytes = self._num_bytes, 0
         try:
             try:
                 os.lseek(file, num_bytes, os.SEEK_SET)

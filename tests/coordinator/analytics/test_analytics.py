@@ -180,6 +180,20 @@ def test_what_the_disk_does_not_forget_is_told(
     assert _report(Analytics(folder, 30, 100))["searches"] == 0
 
 
+def test_what_cannot_be_saved_now_is_saved_later(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a"
+    counted = Analytics(folder, 30, 100)
+    counted.record(1, "films", "sea", 1, 1)
+    for error in (OSError(28, "refused"), MemoryError()):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", Mock(side_effect=error))
+            asyncio.run(counted.save())
+    asyncio.run(counted.save())
+    assert _report(Analytics(folder, 30, 100))["searches"] == 1
+
+
 def test_another_file_in_the_folder_is_left_alone(tmp_path: Path, clock: Clock) -> None:
     folder = tmp_path / "a"
     counted = Analytics(folder, 30, 100)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -33,6 +36,24 @@ def _made(path: Path, num_changes: int, size: int = 0) -> list[CatalogState]:
         states.append(_with(states[-1], f"index{number}", size))
         file.store(states[-2], states[-1])
     return states
+
+
+def test_a_file_that_cannot_be_opened_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a free descriptor: the coordinator need not end for that."""
+    path = tmp_path / "catalog.json"
+    state = _made(path, 1)[-1]
+    file = CatalogFile(path)
+    file.open()
+    changed = _with(state, "another")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        with pytest.raises(OSError, match="Too many open files"):
+            file.store(state, changed)
+    assert read_state(path) == state
+    file.store(state, changed)
+    assert read_state(path) == changed
 
 
 def test_a_change_appends_a_line(tmp_path: Path) -> None:
