@@ -49,6 +49,9 @@ the thread switch. The arrays of a scan, about three times as large together, ar
 allocator returns to the system (`TRIM_THRESHOLD_BYTES` in `common/process/memory.py`). A megabyte
 at a time, each of their pages could be a page fault for every megabyte of the body."""
 
+LOADS_MAX: Final = 256
+"""Loads at a time. Each keeps a megabyte of its body in memory, however slowly that arrives."""
+
 BULK_BATCHES_MAX: Final = LARGE_GROUPS_UNDER_WAY_MAX + 1
 """Groups in flight at the shards, plus one being read from the spool."""
 
@@ -122,18 +125,23 @@ class BulkLoads:
             InvalidRequest: some items are invalid; nothing was written.
             StorageFull: no room for the body; nothing was written.
             Unavailable: a shard went down, or the service is stopping; `details` say how many items
-                had been written. Or `overloaded`: nothing was written.
+                had been written. Or `overloaded`: too many loads are running.
         """
-        self._tasks.check_room()
+        if len(self.running) >= LOADS_MAX:
+            raise Unavailable(
+                f"{LOADS_MAX} loads are running; nothing was stored: send this one again shortly",
+                code="overloaded",
+            )
         present_queue(self._log, self._catalog, index)  # fails early if the index is gone
-        names = await self._fields.of(
-            index, Deadline.after_ms(self._settings.write_timeout_ms), is_new=True
-        )
-        spool = await asyncio.to_thread(Spool, self._spool_folder)
         progress = LoadProgress(index.name, request_id)
         self.running.append(progress)
+        spool: Spool | None = None
         is_handed_over = False
         try:
+            names = await self._fields.of(
+                index, Deadline.after_ms(self._settings.write_timeout_ms), is_new=True
+            )
+            spool = await asyncio.to_thread(Spool, self._spool_folder)
             reading = self._spool_body(index, chunks, spool, progress, names)
             errors = await self._read_unless_ending(reading)
             if not skips_bad:
@@ -145,7 +153,8 @@ class BulkLoads:
             result: WriteResult = await asyncio.shield(writing)
         finally:
             if not is_handed_over:
-                _free(spool)
+                if spool is not None:
+                    _free(spool)
                 self.running.remove(progress)
         result.rejected, result.errors = errors.num, errors.listed
         return result

@@ -22,7 +22,7 @@ class DetachedTasks:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def check_room(self) -> None:
+    def _check_room(self) -> None:
         """Refuse a request that would start another task.
 
         Raises:
@@ -57,7 +57,7 @@ class DetachedTasks:
             DeadlineExceeded: it continues.
         """
         try:
-            self.check_room()
+            self._check_room()
         except Unavailable:
             coroutine.close()
             raise

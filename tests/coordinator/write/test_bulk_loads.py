@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -18,7 +19,7 @@ from common.errors import (
 )
 from common.file_io import write_all
 from common.limits import Limits
-from coordinator.write import spool
+from coordinator.write import bulk_loads, spool
 from tests.coordinator.conftest import MakeService, soon
 from tests.coordinator.model_shard import all_documents
 from tests.coordinator.write.writes import (
@@ -290,3 +291,25 @@ class TestBulk:
         monkeypatch.setattr(loop, "run_in_executor", run_unless_it_frees)
         result = await service.loads.load(index, chunks(b'{"id":1}'))
         assert (result.created, len(closed), service.loads.running) == (1, 1, [])
+
+    async def test_a_load_too_many_is_refused_until_another_has_ended(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each keeps a part of its body in memory; a slow client sends the rest in hours."""
+        monkeypatch.setattr(bulk_loads, "LOADS_MAX", 2)
+        service = await make_service()
+        index = await service.configure()
+        may_end = asyncio.Event()
+
+        async def slow_chunks() -> AsyncIterator[bytes]:
+            yield b'{"id":1}'
+            await may_end.wait()
+
+        slow = [asyncio.ensure_future(service.loads.load(index, slow_chunks())) for _ in range(2)]
+        await until(lambda: len(service.loads.running) == 2)
+        with pytest.raises(Unavailable, match="2 loads are running") as refused:
+            await service.loads.load(index, chunks(b'{"id":2}'))
+        assert refused.value.code == "overloaded"
+        may_end.set()
+        await asyncio.gather(*slow)
+        assert (await service.loads.load(index, chunks(b'{"id":2}'))).created == 1
