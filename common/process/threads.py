@@ -1,15 +1,20 @@
-"""Pools of threads whose refusals are final.
+"""Work on threads: what is refused never runs, and what has begun ends before its caller goes on.
 
 A system may refuse to start a thread: a limit on processes, on memory or on address space. Python's
 pool queues its work before it asks for a thread. Refused, it raises, but the work stays in its
 queue, and runs as soon as a later call gets a thread: after its caller was told that it failed, and
 has told its client. A catalog would be stored that no request sees, a write group committed by a
 plan for an older state.
+
+A coroutine that is cancelled, because the process stops, leaves its thread at work: beside the next
+one that takes its lock, and writes the same file. `to_the_end` waits for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, ParamSpec, TypeVar
@@ -44,6 +49,21 @@ class ThreadPool(concurrent.futures.ThreadPoolExecutor):
             RuntimeError: the system refuses.
         """
         self.submit(_nothing)
+
+
+async def to_the_end(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function on a thread as `asyncio.to_thread` does; if cancelled, wait for its end first.
+
+    For what a lock protects, or what must not happen beside the caller's clean-up.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(running)
+    finally:
+        while not running.done():  # cancelled, maybe several times: the first one is raised
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        running.exception()  # marks it as retrieved
 
 
 def _nothing() -> None:

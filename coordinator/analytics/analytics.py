@@ -32,6 +32,7 @@ from typing import Any, Final, NamedTuple
 
 from common.data_directory import explaining_disk_failure
 from common.process.logs import Log
+from common.process.threads import to_the_end
 from coordinator.analytics.search_counts import Day, SlowSearch, Values
 from coordinator.cluster.reader_cluster import OwnerOnly
 
@@ -343,7 +344,7 @@ class Analytics:
         with explaining_disk_failure("not everything is forgotten"):
             async with self._saving:  # else what is being written would come back
                 numbers = {day.number for day in in_memory}
-                await asyncio.to_thread(self._forget_files, index, numbers)
+                await to_the_end(self._forget_files, index, numbers)
             await self._save()
 
     # --- files
@@ -370,7 +371,7 @@ class Analytics:
             days = [*self._finished, self._today]
             changed, self._changed = self._changed, set()
             try:
-                await asyncio.to_thread(self._write, days)
+                await to_the_end(self._write, days)
             except BaseException:
                 self._changed |= changed
                 raise

@@ -23,6 +23,7 @@ from common.data_directory import explaining_disk_failure, sync_folder, write_at
 from common.errors import InternalError, InvalidRequest, Unavailable
 from common.process.faults import fault
 from common.process.logs import Log
+from common.process.threads import to_the_end
 from common.protocol.messages import BackupRequest
 from common.protocol.methods import BACKUP
 from coordinator.cluster.catalog import Catalog, Index, program_version
@@ -152,7 +153,7 @@ class SnapshotMaker:
                 await self._copy_shards(partial, copied)
             else:
                 await collect(partial)
-            return await asyncio.to_thread(self._finish, partial, folder / name, copied)
+            return await to_the_end(self._finish, partial, folder / name, copied)
         except BaseException:
             await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
             raise

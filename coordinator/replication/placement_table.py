@@ -24,6 +24,7 @@ from msgspec import Struct
 from common.data_directory import write_atomically
 from common.errors import InvalidRequest
 from common.process.logs import Log
+from common.process.threads import to_the_end
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.stream import LogStream
 
@@ -173,6 +174,7 @@ class TableStore:
         self._num_replicas = num_replicas
         self._path = path
         self._copied = b""
+        self._copying = asyncio.Lock()
         self._store: KeyValue | None = None
 
     async def read(self) -> PlacementTable:
@@ -217,7 +219,8 @@ class TableStore:
                 ) from error
             except msgspec.MsgspecError as error:
                 raise LogAway(f"the table of shards cannot be read ({error})") from error
-            await asyncio.to_thread(self._copy, after)
+            async with self._copying:
+                await to_the_end(self._copy, after)
             return after
         raise LogAway("other hosts kept changing the table of shards; try again")
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from common.process.logs import Log
+from common.process.threads import to_the_end
 from coordinator.replication.position import Position, ReplicaFile, read_replica, write_replica
 
 SAVE_SECONDS: Final = 1.0
@@ -86,7 +87,7 @@ class Progress:
         async with self._saving:
             self.replica = replica
             self.position = Position(replica.seq, replica.stored_at)
-            await asyncio.to_thread(write_replica, self._data, replica)
+            await to_the_end(write_replica, self._data, replica)
             self._saved = replica
 
     async def note(self, **changes: Any) -> None:
@@ -98,7 +99,7 @@ class Progress:
         async with self._saving:
             assert self.replica is not None
             changed = msgspec.structs.replace(self._with_position(self.replica), **changes)
-            await asyncio.to_thread(write_replica, self._data, changed)
+            await to_the_end(write_replica, self._data, changed)
             self._saved = changed
             self.replica = msgspec.structs.replace(self.replica, **changes)
 
@@ -116,7 +117,7 @@ class Progress:
             if replica == self._saved:
                 return
             try:
-                await asyncio.to_thread(write_replica, self._data, replica)
+                await to_the_end(write_replica, self._data, replica)
             except OSError as error:
                 _log.warning("the position cannot be written", reason=error.strerror)
             else:

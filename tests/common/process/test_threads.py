@@ -1,7 +1,9 @@
-"""A pool that gets no thread refuses its work for good."""
+"""A pool that gets no thread refuses its work for good; what has begun on one is waited for."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import threading
 import weakref
 from collections.abc import Iterator
@@ -9,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from common.process.threads import ThreadPool
+from common.process.threads import ThreadPool, to_the_end
 from tests.threads import no_new_threads
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 
 class _Failure(Exception):
@@ -105,3 +107,48 @@ def test_a_pool_that_is_shut_down_refuses() -> None:
     pool.shutdown()
     with pytest.raises(RuntimeError, match="after shutdown"):
         pool.submit(print)
+
+
+async def test_cancelled_work_on_a_thread_is_waited_for() -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def work() -> str:
+        begun.set()
+        gate.wait()
+        return "done"
+
+    working = asyncio.ensure_future(to_the_end(work))
+    await until(begun.is_set)
+    for _ in range(3):
+        working.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not working.done()
+    gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert await to_the_end(max, 3, 5) == 5
+
+
+async def test_an_error_after_a_cancellation_is_not_logged() -> None:
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
+    begun, gate = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        begun.set()
+        gate.wait()
+        raise _Failure
+
+    working = asyncio.ensure_future(to_the_end(fail))
+    await until(begun.is_set)
+    working.cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    del working
+    gc.collect()
+    assert not problems
+    with pytest.raises(_Failure):
+        await to_the_end(fail)
