@@ -33,10 +33,11 @@ class SlowClients:
 
         Args:
             transport: of its connection, which may be aborted.
-            num_bytes: of its response.
+            num_bytes: of its response; 0, for one that is sent as it is made, holds nothing.
         """
-        self._waiting[transport] = num_bytes
-        self.num_bytes += num_bytes
+        if num_bytes:
+            self._waiting[transport] = num_bytes
+            self.num_bytes += num_bytes
         while self.num_bytes > self._bytes_max and len(self._waiting) > 1:
             longest = next(iter(self._waiting))
             self._forget(longest)
