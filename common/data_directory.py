@@ -392,7 +392,7 @@ def read_or_create_secret(data: Path) -> str:
         try:
             return _read_secret(path)
         except FileNotFoundError:
-            temporary = data / f".secret.{os.getpid()}.{secrets.token_hex(4)}"
+            temporary = data / f".secret.{secrets.token_hex(4)}.{os.getpid()}.tmp"
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w") as file:
                 file.write(secrets.token_hex(32) + "\n")

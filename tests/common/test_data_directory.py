@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -82,6 +84,7 @@ def test_the_owner_removes_what_killed_processes_have_left(tmp_path: Path) -> No
 _KILLED_WRITER = """
 import os, signal
 from pathlib import Path
+from unittest.mock import Mock
 from common import data_directory
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 data_directory.write_atomically(Path({path!r}), b"new")
@@ -131,6 +134,18 @@ def test_all_get_the_same_secret_and_other_users_cannot_read_it(tmp_path: Path) 
     assert read_or_create_secret(tmp_path) == secret
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
+
+
+def test_a_secret_that_found_no_room_leaves_nothing_to_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that is started again and again on a full disk would leave a file each time."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
+        with pytest.raises(OSError, match="No space left"):
+            read_or_create_secret(tmp_path)
+    data_directory.remove_unfinished(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_endpoint_is_found_until_it_is_forgotten(tmp_path: Path) -> None:
