@@ -10,6 +10,7 @@ import pytest
 from common.process.request_ids import REQUEST_IDS
 from coordinator.http import server
 from tests.http.conftest import MakeWeb, Web
+from tests.http.raw_client import RawConnection
 from tests.http.raw_requests import SEARCH, get, request
 from tests.waiting import until
 
@@ -149,7 +150,7 @@ async def test_slow_readers_that_hold_too_much_are_let_go(make_web: MakeWeb) -> 
     """Those that have waited longest; the others get all of their responses."""
     web = await make_web(limits={"bytes_unread_max": 50_000_000})
     web.search.items = [b'{"text":"%b"}' % (b"x" * 2_000_000)] * 10
-    slow = []
+    slow: list[RawConnection] = []
     for _ in range(5):
         connection = await web.connect()
         connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
@@ -182,8 +183,9 @@ async def test_a_connection_that_is_kept_holds_no_body(web: Web) -> None:
     assert (await connection.read()).status == 200
 
     (served,) = web.app._server.connections  # type: ignore[union-attr]
+    assert isinstance(served, server.Connection)
     assert served.request is not None
-    assert served.request.body == b""  # type: ignore[attr-defined]
+    assert served.request.body == b""
     await connection.close()
 
 

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from coordinator.replication import progress as module
-from coordinator.replication.position import REPLICA_FORMAT, Position, ReplicaFile, read_replica
+from coordinator.replication.position import (
+    REPLICA_FORMAT,
+    Position,
+    ReplicaFile,
+    read_replica,
+    write_replica,
+)
 from coordinator.replication.progress import Progress
 from tests.waiting import until
 
@@ -22,7 +28,6 @@ async def test_a_write_that_a_stop_interrupts_ends_before_the_next_begins(
     await progress.begin(ReplicaFile(REPLICA_FORMAT, "cluster", "host", 1, 0))
     writing, gate = threading.Event(), threading.Event()
     num_writing = 0
-    write = module.write_replica
 
     def write_slowly(data: Path, replica: ReplicaFile) -> None:
         nonlocal num_writing
@@ -30,7 +35,7 @@ async def test_a_write_that_a_stop_interrupts_ends_before_the_next_begins(
         assert num_writing == 1
         writing.set()
         gate.wait()
-        write(data, replica)
+        write_replica(data, replica)
         num_writing -= 1
 
     monkeypatch.setattr(module, "write_replica", write_slowly)

@@ -17,7 +17,7 @@ from common.errors import (
     PartlyStored,
     Unavailable,
 )
-from common.file_io import write_all
+from common.file_io import read_all, write_all
 from common.limits import Limits
 from coordinator.write import bulk_loads, spool
 from tests.coordinator.conftest import MakeService, soon
@@ -232,7 +232,6 @@ class TestBulk:
         service = await make_service(1, group_bytes=65_536)
         index = await service.configure()
         num_read = 0
-        read_all = spool.read_all
 
         def read_until_it_fails(file: int, target: memoryview, offset: int) -> None:
             nonlocal num_read
