@@ -139,7 +139,7 @@ def test_all_get_the_same_secret_and_other_users_cannot_read_it(tmp_path: Path) 
 def test_a_secret_that_found_no_room_leaves_nothing_to_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A service that is started again and again on a full disk would leave a file each time."""
+    """A service that is restarted repeatedly on a full disk would leave a file each time."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
         with pytest.raises(OSError, match="No space left"):
