@@ -168,6 +168,8 @@ def _told(number: int, error: Exception) -> ServiceError:
         return error
     if isinstance(error, OSError):
         return Unavailable(f"the index cannot be opened now: {cause_of(error)}")
+    if isinstance(error, (RuntimeError, MemoryError)):
+        return Unavailable("the index cannot be opened now: memory or threads ran out")
     return InternalError(
         "the index is damaged: restore it from a backup, or remove it", code="item_corrupt"
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from common.errors import Unavailable
 from common.process.threads import ThreadPool
 from common.shard_settings import ShardSettings
 from shard.partition import closing_indexes
@@ -85,6 +86,9 @@ async def test_indexes_open_and_close_where_the_system_starts_no_thread(
 ) -> None:
     monkeypatch.setattr(module, "FEW_INDEXES", 0)
     indexes = await restarted(tmp_path, 3, ShardSettings(open_indexes_max=1))
+    indexes.opening.threads = ThreadPool(1)
+    with no_new_threads(), pytest.raises(Unavailable, match="memory or threads ran out"):
+        await indexes.opened(1)
     await indexes.opened(1)
     with no_new_threads():
         async with asyncio.timeout(10):
