@@ -17,6 +17,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -35,7 +36,7 @@ class ThreadPool(concurrent.futures.ThreadPoolExecutor):
         """
         outcome: Future[T] = Future()
         try:
-            super().submit(_run, outcome, function, args, kwargs)
+            super().submit(_run, [outcome, partial(function, *args, **kwargs)])
         except RuntimeError:
             if outcome.cancel():
                 raise
@@ -70,12 +71,18 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-def _run(outcome: Future[Any], function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    """Run work that was not withdrawn."""
+def _run(work: list[Any]) -> None:
+    """Run work that was not withdrawn.
+
+    An error refers to this frame and those around it, which must not refer to its outcome: the two
+    would keep each other, and what the function refers to, until the garbage collector comes.
+    """
+    outcome, function = work
+    work.clear()
     if not outcome.set_running_or_notify_cancel():
         return
     try:
-        outcome.set_result(function(*args, **kwargs))
+        outcome.set_result(function())
     except BaseException as error:
         outcome.set_exception(error)
-        del outcome  # or it and its error, which refers to this frame, would keep each other
+        del outcome
