@@ -58,8 +58,9 @@ class AsyncClient(calls.ClientBase):
 
     async def close(self) -> None:
         """Close idle connections; the client remains usable."""
-        sessions, self._sessions = self._sessions, {}
-        for session in sessions.values():
+        sessions = [*self._sessions.values()]
+        self._sessions.clear()
+        for session in sessions:
             await session.close()
 
     # --- searches
@@ -163,6 +164,26 @@ class AsyncClient(calls.ClientBase):
     async def delete_index(self, index: str) -> None:
         """Delete an index and its data."""
         await self._result(calls.delete_index(index))
+
+    async def rename(
+        self, index: str, to: str, *, alias: bool = False, replace: bool = False
+    ) -> None:
+        """Give an index another name; its aliases go with it.
+
+        Args:
+            index: its name.
+            to: its new name.
+            alias: make the former name an alias.
+            replace: take the name from an index that has it, which is deleted at the same moment.
+        """
+        await self._result(calls.rename(index, to, alias=alias, replace=replace))
+
+    async def copy(self, index: str, to: str) -> None:
+        """Copy an index, its items and its configuration, as of this moment.
+
+        A large index takes longer than the timeout: `client.with_timeout(600).copy(…)`.
+        """
+        await self._result(calls.copy(index, to))
 
     async def statistics(self, index: str | None = None) -> dict[str, Any]:
         """Return sizes, fields and segments of an index, or a summary of all indexes."""
@@ -274,17 +295,22 @@ class AsyncClient(calls.ClientBase):
         if session is None:
             session = self._sessions[call.is_repeatable] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(force_close=not call.is_repeatable),
-                timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=self._timeout, sock_read=self._timeout
-                ),
                 headers=self._headers,
             )
         headers = dict(call.headers)
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         url = URL(self.address.url + call.path, encoded=True)
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._timeout, sock_read=self._timeout
+        )
         return await session.request(
-            call.method, url, data=call.body, headers=headers, allow_redirects=False
+            call.method,
+            url,
+            data=call.body,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
         )
 
 

@@ -6,7 +6,8 @@ Both clients share these; they differ only in the transport.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from copy import copy as copy_of
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -133,7 +134,7 @@ class ClientBase:
     Args:
         url: `http://host:port` or `https://host`, plus a path if a proxy serves it under one.
         key: API key or tenant token, if the service requires one.
-        timeout: seconds without receiving a byte after which a call fails.
+        timeout: seconds without receiving a byte after which a try of a call fails.
         retries: policy for failed calls; a retry never applies a change twice.
     """
 
@@ -153,6 +154,18 @@ class ClientBase:
 
     def _prepare(self) -> None:
         """Make room for the connections of this client."""
+
+    def with_timeout(self, seconds: float) -> Self:
+        """Return this client with another timeout, for one call or more; they share connections.
+
+        Raises:
+            ValueError: it is not above 0.
+        """
+        if not seconds > 0:
+            raise ValueError(f"the timeout must be above 0 seconds, not {seconds}")
+        other = copy_of(self)
+        other._timeout = seconds
+        return other
 
     def _decoded(self, content: bytes | Raw, kind: type[T]) -> T:
         """Decode a response.
@@ -352,6 +365,18 @@ def configuration(index: str) -> Call[Document]:
 def delete_index(index: str) -> Call[Document]:
     """`DELETE /{index}`; not repeated, since a second call would fail with 404."""
     return Call("DELETE", path_of(index), Document, is_repeatable=False)
+
+
+def rename(index: str, to: str, *, alias: bool, replace: bool) -> Call[Document]:
+    """`POST /{index}/rename`; not repeated, since a second call would fail with 404."""
+    chosen = {"to": to, "alias": alias, "replace": replace}
+    return Call("POST", path_of(index, "rename"), Document, encoded(chosen), is_repeatable=False)
+
+
+def copy(index: str, to: str) -> Call[Document]:
+    """`POST /{index}/copy`; not repeated, since a second call would fail with 409."""
+    body = encoded({"to": to})
+    return Call("POST", path_of(index, "copy"), Document, body, is_repeatable=False)
 
 
 def statistics(index: str | None) -> Call[Document]:

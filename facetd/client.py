@@ -53,7 +53,8 @@ class Client(calls.ClientBase):
     def close(self) -> None:
         """Close idle connections; the client remains usable."""
         with self._lock:
-            idle, self._idle = self._idle, []
+            idle = self._idle.copy()
+            self._idle.clear()
         for connection in idle:
             connection.close()
 
@@ -152,6 +153,24 @@ class Client(calls.ClientBase):
     def delete_index(self, index: str) -> None:
         """Delete an index and its data."""
         self._result(calls.delete_index(index))
+
+    def rename(self, index: str, to: str, *, alias: bool = False, replace: bool = False) -> None:
+        """Give an index another name; its aliases go with it.
+
+        Args:
+            index: its name.
+            to: its new name.
+            alias: make the former name an alias.
+            replace: take the name from an index that has it, which is deleted at the same moment.
+        """
+        self._result(calls.rename(index, to, alias=alias, replace=replace))
+
+    def copy(self, index: str, to: str) -> None:
+        """Copy an index, its items and its configuration, as of this moment.
+
+        A large index takes longer than the timeout: `client.with_timeout(600).copy(…)`.
+        """
+        self._result(calls.copy(index, to))
 
     def statistics(self, index: str | None = None) -> dict[str, Any]:
         """Return sizes, fields and segments of an index, or a summary of all indexes."""
@@ -309,8 +328,16 @@ class Client(calls.ClientBase):
         if call.is_repeatable:
             with self._lock:
                 if self._idle:
-                    return self._idle.pop(), False
+                    return self._idle_connection(), False
         return self._new_connection(), True
+
+    def _idle_connection(self) -> http.client.HTTPConnection:
+        """Return an idle connection, which may be of a client with another timeout."""
+        connection = self._idle.pop()
+        connection.timeout = self._timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(self._timeout)
+        return connection
 
     def _new_connection(self) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self.address.is_secure else http.client.HTTPConnection

@@ -1,13 +1,14 @@
 """Responses in the form of Algolia's protocol (pure).
 
-An item becomes a hit: `objectID` is its `id` as text; `_highlightResult` and `_snippetResult`
-mirror the item's shape, with `{"value", "matchLevel", "matchedWords"}` in place of each text. Texts
-arrive escaped and marked with private-use characters. They leave with the request's tags and
-unescaped, since this protocol's clients escape them.
+An item becomes a hit: `objectID` is its `id` as text, or a digest of its content;
+`_highlightResult` and `_snippetResult` mirror the item's shape, with `{"value", "matchLevel",
+"matchedWords"}` in place of each text. Texts arrive escaped and marked with private-use characters.
+They leave with the request's tags and unescaped, since this protocol's clients escape them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
 from bisect import bisect_left, bisect_right
@@ -146,9 +147,14 @@ def object_of(document: bytes, retrieved: Sequence[str] | None = None) -> dict[s
 
 
 def object_id(item: Mapping[str, Any]) -> str:
-    """Return an item's id as text; empty if it has none."""
+    """Return an item's id as text; of one without, a digest of its content.
+
+    Pages tell hits apart by it, so it must differ; it finds no item.
+    """
     id_ = item.get("id")
-    return "" if id_ is None else str(id_)
+    if id_ is not None:
+        return str(id_)
+    return f"_{hashlib.blake2b(orjson.dumps(item), digest_size=12).hexdigest()}"
 
 
 class _HitForm(NamedTuple):

@@ -47,6 +47,12 @@ SECTIONS: Final = {
     "Indexes": (
         CommandEntry("status", "indexes", "Show whether the service is complete, and its indexes."),
         CommandEntry("configure", "indexes", "Show or change the configuration of INDEX."),
+        CommandEntry("rename", "indexes", "Give INDEX another NAME; its aliases go with it."),
+        CommandEntry(
+            "copy",
+            "indexes",
+            "Copy INDEX, with its items and its configuration, to the new index NAME.",
+        ),
         CommandEntry("alias", "indexes", "Make NAME an alias of INDEX, or list the aliases."),
         CommandEntry("delete", "indexes", "Delete INDEX and all its items."),
         CommandEntry(

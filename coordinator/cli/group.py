@@ -55,9 +55,11 @@ _MEANT: Final = {
     "search": ("find", "get", "query"),
     "status": ("health", "indexes", "indices", "info", "list", "ls", "ps", "stats"),
     "configure": ("create", "mapping", "schema", "set", "settings"),
+    "copy": ("clone", "cp", "duplicate"),
     "delete": ("drop", "remove", "rm"),
     "export": ("dump",),
     "open": ("dashboard", "ui", "web"),
+    "rename": ("move", "mv", "swap"),
 }
 """What other programs call our commands."""
 _INSTEAD: Final = {"help": "--help", "version": "--version"}

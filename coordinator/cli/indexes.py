@@ -1,4 +1,4 @@
-"""Commands for indexes: status, configure, alias, delete, snapshots, open."""
+"""Commands for indexes: status, configure, rename, copy, alias, delete, snapshots, open."""
 
 from __future__ import annotations
 
@@ -190,6 +190,45 @@ def delete(service: ServiceOptions, index: str, yes: bool) -> None:
         click.confirm(f"Delete {index!r} with its {found['items']:,} items?", abort=True, err=True)
     client.request("DELETE", index_path(index))
     echo(f"deleted {index}")
+
+
+@click.command()
+@click.argument("index", shell_complete=complete_index)
+@click.argument("name")
+@click.option("--alias", is_flag=True, help="Make the former name an alias of the index.")
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Take NAME from an index that has it, and delete that index at the same moment.",
+)
+@with_service
+def rename(service: ServiceOptions, index: str, name: str, alias: bool, replace: bool) -> None:
+    """Give INDEX another NAME; its aliases go with it.
+
+    \b
+    facetd rename films films-2025 --alias
+    facetd rename films-new films --replace
+    """  # noqa: D301 - \b keeps click from filling the lines
+    document = {"to": name, "alias": alias, "replace": replace}
+    client = service.client()
+    try:
+        client.request("POST", f"{index_path(index)}/rename", json.dumps(document).encode())
+    except ClientError as error:
+        if error.code == "index_exists" and not replace:
+            raise ClientError(f"{error}\n--replace takes the name of an index, and deletes that") from error
+        raise
+    echo(f"renamed {index} to {name}")
+
+
+@click.command()
+@click.argument("index", shell_complete=complete_index)
+@click.argument("name")
+@with_service
+def copy(service: ServiceOptions, index: str, name: str) -> None:
+    """Copy INDEX, with its items and its configuration, to the new index NAME."""
+    client = service.client()
+    client.request("POST", f"{index_path(index)}/copy", json.dumps({"to": name}).encode())
+    echo(f"copied {index} to {name}")
 
 
 @click.command()

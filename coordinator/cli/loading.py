@@ -57,6 +57,21 @@ def _field_pair(
     return first, second
 
 
+def _column_names(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, ...]:
+    """Parse the option that names all columns."""
+    if value is None:
+        return ()
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise click.BadParameter(
+            f"{value!r} must name each column, once, for example id,title,year",
+            param_hint="--columns",
+        )
+    return names
+
+
 def _delimiter(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Parse the option that names a character."""
     if value is not None:
@@ -114,6 +129,27 @@ with_reading: Final = with_options(
         show_default=True,
         help="Read numbers of CSV with this decimal separator: 12,5 or 1.299,00 with a comma.",
     ),
+    click.option(
+        "--header/--no-header",
+        "has_header",
+        default=True,
+        help="Whether the first line of CSV names the columns. Without a header they are column1, "
+        "column2 …  [default: header]",
+    ),
+    click.option(
+        "--columns",
+        "column_names",
+        metavar="NAME,…",
+        callback=_column_names,
+        help="Name the columns of CSV that has no header.",
+    ),
+    click.option(
+        "--quotes/--no-quotes",
+        "has_quotes",
+        default=True,
+        help='Whether a quote (") at the start of a cell of CSV encloses it, or belongs to its '
+        "text.  [default: quotes]",
+    ),
     click.option("--encoding", help="Read text of this encoding, for example latin-1."),
     click.option("--query", metavar="SQL", help="Load the rows that a database gives for this."),
     click.option("--table", metavar="NAME", help="Load all rows of this table of a database."),
@@ -144,6 +180,8 @@ class _Load(NamedTuple):
         try:
             source = formats.read(file, self.reading)
             tell_about(source, file, self.reading)
+            if self.is_dry and not source.columns:
+                formats.check_items(source)
             _refuse_bad_rows(source, self.skips_bad)
             is_new = not self.is_dry and not exists(self.client, name)
             proposing = self.proposing if is_new and document is None else "none"

@@ -33,6 +33,7 @@ def tell_about(source: Source, file: str, reading: ReadOptions) -> None:
         reading: the options by which it was read.
     """
     _show_columns(source)
+    _mention_header(source)
     _mention_commas(source)
     _mention_groups(source)
     _mention_prices(source)
@@ -60,6 +61,17 @@ def _show_columns(source: Source) -> None:
     out.print(table)
     if len(source.columns) > COLUMNS_SHOWN:
         out.print(Text(f"… and {counted(len(source.columns) - COLUMNS_SHOWN, 'column')} more"))
+
+
+def _mention_header(source: Source) -> None:
+    """Say that the first line may be a row, where it looks like the others."""
+    if source.seems_headless:
+        names = [column.name for column in source.columns]
+        echo(
+            f"facetd: if the first line ({', '.join(names[:3])}{' …' if names[3:] else ''}) does "
+            "not name the columns: --no-header, or --columns NAME,NAME,…",
+            err=True,
+        )
 
 
 def _mention_commas(source: Source) -> None:
@@ -174,7 +186,9 @@ def _id_path(name: str, source: Source) -> str:
 
 
 def show_first(source: Source) -> None:
-    """Show the first item of JSON, whose fields are not shown as columns."""
+    """Show of JSON, whose fields are not shown as columns, the number of items and the first."""
+    if not source.columns and source.num_items is not None:
+        echo(f"{source.name}: {counted(source.num_items, 'item')}", err=True)
     if source.sample:
         first = shown(json.dumps(source.sample[0], ensure_ascii=False), FIRST_CHARS_SHOWN)
         echo(f"facetd: its first item {first}", err=True)

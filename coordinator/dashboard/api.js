@@ -233,8 +233,7 @@ export async function emptyIndex(index) {
   const successor = [...index].slice(0, INDEX_NAME_CHARS_MAX - suffix.length).join("") + suffix;
   await configure(successor, await configurationText(index));
   try {
-    const operation = `/1${indexPath("indexes", successor, "operation")}`;
-    await json("POST", operation, { operation: "move", destination: index });
+    await json("POST", indexPath(successor, "rename"), { to: index, replace: true });
   } catch (error) {
     await removeIndex(successor).catch(() => null); // the first error says what is wrong
     throw error;

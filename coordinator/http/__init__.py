@@ -16,6 +16,7 @@ A request, in the order of its steps:
 Access:
 
     security           address, host, origin, key; api_keys: who the caller is and what it may do
+    cors               pages of other origins
     tenant_tokens      keys that an application signs itself
     rate_limit         requests a second and client
     index_names        what can be the name of an index

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 ALL_INDEXES: Final = "*"
 """Stands for every index in a path, so it is the name of none."""
-RESERVED_NAMES: Final = frozenset(("dashboard", "status", ALL_INDEXES))
+RESERVED_NAMES: Final = frozenset(("dashboard", "favicon.ico", "status", ALL_INDEXES))
 """What stands where an index would, without the `_` of other pages."""
 
 

@@ -33,6 +33,7 @@ from common.errors import (
 from common.process.logs import Log
 from coordinator.algolia.absent import reason_for
 from coordinator.http.api_keys import ANYBODY
+from coordinator.http.cors import PREFLIGHT
 from coordinator.http.index_names import check_index_name
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page
@@ -79,17 +80,6 @@ def _number(request: Request, name: str) -> int | None:
     return int(text)
 
 
-_CORS_HEADERS: Final = (
-    b"Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
-    b"Access-Control-Allow-Headers: Content-Type, Authorization, X-API-Key, If-Match, "
-    b"X-Min-Seq, X-Max-Lag-Ms, X-Request-Id, X-Algolia-API-Key, X-Algolia-Application-Id, "
-    b"X-Algolia-Agent, "
-    b"X-Algolia-UserToken, X-Algolia-Request-Id, X-Algolia-Correlation-Id\r\n"
-    b"Access-Control-Max-Age: 600\r\n"
-)
-_CORS_EXPOSED: Final = (
-    b"Access-Control-Expose-Headers: ETag, Server-Timing, X-Request-Id, Retry-After\r\n"
-)
 _CONTENT_ADVICE: Final = {
     "": "; curl takes it as -H 'Content-Type: application/json'",
     "application/x-www-form-urlencoded": "; curl takes it as -H 'Content-Type: application/json'",
@@ -180,8 +170,8 @@ class Middleware:
 
     def _finished(self, answer: Response, request: Request, route_name: str) -> Response:
         """Let pages of allowed origins read a response, count it and log it; return it."""
-        if self._guard.has_origins:
-            answer.headers += self._cors(request)
+        if self._guard.origins:
+            answer.headers += self._guard.origins.header_lines(request.headers.get(hdrs.ORIGIN))
         self._metrics.route(route_name).observe(
             answer.status, time.perf_counter() - request.started
         )
@@ -378,20 +368,10 @@ class Middleware:
             except MethodNotAllowed as error:
                 allow = error.details["allow"]
         answer = Response(b"", status=204, headers=header("Allow", ", ".join(allow)))
-        if hdrs.ACCESS_CONTROL_REQUEST_METHOD in request.headers and self._allows(request):
-            answer.headers += _CORS_HEADERS
+        is_preflight = hdrs.ACCESS_CONTROL_REQUEST_METHOD in request.headers
+        if is_preflight and self._guard.origins.allow(request.headers.get(hdrs.ORIGIN)):
+            answer.headers += PREFLIGHT
         return answer
-
-    def _allows(self, request: Request) -> bool:
-        origin = request.headers.get(hdrs.ORIGIN)
-        return origin is not None and self._guard.allows_origin(origin)
-
-    def _cors(self, request: Request) -> bytes:
-        """Return the header lines that let a page of an allowed origin read the response."""
-        if not self._allows(request):
-            return b"Vary: Origin\r\n"
-        origin = header("Access-Control-Allow-Origin", request.headers[hdrs.ORIGIN])
-        return origin + b"Vary: Origin\r\n" + _CORS_EXPOSED
 
 
 def refuse_query(request: Request) -> None:

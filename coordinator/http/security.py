@@ -40,6 +40,7 @@ from coordinator.http.api_keys import (
     StoredKey,
     hash_secret,
 )
+from coordinator.http.cors import AllowedOrigins
 from coordinator.http.tenant_tokens import TOKEN, both, earlier, read_token
 from coordinator.parameters.filter_parser import parse_filter
 
@@ -68,12 +69,14 @@ class Guard:
     Args:
         settings: addresses, allowed hosts and origins.
         catalog: stores the keys.
+
+    Attributes:
+        origins: of other pages that may use the API.
     """
 
     def __init__(self, settings: Settings, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._any_origin = "*" in settings.allowed_origins
-        self._origins = frozenset(origin.lower() for origin in settings.allowed_origins)
+        self.origins: Final = AllowedOrigins(settings.allowed_origins)
         self._hosts = frozenset(
             name.lower() for name in ("localhost", settings.host, *settings.allowed_hosts)
         )
@@ -85,11 +88,6 @@ class Guard:
         catalog.on_change(self._take_keys)
         # Cached per instance: legitimate clients name few hosts, an attacker many.
         self._is_known_host = lru_cache(maxsize=256)(self._names_us)
-
-    @property
-    def has_origins(self) -> bool:
-        """Whether any web pages of other origins may use the API (CORS)."""
-        return bool(self._origins)
 
     def _take_keys(self) -> None:
         """Load the keys from the catalog, unless something else in it has changed."""
@@ -186,6 +184,17 @@ class Guard:
         allowed = ", ".join(sorted(caller.actions)) or "nothing"
         raise Forbidden(f"the API key does not allow {action.value}; it allows {allowed}")
 
+    def check_transfer(self, caller: Caller) -> None:
+        """Check that the caller may give the items of one index to another.
+
+        That is to read them and to write them. The caller may configure, as the route says.
+
+        Raises:
+            Forbidden: the key does not allow it.
+        """
+        for action in (Action.SEARCH, Action.WRITE):
+            self.check_action(caller, action)
+
     def check_index(self, caller: Caller, index: str) -> None:
         """Check that the caller's key covers an index.
 
@@ -260,17 +269,13 @@ class Guard:
             site = headers.get("Sec-Fetch-Site", "none")
             if site in ("none", "same-origin"):
                 return
-        elif self.allows_origin(origin) or is_same_origin(origin, headers.get(hdrs.HOST, "")):
+        elif self.origins.allow(origin) or is_same_origin(origin, headers.get(hdrs.HOST, "")):
             return
         raise Forbidden(
             "a web page of another origin may not change anything here; "
             "add its origin to the setting allowed_origins",
             code="origin_not_allowed",
         )
-
-    def allows_origin(self, origin: str) -> bool:
-        """Return whether an origin is configured to use the API."""
-        return self._any_origin or origin.lower() in self._origins
 
 
 def host_name(host: str) -> str:

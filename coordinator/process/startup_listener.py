@@ -4,8 +4,9 @@
     coordinator ── imports, opens ── writes ┴▶ supervisor stops listening ── coordinator listens
 
 Every request gets a 503 `starting` in the usual error envelope or, for browsers, a page that
-reloads itself. The coordinator writes one byte to the takeover pipe as soon as it could listen,
-then retries until the port is free, which takes some milliseconds.
+reloads itself; pages of allowed origins can read it, too. The coordinator writes one byte to the
+takeover pipe as soon as it could listen, then retries until the port is free, which takes some
+milliseconds.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
+from coordinator.http.cors import PREFLIGHT, AllowedOrigins
 from coordinator.process.coordinator_slots import addresses
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
@@ -42,11 +44,15 @@ _PAGE: Final = """<!doctype html>
 class StartupListener:
     """Listens on the service's address until the coordinator does.
 
+    Args:
+        origins: of other pages that may use the API.
+
     Attributes:
         doing: what the start is doing, as the end of a sentence.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origins: AllowedOrigins) -> None:
+        self._origins = origins
         self.doing = "processes are being started"
         self._started = time.monotonic()
         self._num_connections = 0
@@ -147,6 +153,12 @@ class StartupListener:
         Args:
             head: request line and headers.
         """
+        origin = _header(head, b"origin")
+        if _is_preflight(head) and self._origins.allow(origin):
+            return b"HTTP/1.1 204 No Content\r\n%b%bConnection: close\r\n\r\n" % (
+                self._origins.header_lines(origin),
+                PREFLIGHT,
+            )
         message = f"the service is starting ({self.doing}); try again shortly"
         if b"text/html" in head.lower():
             kind, text = "text/html; charset=utf-8", _PAGE.format(message=escape(self.doing))
@@ -171,8 +183,35 @@ class StartupListener:
             "X-Content-Type-Options: nosniff",
             "Connection: close",
         )
+        allowing = self._origins.header_lines(origin) if self._origins else b""
         head_only = head.startswith(b"HEAD ")
-        return "\r\n".join((*lines, "", "")).encode() + (b"" if head_only else body)
+        return b"".join(
+            (
+                *(f"{line}\r\n".encode() for line in lines),
+                *(allowing, b"\r\n", b"" if head_only else body),
+            )
+        )
+
+
+def _header(head: bytes, name: bytes) -> str | None:
+    """Return the value of a header, if it is there.
+
+    Args:
+        head: request line and headers.
+        name: of the header, in lower case.
+    """
+    for line in head.split(b"\r\n")[1:]:
+        found, colon, value = line.partition(b":")
+        if colon and found.lower() == name:
+            return value.strip().decode("latin-1")
+    return None
+
+
+def _is_preflight(head: bytes) -> bool:
+    """Return whether a browser asks what a page of another origin may send."""
+    return head.startswith(b"OPTIONS ") and (
+        _header(head, b"access-control-request-method") is not None
+    )
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:

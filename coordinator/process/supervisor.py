@@ -39,6 +39,7 @@ from common.kernels.extension import KernelsMissing
 from common.process.logs import Log
 from common.process.parent_death import EXIT_CANNOT_START
 from common.process.python import let_processes_find_us, python_command
+from coordinator.http.cors import AllowedOrigins
 from coordinator.process.child import Child
 from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSlots
 from coordinator.process.forked_processes import COORDINATOR, SHARD, ForkedProcess, ForkServer
@@ -163,7 +164,9 @@ class Supervisor:
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
         let_processes_find_us()
-        startup_listener = self._startup_listener = StartupListener()
+        startup_listener = self._startup_listener = StartupListener(
+            AllowedOrigins(self._settings.allowed_origins)
+        )
         if not await self._take_port(startup_listener) or not await self._prepare_kernels():
             startup_listener.end()
             return self._status

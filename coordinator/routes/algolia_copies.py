@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from common.deadline import Deadline
-from common.errors import Forbidden, InvalidRequest, NotFound
+from common.errors import InvalidRequest, NotFound
 from coordinator.algolia import stored
 from coordinator.algolia.rules import RULES
 from coordinator.algolia.synonyms import SYNONYMS
@@ -73,11 +73,7 @@ async def operation(services: Services, request: Request) -> Response:
             f"there is no index {request.arguments[0]!r} to move", code="index_not_found"
         )
     else:
-        for action in (Action.SEARCH, Action.WRITE):
-            if not request.caller.may(action):
-                raise Forbidden(
-                    f"the API key does not allow {action.value}, which items in another index need"
-                )
+        services.guard.check_transfer(request.caller)
         await _transfer(services, request, source, destination, is_move=what == "move")
     index = services.catalog.index(destination)
     return json_response({"taskID": task_id(services, index), "updatedAt": now()})

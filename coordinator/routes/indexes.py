@@ -67,8 +67,8 @@ def _naming(action: str, body: str, summary: str) -> Route:
     return Route(
         "POST",
         f"/{{index}}/{action}",
-        summary,
-        Action.ADMIN,
+        f"{summary} Also needs `search` and `write`, for both names.",
+        Action.CONFIGURE,
         body=Body.JSON,
         needs_index=True,
         is_admitted=False,
@@ -298,8 +298,9 @@ def _names_of_change(
 
     Raises:
         InvalidRequest: `invalid_index_name`, `invalid_body`.
-        Forbidden: the key may not use the new name.
+        Forbidden: the key may not use the new name, or not read and write items.
     """
+    services.guard.check_transfer(request.caller)
     document = decode_object(request.body, services.settings.limits)
     refuse_unknown(document, known)
     index, new_name = request.index, document.get("to")

@@ -42,6 +42,7 @@ def _tag(content: bytes) -> str:
 
 
 _TAGS: Final = {name: _tag(content) for name, (_, content) in ASSETS.items()}
+_ICON: Final = "icon.svg"
 _INSTANTSEARCH_TAG: Final = _tag(INSTANTSEARCH)
 
 
@@ -83,6 +84,15 @@ def without_slash(request: Request) -> Response | None:
         return None
     name = path[:-1].rpartition("/")[2]
     return Response(b"", status=302, headers=header("Location", f"../{name}{mark}{query}"))
+
+
+@ROUTES.add(
+    _page("/favicon.ico", "The icon of pages that name none, such as responses in JSON."),
+)
+async def icon(services: Services, request: Request) -> Response:
+    """Answer `GET /favicon.ico`: browsers ask for it beside every page."""
+    content_type, content = ASSETS[_ICON]
+    return _file(request, content, content_type.encode(), _TAGS[_ICON])
 
 
 @ROUTES.add(

@@ -55,6 +55,17 @@ def test_search_and_objects(shop: Shop) -> None:
     assert rest.nb_hits == 0
 
 
+def test_hits_without_an_id_can_be_told_apart(shop: Shop) -> None:
+    items = [{"name": "x"}, {"name": "y"}]
+    header = {"Content-Type": "application/json"}
+    assert post(shop.port, "/anonymous/configuration", {}, **header)[0] == 200
+    assert post(shop.port, "/anonymous/items", items, **header)[0] == 200
+    found = client_of(shop.port).search_single_index("anonymous", {"query": ""})
+    assert len({hit.object_id for hit in found.hits} - {""}) == 2
+    again = client_of(shop.port).search_single_index("anonymous", {"query": "x"})
+    assert again.hits[0].object_id == next(h.object_id for h in found.hits if h.name == "x")
+
+
 def test_folded_queries_answer_as_separate_ones(shop: Shop) -> None:
     path = "/1/indexes/*/queries"
     main = {

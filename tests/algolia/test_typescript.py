@@ -77,10 +77,14 @@ def test_against_the_service(built: Path, shop: Shop) -> None:
         try { await client.search("ts", { page: 0 }); } catch (caught) {
             error = [caught instanceof FacetdError, caught.status, caught.code, caught.param];
         }
-        await client.deleteIndex("ts");
+        await client.copy("ts", "ts-copy");
+        await client.rename("ts-copy", "ts", { replace: true });
+        await client.rename("ts", "ts-2", { alias: true });
+        const renamed = await client.get("ts", 3);
+        await client.deleteIndex("ts-2");
         answer = { added: added.created, total: page.pagination.total, all: first.pagination.total,
             values: facet.data.buckets.map((bucket) => bucket.key), item, exported,
-            deleted: deleted.deleted, error };
+            deleted: deleted.deleted, error, renamed };
         """,
     )
 
@@ -93,6 +97,7 @@ def test_against_the_service(built: Path, shop: Shop) -> None:
         "exported": [1, 3, "x y"],
         "deleted": 1,
         "error": [True, 400, "invalid_page", "page"],
+        "renamed": {"id": 3, "kind": "a"},
     }
 
 
@@ -103,6 +108,8 @@ def test_against_the_service(built: Path, shop: Shop) -> None:
         ('add("a", [{ id: 1 }])', 2),
         ('add("a", [{ name: "without id" }])', 1),
         ('load("a", "{}")', 1),
+        ('rename("a", "b")', 1),
+        ('copy("a", "b")', 1),
     ],
 )
 @pytest.mark.parametrize("failure", ["hang up", "away"])
@@ -219,6 +226,8 @@ CALLS = [
     'export("a", {}, options).next()',
     'configure("a", {}, options)',
     'configuration("a", options)',
+    'rename("a", "b", options)',
+    'copy("a", "b", options)',
     'deleteIndex("a", options)',
 ]
 

@@ -393,3 +393,39 @@ def test_a_file_for_the_command_line_says_so(page: Any, expect: Any) -> None:
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text(
         "facetd load things.parquet"
     )
+
+
+def test_a_table_without_a_header_is_read_so_on_a_click(
+    page: Any, service: Service, expect: Any
+) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my-tools.csv", "1,Saw\n2,Axe\n")
+    dialog = page.get_by_role("dialog")
+    header = dialog.get_by_role("checkbox", name="The first line names the columns")
+    expect(header).to_be_checked()
+    expect(dialog).to_contain_text("It seems to be a row like the others.")
+    header.uncheck()
+    expect(dialog.get_by_label("Kind of column2")).to_have_value("text")
+    dialog.get_by_label("Ids come from").select_option(label="column1")
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog).to_contain_text("2 items on disk")
+    assert service.call("GET", "/my-tools/items/1") == {"id": 1, "column1": 1, "column2": "Saw"}
+
+
+def test_quotes_that_do_not_close_are_text_on_a_click(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my-tools.tsv", 'id\tname\n1\t"Saw" of Ann\n')
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Read all quotes as text").click()
+    expect(dialog.get_by_role("row", name="name")).to_contain_text('"Saw" of Ann')
+    quotes = dialog.get_by_role("checkbox", name="Quotes enclose cells")
+    expect(quotes).not_to_be_checked()
+
+
+def test_names_that_are_no_names_may_be_a_row(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my-tools.csv", "Saw,Saw\nAxe,Axe\n")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("alert")).to_contain_text("two columns are called “Saw”")
+    dialog.get_by_role("button", name="Read the first line as a row").click()
+    expect(dialog.get_by_label("Kind of column2")).to_have_value("text")

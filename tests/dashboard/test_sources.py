@@ -53,11 +53,11 @@ FILES: dict[str, bytes] = {
     "long.csv": b"id,text\n" + b"".join(b'%d,"%s\n"\n' % (n, b"word " * 40) for n in range(900)),
 }
 
-READ = """async ({ name, body, kinds = {}, makesPlaces = false }) => {
+READ = """async ({ name, body, kinds = {}, makesPlaces = false, options = {} }) => {
     const { makeBody, readSource } = await import("/dashboard/assets/sources/file.js");
     const bytes = Uint8Array.from(atob(body), (character) => character.charCodeAt(0));
     try {
-      const source = await readSource(new File([bytes], name));
+      const source = await readSource(new File([bytes], name), options);
       for (const column of source.columns) column.kind = kinds[column.name] ?? column.kind;
       if (makesPlaces) (source.table ?? source.json).makesPlaces = true;
       const made = await makeBody(source);
@@ -96,6 +96,31 @@ def test_the_page_reads_csv_as_the_command_line_does(page: Any, tmp_path: Path) 
         assert found == expected, name
         kinds = [[type(value) for value in item.values()] for item in found["items"]]
         assert kinds == [[type(value) for value in item.values()] for item in expected["items"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("rows.csv", "7,Alien\n8,Dune\n9\n", {"hasHeader": False}),
+        ("twice.csv", "a,a\nb,b\n", {"hasHeader": False}),
+        ("quotes.tsv", 'a\tb\n"The Thing" again\t1\n"\t2\n', {"hasQuotes": False}),
+        ("quotes.csv", '"x;1\n"y,";2\n', {"hasQuotes": False, "hasHeader": False}),
+    ],
+)
+def test_the_page_reads_tables_without_header_or_quotes_as_the_command_line_does(
+    page: Any, tmp_path: Path, name: str, content: str, options: dict[str, bool]
+) -> None:
+    page.goto("/dashboard")
+    path = tmp_path / name
+    path.write_text(content)
+    given = {"has_header": options.get("hasHeader", True)}
+    given["has_quotes"] = options.get("hasQuotes", True)
+    expected = read_by_command_line(formats.read(str(path), ReadOptions(**given)))
+    body = base64.b64encode(content.encode()).decode()
+    found = page.evaluate(READ, {"name": name, "body": body, "options": options})
+    found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+    assert found == expected
+    assert len(expected["items"]) == 2
 
 
 DATES = """id,a

@@ -198,6 +198,8 @@ def test_errors_are_typed_and_final(use: Use, answer: Any, kind: type[ApiError])
         (lambda c: c.add("a", [{"id": 1}, {"name": "without id"}]), False),
         (lambda c: c.update("a", 1, {"b": 2}, version='"1"'), False),
         (lambda c: c.load("a", [{"id": 1}]), False),
+        (lambda c: c.rename("a", "b"), False),
+        (lambda c: c.copy("a", "b"), False),
     ],
 )
 def test_only_what_cannot_happen_twice_is_sent_again(
@@ -358,6 +360,40 @@ def test_a_service_that_does_not_accept_connections_is_left_after_the_timeout(us
 
     assert not caught.value.was_sent
     assert time.monotonic() - begun < 20
+
+
+def test_a_call_may_have_a_timeout_of_its_own(use: Use) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        begun = time.monotonic()
+        with pytest.raises(ConnectionFailed):
+            use(url, lambda c: c.with_timeout(0.1).search("a"), retries=Retries(tries=1))
+    assert time.monotonic() - begun < 20
+    with pytest.raises(ValueError, match="must be above 0 seconds, not 0"):
+        use("http://127.0.0.1:1", lambda c: c.with_timeout(0))
+
+
+def test_clients_of_several_timeouts_share_their_connections() -> None:
+    with serving((200, PAGE), (200, PAGE)) as server:
+        with Client(server.url) as client:
+            client.search("a")
+            (kept,) = client._idle
+            other = client.with_timeout(7)
+            other.search("a")
+            assert client._idle == [kept]
+            assert kept.sock.gettimeout() == 7
+        assert (other._idle, kept.sock) == ([], None), "closed with the first"
+
+
+def test_indexes_are_renamed_and_copied(use: Use) -> None:
+    answer = {"status": "renamed", "index": "b", "from": "a"}
+    with serving((200, answer), (200, answer)) as server:
+        use(server.url, lambda c: c.rename("a", "b", replace=True))
+        use(server.url, lambda c: c.copy("a", "b"))
+    assert [(asked.path, asked.body) for asked in server.asked] == [
+        ("/a/rename", b'{"to":"b","alias":false,"replace":true}'),
+        ("/a/copy", b'{"to":"b"}'),
+    ]
 
 
 def test_an_export_waits_for_a_service_that_starts(use: Use) -> None:

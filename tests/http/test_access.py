@@ -151,7 +151,8 @@ async def test_admin_of_some_indexes_is_held_to_them(web: Web) -> None:
         made = request("POST", f"/{name}/configuration", b"{}", f"X-API-Key: {root}")
         assert (await web.send(made)).status == 200
     foreign = await make_key(web, root, actions=["search"], indexes=["secret"])
-    admin = await make_key(web, root, actions=["admin"], indexes=["pub*", "top"])
+    actions = ["admin", "configure", "search", "write"]
+    admin = await make_key(web, root, actions=actions, indexes=["pub*", "top"])
     key = f"X-API-Key: {admin}"
 
     for wanted in (["*"], ["pub*", "secret"], ["p*"], ["*pub"], ["pu*b"], [], None):
@@ -198,6 +199,23 @@ async def test_admin_of_some_indexes_is_held_to_them(web: Web) -> None:
             assert (await web.send(made)).status in (403, 404), (action, index)
     body = b'{"indexes":["pub-a"],"rename":{"pub-a":"pub-b"}}'
     assert await status(web, "POST", "/_snapshots/mine/restore", admin, body) == 404
+
+
+@pytest.mark.parametrize("action", ["rename", "copy"])
+async def test_what_gives_items_another_name_needs_the_right_to_read_and_write_them(
+    web: Web, action: str
+) -> None:
+    root = await make_key(web, actions=["admin"])
+    needed = ["configure", "search", "write"]
+    body = b'{"to":"films-2"}'
+    for missing in (*needed, None):
+        actions = [one for one in needed if one != missing]
+        key = f"X-API-Key: {await make_key(web, root, actions=actions, indexes=['films*'])}"
+        reply = await web.send(request("POST", f"/films/{action}", body, key))
+        assert (reply.status == 403) is bool(missing), missing
+        if missing:
+            message = reply.json["error"]["message"]
+            assert message.startswith(f"the API key does not allow {missing}; it allows ")
 
 
 async def test_foreign_indexes_of_algolias_protocol_tell_nothing(web: Web) -> None:

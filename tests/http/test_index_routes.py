@@ -56,7 +56,9 @@ async def test_index_is_removed(web: Web, method: str, target: str) -> None:
     assert (await web.get("/films/search")).code == "index_not_found"
 
 
-@pytest.mark.parametrize("name", ["*", ".", "..", "_x", "status", "dashboard", "a/b", ""])
+@pytest.mark.parametrize(
+    "name", ["*", ".", "..", "_x", "status", "dashboard", "favicon.ico", "a/b", ""]
+)
 async def test_no_index_gets_a_name_that_no_path_can_have(web: Web, name: str) -> None:
     """`/*` stands for all indexes: one of that name could be neither searched nor deleted."""
     for target, document in (

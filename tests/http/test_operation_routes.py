@@ -66,6 +66,8 @@ async def test_dashboard_is_served_from_memory_under_a_strict_policy(web: Web) -
     assert asset.headers["content-type"].startswith("text/javascript")
     assert again.status == 304
     assert (await web.get("/dashboard/assets/nope.js")).status == 404
+    icon = await web.get("/favicon.ico")
+    assert (icon.status, icon.headers["content-type"]) == (200, "image/svg+xml")
     root = await web.get("/")
     assert (root.status, root.headers["location"]) == (302, "dashboard")
 

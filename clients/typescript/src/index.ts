@@ -250,6 +250,25 @@ export class Client {
     return this.#json({ method: "GET", path, isRepeatable: true }, options);
   }
 
+  /**
+   * Give an index another name; its aliases go with it. `alias` makes the former name an alias,
+   * `replace` takes the name from an index that has it, which is deleted at the same moment.
+   */
+  async rename(
+    index: string,
+    to: string,
+    options: CallOptions & { alias?: boolean; replace?: boolean } = {},
+  ): Promise<void> {
+    const { alias = false, replace = false, ...others } = options;
+    const call = post(pathOf(index, "rename"), { to, alias, replace });
+    await this.#json({ ...call, isRepeatable: false }, others);
+  }
+
+  /** Copy an index, its items and its configuration; a large one takes longer than the timeout. */
+  async copy(index: string, to: string, options: CallOptions = {}): Promise<void> {
+    await this.#json({ ...post(pathOf(index, "copy"), { to }), isRepeatable: false }, options);
+  }
+
   /** Remove an index and its data. */
   async deleteIndex(index: string, options: CallOptions = {}): Promise<void> {
     await this.#json({ method: "DELETE", path: pathOf(index), isRepeatable: false }, options);

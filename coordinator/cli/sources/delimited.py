@@ -17,6 +17,7 @@ import io
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, pairwise
 from typing import Any, Final
 
 from coordinator.cli.sources.cells import (
@@ -42,8 +43,14 @@ CELL_CHARS_MAX: Final = 16 * 1024 * 1024
 _SEPARATOR: Final = re.compile(r'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
 _QUOTE_NOT_CLOSED: Final = (
     'a quote (") that opens in this row is never closed; close it, or write it twice where it '
-    "belongs to the text"
+    "belongs to the text; --no-quotes reads all quotes as text"
 )
+_QUOTE_CLOSED_EARLY: Final = (
+    'a cell that begins with a quote (") goes on after the closing one; write a quote twice where '
+    "it belongs to the text; --no-quotes reads all quotes as text"
+)
+_NO_HEADER: Final = "--no-header reads the first line as a row"
+_DIGITS: Final = re.compile(r"[0-9]+")
 
 
 def read(opened: OpenedSource, options: ReadOptions) -> Source:
@@ -67,7 +74,9 @@ class _Table:
         self._options = options
         start = _start_of(opened)
         self._encoding = checked_encoding(options.encoding) or marked_encoding(start)
+        self._quoting: Final = csv.QUOTE_MINIMAL if options.has_quotes else csv.QUOTE_NONE
         self._delimiter = options.delimiter or self._find_delimiter()
+        self._has_header = options.has_header and not options.column_names
         self._names: list[str] = []
         self._kinds: list[str] = []
         self._id_column: int | None = None
@@ -81,7 +90,10 @@ class _Table:
     def inspect(self, source: Source) -> None:
         """Find the names and kinds of columns, and the rows that cannot become items."""
         rows = self._rows()
-        self._names = self._read_header(next(rows, None))
+        first = next(rows, None)
+        self._names = self._find_names(first)
+        if first is not None and not self._has_header:
+            rows = chain([first], rows)
         self._id_column = self._find_id()
         options = self._options
         found = [ColumnKind(options.decimal) for _ in self._names]
@@ -92,6 +104,7 @@ class _Table:
         if self._id_column is not None and not found[self._id_column].can_be_id:
             self._kinds[self._id_column] = "text"
         source.columns = self._described(found)
+        source.seems_headless = self._has_header and _is_like_a_row(self._names, found)
         source.num_items = len(self._lines)
         source.place_of = self._place_of
 
@@ -121,10 +134,15 @@ class _Table:
     def _mistake_of_row(self, row: list[str]) -> str | None:
         """Return why a row can be no item, whatever its cells have; None if it can."""
         if len(row) != len(self._names):
+            if self._has_header:
+                wanted = f"the header has {len(self._names)}"
+            elif self._options.column_names:
+                wanted = f"--columns names {len(self._names)}"
+            else:
+                wanted = f"the first line has {len(self._names)}"
             return (
-                f"{len(row)} cell{'' if len(row) == 1 else 's'}, and the header has "
-                f"{len(self._names)}; quote a cell that has "
-                f"{_shown_delimiter(self._delimiter)} or a line break in it"
+                f"{len(row)} cell{'' if len(row) == 1 else 's'}, and {wanted}; quote a cell that "
+                f"has {_shown_delimiter(self._delimiter)} or a line break in it"
             )
         if self._id_column is not None and not row[self._id_column].strip():
             return f"{self._names[self._id_column]} is empty, and it is to be the id"
@@ -190,7 +208,8 @@ class _Table:
 
     def _items(self) -> Iterator[dict[str, object]]:
         rows = self._rows()
-        next(rows)
+        if self._has_header:
+            next(rows)
         makers = []
         converters = converters_of(self._options.decimal)
         for i, (name, kind) in enumerate(zip(self._names, self._kinds, strict=True)):
@@ -229,7 +248,9 @@ class _Table:
         line = 1
         try:
             with io.TextIOWrapper(stream, encoding=self._encoding, newline="") as text:
-                reader = csv.reader(text, delimiter=self._delimiter, strict=True)
+                reader = csv.reader(
+                    text, delimiter=self._delimiter, quoting=self._quoting, strict=True
+                )
                 for row in reader:
                     is_separator = line == 1 and _SEPARATOR.fullmatch(self._delimiter.join(row))
                     if row and not is_separator:
@@ -241,30 +262,21 @@ class _Table:
                 "for example --encoding latin-1"
             ) from error
         except csv.Error as error:
-            reason = _QUOTE_NOT_CLOSED if "unexpected end" in str(error) else error
-            raise SourceError(f"{self._opened.name}, line {line}: {reason}") from error
+            raise SourceError(f"{self._opened.name}, line {line}: {_explained(error)}") from error
         except BROKEN as error:
             raise SourceError(f"{self._opened.name} is cut off or damaged: {error}") from error
 
-    def _read_header(self, row: tuple[int, list[str]] | None) -> list[str]:
-        """Return the names of the columns."""
-        if row is None:
-            raise SourceError(f"{self._opened.name} is empty; its first line must name the columns")
-        line, cells = row
-        names = [cell.strip() for cell in cells]
-        if not names[0] and ROW_FIELD not in names:
-            names[0] = ROW_FIELD
-        for i, name in enumerate(names, 1):
-            if not name:
-                raise SourceError(
-                    f"{self._opened.name}, line {line}: column {i} has no name; the first line "
-                    "must name the columns"
-                )
-            if names.count(name) > 1:
-                raise SourceError(
-                    f"{self._opened.name}, line {line}: two columns are called {name!r}; give "
-                    "each a name of its own"
-                )
+    def _find_names(self, first: tuple[int, list[str]] | None) -> list[str]:
+        """Return the names of the columns: of the header, of an option, or by number."""
+        if first is None:
+            what = "its first line must name the columns" if self._has_header else "it has no row"
+            raise SourceError(f"{self._opened.name} is empty; {what}")
+        if self._has_header:
+            names = self._read_header(*first)
+        elif self._options.column_names:
+            names = list(self._options.column_names)
+        else:
+            names = [f"column{i}" for i in range(1, len(first[1]) + 1)]
         for what, given in (
             ("--type", self._options.kinds),
             ("--split", self._options.separators),
@@ -276,6 +288,24 @@ class _Table:
                 raise SourceError(f"--type: {kind!r} is none of {', '.join(KINDS)}")
         if self._options.id_field is not None:
             self._check_name("--id-field", self._options.id_field, names)
+        return names
+
+    def _read_header(self, line: int, cells: list[str]) -> list[str]:
+        """Return the names in the header."""
+        names = [cell.strip() for cell in cells]
+        if not names[0] and ROW_FIELD not in names:
+            names[0] = ROW_FIELD
+        for i, name in enumerate(names, 1):
+            if not name:
+                raise SourceError(
+                    f"{self._opened.name}, line {line}: column {i} has no name; the first line "
+                    f"must name the columns; {_NO_HEADER}"
+                )
+            if names.count(name) > 1:
+                raise SourceError(
+                    f"{self._opened.name}, line {line}: two columns are called {name!r}; give "
+                    f"each a name of its own; {_NO_HEADER}"
+                )
         return names
 
     def _check_name(self, option: str, name: str, names: list[str]) -> None:
@@ -305,7 +335,8 @@ class _Table:
         best, best_score = ",", 0.0
         for delimiter in DELIMITERS:
             try:
-                rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+                reader = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=self._quoting)
+                rows = [row for row in reader if row]
             except csv.Error:
                 continue
             rows = rows[:-1] if len(start) == PEEK_BYTES and len(rows) > 1 else rows
@@ -329,6 +360,30 @@ def _start_of(opened: OpenedSource) -> bytes:
     if what := foreign_file(start):
         raise SourceError(f"{opened.name} {what}")
     return start
+
+
+def _explained(error: csv.Error) -> str:
+    """Return what is wrong with a row, and what would be valid, for an error of the library."""
+    message = str(error)
+    if "unexpected end" in message or "field limit" in message:
+        return _QUOTE_NOT_CLOSED
+    return _QUOTE_CLOSED_EARLY if "expected after" in message else message
+
+
+def _is_like_a_row(names: list[str], columns: list[ColumnKind]) -> bool:
+    """Return whether a header seems to be a row: a name has digits where its cells have them.
+
+    Years in turn, as names of columns of numbers, are a header.
+    """
+    alike = [
+        name
+        for name, column in zip(names, columns, strict=True)
+        if (shape := _DIGITS.sub("0", name)) != _DIGITS.sub("", name)
+        and shape == _DIGITS.sub("0", column.example.strip())
+    ]
+    numbers = [int(name) for name in alike if name.isascii() and name.isdecimal()]
+    are_in_turn = len(numbers) > 1 and all(b == a + 1 for a, b in pairwise(numbers))
+    return bool(alike) and not are_in_turn
 
 
 def _shown_delimiter(delimiter: str) -> str:

@@ -102,6 +102,7 @@ class Source:
         opened: a resource that must stay open while the source is used.
         inner_arrays: names of members that are arrays of objects, seen at the start of JSON. If
             there is one item only, these may have been meant.
+        seems_headless: whether the header of a table seems to be a row.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Source:
     place_of: Callable[[int], str] = _line
     opened: Any = None
     inner_arrays: list[str] = field(default_factory=list)
+    seems_headless: bool = False
 
     def note_bad(self, place: str, message: str) -> None:
         """Record a skipped row."""
@@ -137,6 +139,9 @@ class ReadOptions:
         table: for a database.
         place_fields: the fields of latitude and longitude that become the item's place.
         decimal: what divides the whole part of a number in a cell from its fraction.
+        has_header: whether the first row of a table names its columns.
+        column_names: of a table without a header; empty: it has one, or they are numbered.
+        has_quotes: whether a quote at the start of a cell encloses it, or is a part of its text.
     """
 
     style: str | None = None
@@ -149,6 +154,9 @@ class ReadOptions:
     table: str | None = None
     place_fields: tuple[str, str] | None = None
     decimal: str = "."
+    has_header: bool = True
+    column_names: tuple[str, ...] = ()
+    has_quotes: bool = True
 
 
 def shown(value: Any, chars_max: int = 40) -> str:

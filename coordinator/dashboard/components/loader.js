@@ -82,15 +82,15 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     fill(place, heading(chosen), h("p", { class: "muted", role: "status" }, "Looking at it…"));
     try {
       const [source, names] = await Promise.all([readSource(chosen, options), taken]);
-      if (dialog.open) review(source, names);
+      if (dialog.open) review(source, names, options);
     } catch (error) {
+      const again = (label, change) =>
+        button(label, { onclick: () => inspect(chosen, { ...options, ...change }) });
       const actions = [];
       if (error.isEncoding)
-        actions.push(
-          button("Read it as Western European (Windows-1252)", {
-            onclick: () => inspect(chosen, { encoding: LATIN }),
-          }),
-        );
+        actions.push(again("Read it as Western European (Windows-1252)", { encoding: LATIN }));
+      if (error.isHeader) actions.push(again("Read the first line as a row", { hasHeader: false }));
+      if (error.isQuote) actions.push(again("Read all quotes as text", { hasQuotes: false }));
       fill(
         place,
         heading(chosen),
@@ -110,7 +110,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
     );
   }
 
-  function review(source, names) {
+  function review(source, names, options) {
     const { table, json, columns, numRows, format } = source;
     const geoPoint = placeChoice(table ?? json);
     const nameInput = h("input", {
@@ -189,6 +189,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
         heading(source.file, ...facts),
         !isFixed &&
           h("label", { class: "field" }, h("span", {}, "Into the index"), nameInput, nameNote),
+        table && headerChoice(table, options, (change) => inspect(source.file, change)),
         columns.length > 0 && columnTable(source, choices),
         notes?.elements,
         geoPoint?.element,
@@ -407,6 +408,27 @@ function columnTable({ columns, numRows }, choices) {
       h("tbody", {}, rows),
     ),
   );
+}
+
+/** Whether the first line names the columns, and quotes enclose cells: with `onChanged`, read again. */
+function headerChoice(table, options, onChanged) {
+  const { hasHeader = true, hasQuotes = true } = options;
+  const choice = (name, isChecked, text) =>
+    h(
+      "label",
+      { class: "check" },
+      h("input", {
+        type: "checkbox",
+        checked: isChecked,
+        onchange: (event) => onChanged({ ...options, [name]: event.target.checked }),
+      }),
+      h("span", {}, text),
+    );
+  const doubt = table.seemsHeadless ? " It seems to be a row like the others." : "";
+  return [
+    choice("hasHeader", hasHeader, `The first line names the columns.${doubt}`),
+    !hasQuotes && choice("hasQuotes", hasQuotes, "Quotes enclose cells."),
+  ];
 }
 
 function kindChoice(column, onChanged) {

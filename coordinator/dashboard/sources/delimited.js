@@ -39,13 +39,22 @@ export class Table {
   degrees = null;
   /** Whether the items get a geo point of them; may be set by the user. */
   makesPlaces = false;
+  /** Whether the header seems to be a row. */
+  seemsHeadless = false;
   #texts;
   #delimiter;
+  #hasHeader;
+  #hasQuotes;
 
-  /** `texts()` yields the text of the file in pieces, from the start at each call. */
-  constructor(texts, start, { isTabbed, isWhole }) {
+  /**
+   * `texts()` yields the text of the file in pieces, from the start at each call. Without a header
+   * the columns are numbered; without quotes, these are text like any other character.
+   */
+  constructor(texts, start, { isTabbed, isWhole, hasHeader = true, hasQuotes = true }) {
     this.#texts = texts;
-    this.#delimiter = isTabbed ? "\t" : findDelimiter(start, isWhole);
+    this.#hasHeader = hasHeader;
+    this.#hasQuotes = hasQuotes;
+    this.#delimiter = isTabbed ? "\t" : findDelimiter(start, isWhole, hasQuotes);
   }
 
   /** The names of those two columns, or null. */
@@ -56,15 +65,17 @@ export class Table {
   /**
    * Reads the whole file; `onProgress()` is called now and then.
    * @throws {SourceError} it is broken, has no rows, or its header does not name the columns
+   *   (`isHeader`)
    */
   async inspect() {
     let found = null;
     for await (const rows of this.#rows()) {
       for (const { line, cells } of rows) {
         if (found === null) {
-          this.columns = headerOf(line, cells).map((name) => ({ name }));
+          const names = this.#hasHeader ? headerOf(line, cells) : cells.map(numbered);
+          this.columns = names.map((name) => ({ name }));
           found = this.columns.map(() => new ColumnKind());
-          continue;
+          if (this.#hasHeader) continue;
         }
         this.numRows += 1;
         if (cells.length !== found.length) continue;
@@ -72,12 +83,15 @@ export class Table {
       }
     }
     if (found === null)
-      throw new SourceError("The file is empty; its first line must name the columns.");
+      throw new SourceError(
+        `The file is empty; ${this.#hasHeader ? "its first line must name the columns" : "it has no row"}.`,
+      );
     if (this.numRows === 0)
       throw new SourceError(
         `The file names ${plural(found.length, "column")} but has no rows: there is nothing to load.`,
       );
     this.columns = this.columns.map(({ name }, place) => ({ name, ...found[place].result }));
+    this.seemsHeadless = this.#hasHeader && isLikeARow(this.columns);
     this.degrees = findDegrees(this.columns);
     const named = this.columns.filter(({ name }) => name.toLowerCase() === "id");
     if (named.length === 1) this.idColumn = this.columns.indexOf(named[0]);
@@ -93,7 +107,7 @@ export class Table {
     const bad = [];
     let numBad = 0;
     let part = "";
-    let isHeader = true;
+    let isHeader = this.#hasHeader;
     const currencies = new Map();
     const writers = this.#writers();
     for await (const rows of this.#rows()) {
@@ -152,7 +166,7 @@ export class Table {
     const width = this.columns.length;
     if (cells.length !== width)
       return (
-        `${plural(cells.length, "cell")}, and the header has ${width}; quote a cell that has ` +
+        `${plural(cells.length, "cell")}, and the ${this.#hasHeader ? "header" : "first line"} has ${width}; quote a cell that has ` +
         `${shownDelimiter(this.#delimiter)} or a line break in it`
       );
     if (this.idColumn >= 0 && cells[this.idColumn].trim() === "")
@@ -173,7 +187,7 @@ export class Table {
   }
 
   async *#rows() {
-    const reader = new RowReader(this.#delimiter);
+    const reader = new RowReader(this.#delimiter, this.#hasQuotes);
     for await (const text of this.#texts(() => reader.line)) yield reader.read(text);
     yield reader.read("", true);
   }
@@ -185,6 +199,23 @@ export function shown(text, length = 40) {
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`;
 }
 
+const numbered = (_, place) => `column${place + 1}`;
+
+/**
+ * Whether a header seems to be a row: a name has digits where the cells have them. Years in turn,
+ * as names of columns of numbers, are a header.
+ */
+function isLikeARow(columns) {
+  const shapeOf = (text) => text.replaceAll(/[0-9]+/g, "0");
+  const names = columns
+    .filter(({ name, example }) => /[0-9]/.test(name) && shapeOf(name) === shapeOf(example.trim()))
+    .map(({ name }) => name);
+  const numbers = names.filter((name) => /^[0-9]+$/.test(name)).map(Number);
+  const areInTurn =
+    numbers.length > 1 && numbers.every((number, i) => i === 0 || number === numbers[i - 1] + 1);
+  return names.length > 0 && !areInTurn;
+}
+
 function headerOf(line, cells) {
   const names = cells.map((cell) => cell.trim());
   if (names[0] === "" && !names.includes(ROW_FIELD)) names[0] = ROW_FIELD;
@@ -192,10 +223,12 @@ function headerOf(line, cells) {
     if (!name)
       throw new SourceError(
         `Line ${line}: column ${place + 1} has no name; the first line must name the columns.`,
+        { isHeader: true },
       );
     if (names.indexOf(name) !== place)
       throw new SourceError(
         `Line ${line}: two columns are called “${name}”; give each a name of its own.`,
+        { isHeader: true },
       );
   });
   return names;

@@ -46,10 +46,12 @@ export function indexNameOf(fileName) {
  * Looks at a file.
  *
  * @param {File} file
- * @param {{encoding?: string}} options a text encoding other than that of the byte order mark or UTF-8
- * @throws {SourceError} nothing can be made of it; `isEncoding` if another encoding may help
+ * @param {{encoding?: string, hasHeader?: boolean, hasQuotes?: boolean}} options a text encoding
+ *   other than that of the byte order mark or UTF-8; for tables, as `Table` takes them
+ * @throws {SourceError} nothing can be made of it; `isEncoding`, `isHeader` or `isQuote` if another
+ *   encoding, `hasHeader: false` or `hasQuotes: false` may help
  */
-export async function readSource(file, { encoding = null } = {}) {
+export async function readSource(file, { encoding = null, ...reading } = {}) {
   const [, plainName, compression] = /^(.*?)(?:\.(gz|br|zst))?$/i.exec(file.name);
   const isGzip = compression?.toLowerCase() === "gz";
   if (FOR_COMMAND_LINE.test(file.name))
@@ -89,7 +91,7 @@ export async function readSource(file, { encoding = null } = {}) {
   }
   const isWhole = start.length < PEEK_BYTES;
   const texts = (lineOf) => textsOf(file, isGzip, wanted, lineOf);
-  const table = new Table(texts, text, { isTabbed: format === "TSV", isWhole });
+  const table = new Table(texts, text, { isTabbed: format === "TSV", isWhole, ...reading });
   await table.inspect();
   const { columns, numRows } = table;
   return { file, format, columns, numRows, table, json: null, compression: null };

@@ -21,9 +21,12 @@ export class RowReader {
   #rest = "";
   #line = 1;
   #delimiter;
+  #hasQuotes;
 
-  constructor(delimiter) {
+  /** Without `hasQuotes`, a quote belongs to the text of its cell wherever it is. */
+  constructor(delimiter, hasQuotes = true) {
     this.#delimiter = delimiter;
+    this.#hasQuotes = hasQuotes;
   }
 
   /** The line that the next row starts on. */
@@ -33,7 +36,7 @@ export class RowReader {
 
   /**
    * The rows that are complete with this piece of text: [{line, cells}]; empty lines are not rows.
-   * @throws {SourceError} a quoted cell is broken, or never ends
+   * @throws {SourceError} a quoted cell is broken, or never ends; `isQuote` if that is why
    */
   read(piece, isLast = false) {
     const text = this.#rest + piece;
@@ -52,7 +55,7 @@ export class RowReader {
       let next;
       let lines = 1;
       const line = text.slice(at, end);
-      if (line.includes('"')) {
+      if (this.#hasQuotes && line.includes('"')) {
         const row = this.#quotedRow(text, at, isLast);
         if (row === null) break;
         [cells, next] = row;
@@ -71,6 +74,7 @@ export class RowReader {
     if (this.#rest.length > CELL_CHARS_MAX)
       throw new SourceError(
         `line ${this.#line}: a cell has more than ${CELL_CHARS_MAX} characters; a quote may be missing`,
+        { isQuote: this.#hasQuotes },
       );
     return rows;
   }
@@ -88,7 +92,10 @@ export class RowReader {
           const quote = text.indexOf('"', at);
           if (quote < 0 || (quote + 1 === text.length && !isLast)) {
             if (!isLast) return null;
-            throw new SourceError(`line ${this.#line}: a quoted cell that begins here never ends`);
+            throw new SourceError(
+              `line ${this.#line}: a quoted cell that begins here never ends`,
+              { isQuote: true },
+            );
           }
           cell += text.slice(at, quote);
           at = quote + 1;
@@ -100,6 +107,7 @@ export class RowReader {
           throw new SourceError(
             `line ${this.#line}: ${shownDelimiter(delimiter)} is expected after a closing quote; ` +
               'a quote inside a quoted cell is written twice: ""',
+            { isQuote: true },
           );
       } else {
         const from = at;
@@ -143,7 +151,7 @@ const DELIMITERS = [",", ";", "\t", "|"];
 const WIDTH_MAX = 20;
 
 /** The delimiter that the file names, or that splits the first rows most evenly. */
-export function findDelimiter(start, isWhole) {
+export function findDelimiter(start, isWhole, hasQuotes = true) {
   const named = /^"?sep=(.)"?[\r\n]/is.exec(start);
   if (named !== null) return named[1];
   let best = ",";
@@ -151,7 +159,7 @@ export function findDelimiter(start, isWhole) {
   for (const delimiter of DELIMITERS) {
     let rows;
     try {
-      rows = new RowReader(delimiter).read(start, isWhole);
+      rows = new RowReader(delimiter, hasQuotes).read(start, isWhole);
     } catch {
       continue;
     }

@@ -221,6 +221,8 @@ class TestWithoutService:
             (["dance"], "No such command"),
             (["keys", "dance"], "No such command 'dance'; there are create, list, "),
             (["load"], "Missing argument"),
+            (["cp"], "did you mean copy?"),
+            (["mv"], "did you mean rename?"),
         ],
     )
     def test_wrong_use_ends_with_status_2(self, arguments: list[str], message: str) -> None:
@@ -281,6 +283,22 @@ class TestConfigure:
         )
         again = run_command("configure", "shop", "--set", "aggregations.a.size=5", *url)
         assert b"new index" not in again.stderr
+
+
+class TestNames:
+    def test_an_index_is_copied_and_takes_the_place_of_another(self, service: Service) -> None:
+        url = ("--url", f"http://127.0.0.1:{service.port}")
+        run_command("load", "-", "--index", "first", *url, text=b'{"id":1}')
+        assert run_command("copy", "first", "second", *url).stdout == b"copied first to second\n"
+        refused = run_command("rename", "second", "first", *url)
+        assert (refused.returncode, b"index_exists" in refused.stderr) == (1, True)
+        assert b"--replace" in refused.stderr
+        done = run_command("rename", "second", "first", "--replace", *url)
+        assert done.stdout == b"renamed second to first\n"
+        run_command("rename", "first", "third", "--alias", *url)
+        found = run_command("export", "first", *url)
+        assert json.loads(found.stdout) == {"id": 1}
+        run_command("delete", "third", "--yes", *url)
 
 
 class TestSnapshots:

@@ -148,6 +148,46 @@ def test_a_dry_run_needs_no_service(tmp_path: Path) -> None:
     assert "20 rows, 3 columns" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("content", "said", "bad"),
+    [
+        ('{"a": 1}\n\n{"a": 2}\n', "2 items", []),
+        ('[{"a": 1}, {"a": 2}]', "2 items", []),
+        ("", "0 items", []),
+        ('{"a": 1}\n{"a": \n7\n', None, ["line 2: it is not JSON", "line 3: an item is an obj"]),
+        ('[{"a": 1}, 7, null]', None, ["item 2: an item is an object", "item 3: an item is"]),
+        ('[{"a": 1}, ', None, ["it is not JSON"]),
+    ],
+)
+def test_a_dry_run_reads_json_to_its_end(
+    tmp_path: Path, content: str, said: str | None, bad: list[str]
+) -> None:
+    file = tmp_path / "books.json"
+    file.write_text(content)
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+    assert result.exit_code == (1 if bad else 0), result.output
+    for text in (*bad, *([said] if said else [])):
+        assert text in result.stderr
+    if not bad:
+        return
+    skipping = ["load", str(file), "--dry-run", "--skip-bad"]
+    assert CliRunner().invoke(main, skipping).exit_code == 0
+
+
+def test_a_table_without_a_header_is_loaded_by_its_columns_names(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "queries.tsv"
+    file.write_text('7\t"Alien" again\n8\tDune\n')
+    dry = run(service, "load", str(file), "--dry-run", "--no-quotes")
+    assert 'if the first line (7, "Alien" again) does not name the columns' in dry.stderr
+    result = run(service, "load", str(file), "--columns", "id,text", "--no-quotes")
+    assert json.loads(result.stdout)["created"] == 2, result.output
+    assert client.request("GET", "/queries/items/7") == {"id": 7, "text": '"Alien" again'}
+    assert "does not name" not in result.stderr
+    client.request("DELETE", "/queries")
+
+
 def test_rows_of_a_query_become_items(service: Service, client: Client, tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     connection = sqlite3.connect(path)
@@ -188,6 +228,8 @@ def test_an_index_is_there_unless_the_service_says_it_is_not(
         (["http://[::1/x.csv"], "is not an address"),
         (["x.csv", "--type", "a"], "'a' is not FIELD=KIND"),
         (["x.csv", "--delimiter", "ab"], "one character"),
+        (["x.csv", "--columns", "a,,b"], "must name each column, once, for example id,title"),
+        (["x.csv", "--columns", "a,a"], "must name each column, once"),
         (["x.csv", "--format", "xls"], "'csv', 'tsv'"),
         (["x.csv", "--port", "x"], "port must be an integer"),
     ],

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.http.cors import AllowedOrigins
 from coordinator.process.startup_listener import CONNECTIONS_MAX, StartupListener, request_takeover
 from tests.service import Service, free_port
+
+NO_ORIGINS = AllowedOrigins(())
 
 
 async def _ask(port: int, request: bytes) -> bytes:
@@ -25,7 +28,7 @@ async def _ask(port: int, request: bytes) -> bytes:
 
 
 async def test_every_request_is_answered_until_the_bell_rings() -> None:
-    startup_listener, port = StartupListener(), free_port()
+    startup_listener, port = StartupListener(NO_ORIGINS), free_port()
     startup_listener.begin("127.0.0.1", port)
     head, _, body = (await _ask(port, b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")
@@ -55,7 +58,7 @@ async def test_every_request_is_answered_until_the_bell_rings() -> None:
 
 async def test_who_is_accepted_when_the_bell_rings_is_answered() -> None:
     loop = asyncio.get_running_loop()
-    startup_listener, port = StartupListener(), free_port()
+    startup_listener, port = StartupListener(NO_ORIGINS), free_port()
     startup_listener.begin("127.0.0.1", port)
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(b"GET /_ready HTTP/1.1\r\n\r\n")
@@ -66,9 +69,34 @@ async def test_who_is_accepted_when_the_bell_rings_is_answered() -> None:
     assert startup_listener.takeover_end == -1
 
 
+async def test_pages_of_allowed_origins_learn_that_the_service_starts() -> None:
+    startup_listener = StartupListener(AllowedOrigins(["https://Shop.example"]))
+    port = free_port()
+    startup_listener.begin("127.0.0.1", port)
+
+    async def head(first: str, origin: str, more: str = "") -> bytes:
+        asked = f"{first} /films/search HTTP/1.1\r\nHost: a\r\norigin: {origin}\r\n{more}\r\n"
+        return (await _ask(port, asked.encode())).partition(b"\r\n\r\n")[0] + b"\r\n"
+
+    wanted = "Access-Control-Request-Method: POST\r\n"
+    shop = "https://shop.example"
+    asked = await head("POST", shop)
+    assert asked.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nAccess-Control-Allow-Origin: https://shop.example\r\n" in asked
+    assert b"Retry-After\r\n" in asked, "exposed"
+    preflight = await head("OPTIONS", shop, wanted)
+    assert preflight.startswith(b"HTTP/1.1 204 ")
+    assert b"Access-Control-Allow-Headers: Content-Type" in preflight
+    for refused in (await head("POST", "https://x"), await head("OPTIONS", "https://x", wanted)):
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert b"Access-Control" not in refused
+    assert (await head("OPTIONS", shop)).startswith(b"HTTP/1.1 503 ")
+    startup_listener.end()
+
+
 async def test_connections_that_say_nothing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.process.startup_listener.READ_SECONDS", 600.0)
-    startup_listener, port = StartupListener(), free_port()
+    startup_listener, port = StartupListener(NO_ORIGINS), free_port()
     startup_listener.begin("127.0.0.1", port)
     held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS_MAX)]
     try:
@@ -84,7 +112,7 @@ async def test_connections_that_say_nothing_are_bounded(monkeypatch: pytest.Monk
 
 
 async def test_an_address_that_cannot_be_had_is_an_error() -> None:
-    startup_listener = StartupListener()
+    startup_listener = StartupListener(NO_ORIGINS)
     with pytest.raises(OSError, match=r"203\.0\.113\.1"):
         startup_listener.begin("203.0.113.1", 1)
     startup_listener.end()

@@ -273,6 +273,47 @@ class TestCsv:
         assert items_of(source) == [{"row": 0, "a": "x"}, {"row": 1, "a": "y"}]
         assert items_of(read(tmp_path, '"",a\n7,x\n', id_field="row"))[0]["id"] == 7
 
+    def test_without_a_header_the_first_line_is_a_row(self, tmp_path: Path) -> None:
+        content = "7,Alien,1979\n8,Dune,1984\n9,Heat\n"
+        source = read(tmp_path, content, has_header=False)
+        assert items_of(source) == [
+            {"column1": 7, "column2": "Alien", "column3": 1979},
+            {"column1": 8, "column2": "Dune", "column3": 1984},
+        ]
+        assert [source.place_of(1), source.place_of(2)] == ["line 1", "line 2"]
+        assert source.bad_rows[0].message.startswith("2 cells, and the first line has 3; quote")
+        named = read(tmp_path, content, column_names=("id", "title"))
+        assert [row.place for row in named.bad_rows] == ["line 1", "line 2"]
+        assert "3 cells, and --columns names 2" in named.bad_rows[0].message
+        assert items_of(named) == [{"id": 9, "title": "Heat"}]
+
+    @pytest.mark.parametrize(
+        ("content", "is_like_a_row"),
+        [
+            ("1,Alien\n2,Dune\n", True),
+            ("Alien,1979\n,\nDune,1984\n", True),
+            ("a-1,x\na-2,y\n", True),
+            ("2024-01-31,x\n2024-02-29,y\n", True),
+            ("country,2019,2020\nAustria,8,9\n", False),
+            ("name,q1\nAlien,7\n", False),
+            ("Alien,Scott\nDune,Lynch\n", False),
+        ],
+    )
+    def test_a_header_that_looks_like_the_rows_is_noticed(
+        self, tmp_path: Path, content: str, is_like_a_row: bool
+    ) -> None:
+        assert read(tmp_path, content).seems_headless is is_like_a_row
+        assert not read(tmp_path, content, has_header=False).seems_headless
+
+    def test_quotes_may_be_text(self, tmp_path: Path) -> None:
+        content = 'a\tb\n"The Thing" again\t1\n"\t2\n'
+        assert items_of(read(tmp_path, content, "a.tsv", has_quotes=False)) == [
+            {"a": '"The Thing" again', "b": 1},
+            {"a": '"', "b": 2},
+        ]
+        content = 'a;b\n"x;1\n"y,";2\n'
+        assert items_of(read(tmp_path, content, has_quotes=False))[1] == {"a": '"y,"', "b": 2}
+
     def test_parts_of_lists_may_recur_as_whole_cells(self, tmp_path: Path) -> None:
         """As the authors of books do, most of whom have written alone."""
         authors = ["Ann|Bob", "Ann", "Bob", "Ann|Cy"]
@@ -309,6 +350,12 @@ class TestCsv:
             ("a,b\n", {"kinds": {"c": "text"}}, "--type: .* no column 'c'"),
             ("a,b\n", {"kinds": {"a": "date"}}, "'date' is none of text, integer"),
             ('a,b\n1,"x\n', {}, "line 2"),
+            ('a,b\n1,"x" y\n', {}, "line 2: .* goes on after the closing one; .* --no-quotes"),
+            ('a\n"' + "x\n" * 9_000_000, {}, "line 2: .* never closed; .* --no-quotes"),
+            ("a,a\n", {}, "--no-header reads the first line as a row"),
+            ("a,,b\n", {}, "--no-header reads the first line as a row"),
+            ("", {"has_header": False}, "is empty; it has no row"),
+            ("1,2\n", {"has_header": False, "id_field": "id"}, "its columns are column1, column2"),
         ],
     )
     def test_mistakes_say_what_would_be_valid(

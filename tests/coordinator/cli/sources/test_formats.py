@@ -142,6 +142,13 @@ def test_options_that_do_not_fit_the_format_are_refused(tmp_path: Path) -> None:
         read(tmp_path, "[]", "a.json", kinds={"a": "text"})
     with pytest.raises(SourceError, match=r"--delimiter is for CSV and TSV; .* is JSON"):
         read(tmp_path, "[]", "a.json", delimiter=";")
+    for option, given in (
+        ("--no-header", {"has_header": False}),
+        ("--columns", {"column_names": ("a",)}),
+        ("--no-quotes", {"has_quotes": False}),
+    ):
+        with pytest.raises(SourceError, match=rf"{option} is for CSV and TSV; .* is JSON"):
+            read(tmp_path, "[]", "a.json", **given)
     with pytest.raises(SourceError, match=r"--encoding is for files of text; .* is SQLITE"):
         read(tmp_path, "", "a.db", encoding="latin-1")
     with pytest.raises(SourceError, match="addresses begin with http:// or https://"):
