@@ -215,7 +215,9 @@ def rename(service: ServiceOptions, index: str, name: str, alias: bool, replace:
         client.request("POST", f"{index_path(index)}/rename", json.dumps(document).encode())
     except ClientError as error:
         if error.code == "index_exists" and not replace:
-            raise ClientError(f"{error}\n--replace takes the name of an index, and deletes that") from error
+            raise ClientError(
+                f"{error}\n--replace takes the name of an index, and deletes that"
+            ) from error
         raise
     echo(f"renamed {index} to {name}")
 

@@ -180,8 +180,10 @@ class _Load(NamedTuple):
         try:
             source = formats.read(file, self.reading)
             tell_about(source, file, self.reading)
-            if self.is_dry and not source.columns:
-                formats.check_items(source)
+            if self.is_dry:
+                from coordinator.cli.sources.checking import check_items
+
+                check_items(source)
             _refuse_bad_rows(source, self.skips_bad)
             is_new = not self.is_dry and not exists(self.client, name)
             proposing = self.proposing if is_new and document is None else "none"

@@ -56,7 +56,7 @@ def _show_columns(source: Source) -> None:
     for heading in ("column", "kind", "for example"):
         table.add_column(heading)
     for column in source.columns[:COLUMNS_SHOWN]:
-        name, example = printable(column.name), printable(column.example)
+        name, example = printable(shown(column.name)), printable(column.example)
         table.add_row(Text(name), Text(column.kind), Text(example, "dim"))
     out.print(table)
     if len(source.columns) > COLUMNS_SHOWN:
@@ -124,8 +124,12 @@ def _mention_rounded(source: Source) -> None:
 def _mention_dates(source: Source) -> None:
     """Say that dates in other notations stay text, and how they become dates."""
     found = [column for column in source.columns if column.has_other_dates]
-    if not found:
-        return
+    for orders in dict.fromkeys(column.date_orders for column in found):
+        _mention_dates_of([column for column in found if column.date_orders == orders])
+
+
+def _mention_dates_of(found: list[Column]) -> None:
+    """Say so of columns whose dates are of the same orders."""
     first = found[0]
     if len(first.date_orders) == 1:
         advice = f"--type {first.name}={first.date_orders[0]} reads them as dates"
@@ -187,7 +191,7 @@ def _id_path(name: str, source: Source) -> str:
 
 def show_first(source: Source) -> None:
     """Show of JSON, whose fields are not shown as columns, the number of items and the first."""
-    if not source.columns and source.num_items is not None:
+    if not source.columns:
         echo(f"{source.name}: {counted(source.num_items, 'item')}", err=True)
     if source.sample:
         first = shown(json.dumps(source.sample[0], ensure_ascii=False), FIRST_CHARS_SHOWN)

@@ -67,7 +67,7 @@ def _naming(action: str, body: str, summary: str) -> Route:
     return Route(
         "POST",
         f"/{{index}}/{action}",
-        f"{summary} Also needs `search` and `write`, for both names.",
+        f"{summary} A key needs `search` and `write` too, for both names.",
         Action.CONFIGURE,
         body=Body.JSON,
         needs_index=True,

@@ -118,7 +118,8 @@ class _Table:
         """Note the rows that cannot become items, and learn of each column from its cells."""
         checks = chosen_checks_of(self._options.decimal)
         lines: list[int] = []
-        for number, (line, row) in enumerate(rows):
+        for number, (line, cells) in enumerate(rows):
+            row = self._without_rest(cells)
             message = self._mistake_of_row(row)
             if message is None:
                 for cell, column in zip(row, found, strict=True):
@@ -130,6 +131,12 @@ class _Table:
                 self._bad.add(number)
                 source.note_bad(f"line {line}", message)
         self._lines = array("q", lines)
+
+    def _without_rest(self, row: list[str]) -> list[str]:
+        """Return a row without the empty cells after those that have a name."""
+        width = len(self._names)
+        has_rest = len(row) > width and not any(row[width:])
+        return row[:width] if has_rest else row
 
     def _mistake_of_row(self, row: list[str]) -> str | None:
         """Return why a row can be no item, whatever its cells have; None if it can."""
@@ -243,7 +250,7 @@ class _Table:
         return f"item {number}"
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the non-empty rows, each with the line it starts on."""
+        """Yield the rows that have a cell with text, each with the line it starts on."""
         stream = self._opened.open()
         line = 1
         try:
@@ -253,7 +260,8 @@ class _Table:
                 )
                 for row in reader:
                     is_separator = line == 1 and _SEPARATOR.fullmatch(self._delimiter.join(row))
-                    if row and not is_separator:
+                    is_empty = all(not cell or cell.isspace() for cell in row)
+                    if not is_empty and not is_separator:
                         yield line, row
                     line = reader.line_num + 1
         except UnicodeError as error:
@@ -293,6 +301,8 @@ class _Table:
     def _read_header(self, line: int, cells: list[str]) -> list[str]:
         """Return the names in the header."""
         names = [cell.strip() for cell in cells]
+        while not names[-1]:
+            names.pop()
         if not names[0] and ROW_FIELD not in names:
             names[0] = ROW_FIELD
         for i, name in enumerate(names, 1):

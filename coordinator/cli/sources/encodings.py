@@ -1,4 +1,4 @@
-"""Encodings of text files: as the user named it, else by the byte order mark."""
+"""Encodings of text files: as the user named it, else by the first bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def checked_encoding(name: str | None) -> str | None:
 
 
 def marked_encoding(start: bytes) -> str:
-    """Return the encoding that a byte order mark at the start of a text says, else UTF-8."""
+    """Return the encoding that the start of a text says: a byte order mark, or every other zero."""
     if start.startswith(UTF_16_MARKS):
         return "utf-16"
+    for name, first in (("utf-16-le", 1), ("utf-16-be", 0)):
+        zeros = start[first::2]
+        if len(start) > 1 and zeros.count(0) > 0.9 * len(zeros):
+            return name
     return "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import PurePosixPath
@@ -250,35 +250,8 @@ def with_seen_places(source: Source, fields: tuple[str, str]) -> Source:
     )
 
 
-def check_items(source: Source) -> None:
-    """Read JSON to its end: count its items, and note what can be none. Uses up its pieces."""
-    num_items = 0
-
-    def note(place: str, message: str) -> None:
-        source.note_bad(place.removeprefix(f"{source.name}, "), message)
-
-    for place, item in _parsed(source.pieces(), source.name, note):
-        if isinstance(item, dict):
-            num_items += 1
-        else:
-            note(place, 'an item is an object, such as {"title": "Alien"}')
-    source.num_items = num_items
-
-
-def _refuse(place: str, message: str) -> None:
-    raise SourceError(f"{place}: {message}")
-
-
-def _parsed(
-    pieces: Iterator[bytes], name: str, on_mistake: Callable[[str, str], None] = _refuse
-) -> Iterator[tuple[str, Any]]:
-    """Yield the place and value of each item of an array, or of JSON with one item per line.
-
-    Args:
-        pieces: of the text.
-        name: of the source.
-        on_mistake: called with the place of what is not JSON, and why.
-    """
+def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the place and value of each item of an array, or of JSON with one item per line."""
     rest = bytearray()  # which grows in place: an array may be as long as the file
     number = 0
     is_array: bool | None = None
@@ -293,25 +266,20 @@ def _parsed(
         for line in lines:
             number += 1
             if line.strip():
-                yield from _parsed_line(line, f"{name}, line {number}", on_mistake)
+                yield from _parsed_line(line, f"{name}, line {number}")
     if is_array:
         try:
             items = orjson.loads(rest)
         except orjson.JSONDecodeError as error:
-            on_mistake(name, f"it is not JSON: {error}")
-            return
-        for position, item in enumerate(items, 1):
+            raise SourceError(f"{name} is not JSON: {error}") from error
+        for position, item in enumerate(items):
             yield f"{name}, item {position}", item
     elif rest.strip():
-        yield from _parsed_line(rest, f"{name}, line {number + 1}", on_mistake)
+        yield from _parsed_line(rest, f"{name}, line {number + 1}")
 
 
-def _parsed_line(
-    line: bytearray, place: str, on_mistake: Callable[[str, str], None]
-) -> Iterator[tuple[str, Any]]:
+def _parsed_line(line: bytearray, place: str) -> Iterator[tuple[str, Any]]:
     try:
-        value = orjson.loads(line)
+        yield place, orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        on_mistake(place, f"it is not JSON: {error}")
-    else:
-        yield place, value
+        raise SourceError(f"{place}: {error}") from error

@@ -78,8 +78,9 @@ export class Table {
           if (this.#hasHeader) continue;
         }
         this.numRows += 1;
-        if (cells.length !== found.length) continue;
-        for (let place = 0; place < found.length; place += 1) found[place].add(cells[place]);
+        const row = withoutRest(cells, found.length);
+        if (row.length !== found.length) continue;
+        for (let place = 0; place < found.length; place += 1) found[place].add(row[place]);
       }
     }
     if (found === null)
@@ -111,7 +112,8 @@ export class Table {
     const currencies = new Map();
     const writers = this.#writers();
     for await (const rows of this.#rows()) {
-      for (const { line, cells } of rows) {
+      for (const { line, cells: all } of rows) {
+        const cells = withoutRest(all, this.columns.length);
         if (isHeader) {
           isHeader = false;
           continue;
@@ -199,6 +201,12 @@ export function shown(text, length = 40) {
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`;
 }
 
+/** A row without the empty cells after those that have a name. */
+function withoutRest(cells, width) {
+  const hasRest = cells.length > width && cells.slice(width).every((cell) => cell === "");
+  return hasRest ? cells.slice(0, width) : cells;
+}
+
 const numbered = (_, place) => `column${place + 1}`;
 
 /**
@@ -218,6 +226,7 @@ function isLikeARow(columns) {
 
 function headerOf(line, cells) {
   const names = cells.map((cell) => cell.trim());
+  while (names.at(-1) === "") names.pop();
   if (names[0] === "" && !names.includes(ROW_FIELD)) names[0] = ROW_FIELD;
   names.forEach((name, place) => {
     if (!name)

@@ -12,6 +12,8 @@ import { JsonText, objectsIn } from "./json.js";
 import { SourceError } from "./rows.js";
 
 const PEEK_BYTES = 64 * 1024;
+/** By these the encoding is found. */
+const HEAD_BYTES = 512;
 const SAMPLE_BYTES = 512 * 1024;
 const BY_SUFFIX = {
   csv: "CSV",
@@ -150,6 +152,13 @@ async function beginningOf(file, isGzip, length) {
 function markedEncoding(start) {
   if (start[0] === 0xff && start[1] === 0xfe) return "utf-16le";
   if (start[0] === 0xfe && start[1] === 0xff) return "utf-16be";
+  const head = start.subarray(0, HEAD_BYTES);
+  const haveZeros = (first) => {
+    const zeros = head.filter((_, place) => place % 2 === first);
+    return head.length > 1 && zeros.filter((byte) => byte === 0).length > 0.9 * zeros.length;
+  };
+  if (haveZeros(1)) return "utf-16le";
+  if (haveZeros(0)) return "utf-16be";
   return "utf-8";
 }
 

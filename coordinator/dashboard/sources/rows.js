@@ -35,7 +35,7 @@ export class RowReader {
   }
 
   /**
-   * The rows that are complete with this piece of text: [{line, cells}]; empty lines are not rows.
+   * The rows that are complete with this piece of text: [{line, cells}]; what has no text is none.
    * @throws {SourceError} a quoted cell is broken, or never ends; `isQuote` if that is why
    */
   read(piece, isLast = false) {
@@ -66,7 +66,8 @@ export class RowReader {
         cells = line === "" ? [] : line.split(this.#delimiter);
       }
       const isSeparator = this.#line === 1 && SEPARATOR.test(cells.join(this.#delimiter));
-      if (cells.length > 0 && !isSeparator) rows.push({ line: this.#line, cells });
+      const isEmpty = cells.every((cell) => cell.trim() === "");
+      if (!isEmpty && !isSeparator) rows.push({ line: this.#line, cells });
       this.#line += lines;
       at = next;
     }

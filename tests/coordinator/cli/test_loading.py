@@ -154,9 +154,14 @@ def test_a_dry_run_needs_no_service(tmp_path: Path) -> None:
         ('{"a": 1}\n\n{"a": 2}\n', "2 items", []),
         ('[{"a": 1}, {"a": 2}]', "2 items", []),
         ("", "0 items", []),
-        ('{"a": 1}\n{"a": \n7\n', None, ["line 2: it is not JSON", "line 3: an item is an obj"]),
-        ('[{"a": 1}, 7, null]', None, ["item 2: an item is an object", "item 3: an item is"]),
-        ('[{"a": 1}, ', None, ["it is not JSON"]),
+        (
+            '{"a": 1}\n{"a": \n7\n',
+            None,
+            ["line 2, byte 6: a value must", "line 3, byte 1: an item mu"],
+        ),
+        ('[{"a": 1}, 7, null]', None, ["item 1, byte 12: an item must be an object"]),
+        ('[{"a": 1}, ', None, ["item 1, byte 12: it ends in the middle of a value"]),
+        ('[{"id": -1}]', None, ["an id must be an integer from 0 to 2^63-1 or a text"]),
     ],
 )
 def test_a_dry_run_reads_json_to_its_end(
@@ -172,6 +177,14 @@ def test_a_dry_run_reads_json_to_its_end(
         return
     skipping = ["load", str(file), "--dry-run", "--skip-bad"]
     assert CliRunner().invoke(main, skipping).exit_code == 0
+
+
+def test_a_dry_run_names_rows_that_the_service_would_refuse(tmp_path: Path) -> None:
+    file = tmp_path / "books.csv"
+    file.write_text(f"id,title\n1,Sea\n{'x' * 257},Land\n")
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+    assert result.exit_code == 1
+    assert "line 3: an id must be an integer from 0" in result.stderr
 
 
 def test_a_table_without_a_header_is_loaded_by_its_columns_names(

@@ -273,6 +273,18 @@ class TestCsv:
         assert items_of(source) == [{"row": 0, "a": "x"}, {"row": 1, "a": "y"}]
         assert items_of(read(tmp_path, '"",a\n7,x\n', id_field="row"))[0]["id"] == 7
 
+    def test_rows_and_columns_without_text_are_none(self, tmp_path: Path) -> None:
+        """As spreadsheets export what was once marked."""
+        source = read(tmp_path, "id,a,,\n1,x,,\n,,,\n2,y\n  ,\n3,z,,,\n4,z,,q\n")
+        assert [column.name for column in source.columns] == ["id", "a"]
+        assert items_of(source) == [{"id": n, "a": a} for n, a in ((1, "x"), (2, "y"), (3, "z"))]
+        assert [(row.place, row.message[:8]) for row in source.bad_rows] == [("line 7", "4 cells,")]
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+    def test_two_bytes_a_character_are_noticed(self, tmp_path: Path, encoding: str) -> None:
+        content = "id;name\n1;Bücher\n".encode(encoding)
+        assert items_of(read(tmp_path, content)) == [{"id": 1, "name": "Bücher"}]
+
     def test_without_a_header_the_first_line_is_a_row(self, tmp_path: Path) -> None:
         content = "7,Alien,1979\n8,Dune,1984\n9,Heat\n"
         source = read(tmp_path, content, has_header=False)
