@@ -203,9 +203,17 @@ def _names_of(columns: list[Column]) -> str:
 
 
 def _mention_no_rows(source: Source) -> None:
-    """Say that there is a header and nothing else."""
-    if source.columns and source.num_items == 0 and not source.num_bad:
+    """Say that there is a header and nothing else, or nothing that it fits."""
+    if not source.columns or source.num_items != 0:
+        return
+    if not source.num_bad:
         echo(f"facetd: {source.name} names columns but has no rows", err=True)
+    elif source.num_bad > 1:
+        echo(
+            "facetd: no row fits the first line; if the columns are named in a later line, remove "
+            "those above it",
+            err=True,
+        )
 
 
 def counted(number: int, what: str) -> str:

@@ -132,6 +132,34 @@ def test_dates_that_stay_text_are_named(
     assert (said in result.stderr) == (advice is not None)
 
 
+def test_columns_of_several_orders_of_dates_are_named_apart(tmp_path: Path) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text("id,a,b,c\n1,31.1.2024,1/31/2024,30.1.2024\n2,1.2.2024,2/1/2024,\n")
+
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+
+    assert "a, c: dates such as 31.1.2024 stay text; --type a=dmy reads" in result.stderr
+    assert "b: dates such as 1/31/2024 stay text; --type b=mdy reads" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "is_said"),
+    [
+        ("Report of 2024,,\n,,\nid,name,year\n1,a,1999\n", True),
+        ("# made by a program\nid,name\n1,a\n", True),
+        ("id,name\n1,a,b\n", False),
+        ("id,name\n1,a\n2,b,c\n3,d,e\n", False),
+    ],
+)
+def test_a_title_above_the_header_is_noticed(tmp_path: Path, content: str, is_said: bool) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text(content)
+
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+
+    assert ("if the columns are named in a later line" in result.stderr) is is_said
+
+
 @pytest.mark.parametrize(
     ("order", "cells", "dates"),
     [
