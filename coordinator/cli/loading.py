@@ -150,6 +150,13 @@ with_reading: Final = with_options(
         help='Whether a quote (") at the start of a cell of CSV encloses it, or belongs to its '
         "text.  [default: quotes]",
     ),
+    click.option(
+        "--null",
+        "null_texts",
+        multiple=True,
+        metavar="TEXT",
+        help="Read cells of CSV with this text, for example NA, as empty. Can be repeated.",
+    ),
     click.option("--encoding", help="Read text of this encoding, for example latin-1."),
     click.option("--query", metavar="SQL", help="Load the rows that a database gives for this."),
     click.option("--table", metavar="NAME", help="Load all rows of this table of a database."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Final
 
 from rich.table import Table
@@ -34,6 +35,7 @@ def tell_about(source: Source, file: str, reading: ReadOptions) -> None:
     """
     _show_columns(source)
     _mention_header(source)
+    _mention_nulls(source)
     _mention_commas(source)
     _mention_groups(source)
     _mention_prices(source)
@@ -70,6 +72,20 @@ def _mention_header(source: Source) -> None:
         echo(
             f"facetd: if the first line ({', '.join(names[:3])}{' …' if names[3:] else ''}) does "
             "not name the columns: --no-header, or --columns NAME,NAME,…",
+            err=True,
+        )
+
+
+def _mention_nulls(source: Source) -> None:
+    """Say how cells such as NA become empty, where the others are numbers or dates."""
+    found = [column for column in source.columns if column.null_texts]
+    if found:
+        texts = dict.fromkeys(text for column in found for text in column.null_texts)
+        options = " ".join(f"--null {shlex.quote(text)}" for text in texts)
+        example = next(iter(texts))
+        echo(
+            f"facetd: {_names_of(found)}: text because of cells such as {example}; {options} reads "
+            "them as empty",
             err=True,
         )
 

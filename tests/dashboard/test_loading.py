@@ -429,3 +429,16 @@ def test_names_that_are_no_names_may_be_a_row(page: Any, expect: Any) -> None:
     expect(dialog.get_by_role("alert")).to_contain_text("two columns are called “Saw”")
     dialog.get_by_role("button", name="Read the first line as a row").click()
     expect(dialog.get_by_label("Kind of column2")).to_have_value("text")
+
+
+def test_cells_that_stand_for_no_value_are_empty_on_a_click(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my-tools.csv", "id,price\n1,7\n2,NA\n3,\\N\n")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Kind of price")).to_have_value("text")
+    expect(dialog).to_contain_text("price: text because of cells such as NA.")
+    dialog.get_by_role("button", name="Read them as empty").click()
+    expect(dialog.get_by_label("Kind of price")).to_have_value("integer")
+    expect(dialog).to_contain_text("Read as empty: NA, \\N.")
+    dialog.get_by_role("button", name="Read them as empty", pressed=True).click()
+    expect(dialog.get_by_label("Kind of price")).to_have_value("text")

@@ -8,6 +8,7 @@
     '["a","b"]', '{"x":1}'   json        in every cell
     "31.12.2024", "1/3/2024" dmy, mdy    only if the user says so: becomes "2024-12-31", …
     anything else            text        the kind of a column holds for all of its cells
+    "NA", "NULL", "-"        text        also beside numbers, unless the user says they are empty
 
 Empty cells have no value. White space around numbers and booleans is ignored.
 """
@@ -25,6 +26,10 @@ import orjson
 from coordinator.cli.sources.lists import ListSeparator
 from coordinator.cli.sources.prices import amount_of
 
+NULL_TEXTS: Final = frozenset(
+    ("NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "\\N", "None", "-")
+)
+"""What programs write for no value. It is text, unless the user says that it is empty."""
 DATE_ORDERS: Final = {"dmy": "31.12.2024", "mdy": "12/31/2024"}
 """Kinds of dates that do not begin with their year, each with an example. A column is parsed this
 way only if the user requests it: "1/3/2024" may be either."""
@@ -181,6 +186,8 @@ class ColumnKind:
         has_other_dates: whether all look like dates that do not begin with the year.
         date_orders: those of `DATE_ORDERS` that fit all of them.
         lists: finds what divides them, if they are lists.
+        null_texts: those of `NULL_TEXTS` that are cells; the other cells decide all the rest, but
+            for `kind`.
     """
 
     __slots__ = (
@@ -188,6 +195,7 @@ class ColumnKind:
         "_can_have_groups",
         "_greatest",
         "_group",
+        "_num_nulls",
         "_possible",
         "_price_decimals",
         "_rounded",
@@ -200,6 +208,7 @@ class ColumnKind:
         "group_example",
         "has_other_dates",
         "lists",
+        "null_texts",
         "num_filled",
     )
 
@@ -213,6 +222,8 @@ class ColumnKind:
         self.has_other_dates = False
         self.date_orders: tuple[str, ...] = ()
         self.lists = ListSeparator()
+        self.null_texts: tuple[str, ...] = ()
+        self._num_nulls = 0
         self._greatest = 0.0
         self._to_number = converters_of(decimal)["number"]
         self._can_have_commas = self._can_have_groups = decimal == "."
@@ -227,8 +238,11 @@ class ColumnKind:
         text = cell.strip()
         if not text:
             return
-        if not self.num_filled:
-            self.example = text
+        if text in NULL_TEXTS:
+            self._add_null(text)
+            return
+        if self.num_filled == self._num_nulls:
+            self.example = self.example or text
             self.has_other_dates = True
             self.date_orders = tuple(DATE_ORDERS)
             self.currency = amount_of(text)[0]
@@ -263,6 +277,14 @@ class ColumnKind:
             elif not self.group_example and "," in text:
                 self.group_example = text
 
+    def _add_null(self, text: str) -> None:
+        self.example = self.example or text
+        self.can_be_id = False
+        self.num_filled += 1
+        self._num_nulls += 1
+        if text not in self.null_texts:
+            self.null_texts += (text,)
+
     @property
     def _is_numeric(self) -> bool:
         return bool(self._possible) and self._possible[0][0] in _NUMBERS
@@ -286,9 +308,16 @@ class ColumnKind:
     @property
     def kind(self) -> str:
         """The narrowest kind that fits all cells, and keeps their digits."""
-        if not self.num_filled or not self._possible or self.rounded_example:
+        if self.null_texts or not self.num_filled or not self._possible or self.rounded_example:
             return "text"
         return self._possible[0][0]
+
+    @property
+    def is_text_by_nulls(self) -> bool:
+        """Whether it would not be text, or need not be, if its null texts were empty cells."""
+        has_others = self.num_filled > self._num_nulls > 0
+        forms = (self._possible, self.comma_example, self.group_example, self._price_decimals)
+        return has_others and (any(forms) or self.has_other_dates)
 
     @property
     def rounded_example(self) -> str:

@@ -119,7 +119,7 @@ class _Table:
         checks = chosen_checks_of(self._options.decimal)
         lines: list[int] = []
         for number, (line, cells) in enumerate(rows):
-            row = self._without_rest(cells)
+            row = self._cells_of(cells)
             message = self._mistake_of_row(row)
             if message is None:
                 for cell, column in zip(row, found, strict=True):
@@ -132,8 +132,11 @@ class _Table:
                 source.note_bad(f"line {line}", message)
         self._lines = array("q", lines)
 
-    def _without_rest(self, row: list[str]) -> list[str]:
-        """Return a row without the empty cells after those that have a name."""
+    def _cells_of(self, row: list[str]) -> list[str]:
+        """Return a row without the empty cells after those that have a name, and without nulls."""
+        nulls = self._options.null_texts
+        if nulls:
+            row = ["" if cell.strip() in nulls else cell for cell in row]
         width = len(self._names)
         has_rest = len(row) > width and not any(row[width:])
         return row[:width] if has_rest else row
@@ -174,18 +177,20 @@ class _Table:
                 f"{kind}, the id" if i == self._id_column else kind,
                 column.num_filled,
                 shown(column.example),
-                shown(column.comma_example) if kind == "text" else "",
-                kind == "text" and column.has_other_dates,
+                shown(column.comma_example) if may_be_other else "",
+                may_be_other and column.has_other_dates,
                 column.date_orders,
                 column.greatest if kind == column.kind else None,
                 *_list_of(column, kind),
-                shown(column.group_example) if kind == "text" else "",
-                shown(column.rounded_example) if kind == "text" else "",
-                *_price_of(column, kind),
+                shown(column.group_example) if may_be_other else "",
+                shown(column.rounded_example) if may_be_other else "",
+                *_price_of(column, may_be_other),
+                column.null_texts if kind == "text" and column.is_text_by_nulls else (),
             )
             for i, (name, kind, column) in enumerate(
                 zip(self._names, self._kinds, found, strict=True)
             )
+            for may_be_other in [kind == "text" and not column.null_texts]
         ]
 
     def _mistake_of_cells(
@@ -227,9 +232,10 @@ class _Table:
             if convert is not None and name in self._currencies:
                 convert = _of_amounts(convert)
             makers.append((i, names, convert, separator))
-        for number, (_, row) in enumerate(rows):
+        for number, (_, cells) in enumerate(rows):
             if number in self._bad:
                 continue
+            row = self._cells_of(cells)
             item: dict[str, object] = {}
             for i, names, convert, separator in makers:
                 cell = row[i]
@@ -405,9 +411,9 @@ def _of_amounts(convert: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda cell: convert(amount_of(cell.strip())[1])
 
 
-def _price_of(column: ColumnKind, kind: str) -> tuple[str, str, str]:
+def _price_of(column: ColumnKind, may_be_other: bool) -> tuple[str, str, str]:
     """Return example, decimal separator and currency of a column of amounts of money."""
-    if kind != "text" or not column.price_decimal:
+    if not may_be_other or not column.price_decimal:
         return "", "", ""
     return shown(column.example), column.price_decimal, column.currency
 

@@ -92,6 +92,7 @@ def _refuse_text_options(options: ReadOptions, what_it_is: str) -> None:
     for option, is_given in (
         ("--no-header", not options.has_header),
         ("--columns", bool(options.column_names)),
+        ("--null", bool(options.null_texts)),
         ("--no-quotes", not options.has_quotes),
     ):
         if is_given:

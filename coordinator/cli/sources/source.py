@@ -45,6 +45,7 @@ class Column:
         price_example: an amount of money, if the texts are those of one currency.
         price_decimal: what divides these amounts from their fraction.
         currency: of these amounts.
+        null_texts: cells such as NA by which the column is text, if the others are not.
         has_other_dates: whether the texts look like dates that do not begin with the year.
         date_orders: kinds of dates that the texts can be read as.
         greatest: absolute value of the greatest number; None if it is not known, or none is there.
@@ -67,6 +68,7 @@ class Column:
     price_example: str = ""
     price_decimal: str = ""
     currency: str = ""
+    null_texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ class ReadOptions:
         decimal: what divides the whole part of a number in a cell from its fraction.
         has_header: whether the first row of a table names its columns.
         column_names: of a table without a header; empty: it has one, or they are numbered.
+        null_texts: of cells that are read as empty.
         has_quotes: whether a quote at the start of a cell encloses it, or is a part of its text.
     """
 
@@ -156,6 +159,7 @@ class ReadOptions:
     decimal: str = "."
     has_header: bool = True
     column_names: tuple[str, ...] = ()
+    null_texts: tuple[str, ...] = ()
     has_quotes: bool = True
 
 

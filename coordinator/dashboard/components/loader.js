@@ -25,6 +25,7 @@ import { errorNotice } from "./notice.js";
 import { proposalForm } from "./proposal.js";
 
 const REJECTED_SHOWN = 200;
+const NAMED_MAX = 5;
 const PROGRESS_MS = 250;
 const LATIN = "windows-1252";
 
@@ -191,6 +192,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
           h("label", { class: "field" }, h("span", {}, "Into the index"), nameInput, nameNote),
         table && headerChoice(table, options, (change) => inspect(source.file, change)),
         columns.length > 0 && columnTable(source, choices),
+        table && nullChoice(table, options, (change) => inspect(source.file, change)),
         notes?.elements,
         geoPoint?.element,
         table && idChoice(table),
@@ -428,6 +430,35 @@ function headerChoice(table, options, onChanged) {
   return [
     choice("hasHeader", hasHeader, `The first line names the columns.${doubt}`),
     !hasQuotes && choice("hasQuotes", hasQuotes, "Quotes enclose cells."),
+  ];
+}
+
+/** Cells such as NA, where the others are numbers: with `onChanged`, read again. */
+function nullChoice({ columns }, options, onChanged) {
+  const { nulls = [] } = options;
+  const found = columns.filter(({ nullTexts }) => nullTexts.length > 0);
+  const texts = [...new Set(found.flatMap(({ nullTexts }) => nullTexts))];
+  const names = found.slice(0, NAMED_MAX).map(({ name }) => name);
+  const note = (text, label, change, isPressed) =>
+    h(
+      "div",
+      { class: "column-note" },
+      h("p", {}, text),
+      button(label, {
+        "aria-pressed": String(isPressed),
+        onclick: () => onChanged({ ...options, nulls: change }),
+      }),
+    );
+  const more = found.length > NAMED_MAX ? " …" : "";
+  return [
+    texts.length > 0 &&
+      note(
+        `${names.join(", ")}${more}: text because of cells such as ${texts[0]}.`,
+        "Read them as empty",
+        [...nulls, ...texts],
+        false,
+      ),
+    nulls.length > 0 && note(`Read as empty: ${nulls.join(", ")}.`, "Read them as empty", [], true),
   ];
 }
 

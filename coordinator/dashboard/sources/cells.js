@@ -11,6 +11,7 @@
  *     "9007199254740993", "1.5" text       whole numbers that a double would round, beside others
  *     "31.12.2024"             dmy, mdy    dates (see dates.js): only where the user says so
  *     anything else            text        the kind of a column holds for all of its cells
+ *     "NA", "NULL", "-"        text        also beside numbers, unless the user says they are empty
  */
 
 import { ORDERS, dateOf, isOtherDate } from "./dates.js";
@@ -23,6 +24,11 @@ export const KINDS = [
   ...["text", "integer", "number", COMMA_NUMBER, GROUPED_NUMBER, "boolean", "json"],
   ...Object.keys(ORDERS),
 ];
+
+/** What programs write for no value. It is text, unless the user says that it is empty. */
+const NULL_TEXTS = new Set(
+  ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "\\N", "None", "-"],
+);
 
 const INTEGER = /^-?(0|[1-9][0-9]{0,19})$/;
 const NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
@@ -114,12 +120,18 @@ export class ColumnKind {
   /** The kinds by which all cells are amounts of one currency. */
   #priceKinds = [];
   #possible = INSPECTED;
+  #nulls = new Set();
+  #numNulls = 0;
 
   add(cell) {
     const text = cell.trim();
     if (!text) return;
-    if (this.filled === 0) {
-      this.example = text;
+    if (NULL_TEXTS.has(text)) {
+      this.#addNull(text);
+      return;
+    }
+    if (this.filled === this.#numNulls) {
+      this.example ||= text;
       this.hasOtherDates = true;
       this.dateOrders = Object.keys(ORDERS);
       this.#currency = amountOf(text)[0];
@@ -144,6 +156,21 @@ export class ColumnKind {
     this.#hasComma ||= text.includes(",") && !COMMA_GROUPS.test(text);
     this.#canHaveGroups &&= isGroupedNumber(text) && !isRounded(withoutGroups(text));
     this.#hasGroups ||= text.includes(",");
+  }
+
+  #addNull(text) {
+    this.example ||= text;
+    this.canBeId = false;
+    this.filled += 1;
+    this.#numNulls += 1;
+    this.#nulls.add(text);
+  }
+
+  /** Texts such as NA by which the column is text, though the other cells are not; or none. */
+  get nullTexts() {
+    const hasOthers = this.filled > this.#numNulls;
+    const forms = [this.#possible.length > 0, this.hasCommas, this.hasGroups, this.price];
+    return hasOthers && (forms.some(Boolean) || this.hasOtherDates) ? [...this.#nulls] : [];
   }
 
   /** Whether all cells are numbers if commas are decimal commas, and only then. */
@@ -174,13 +201,12 @@ export class ColumnKind {
 
   /** All that was found, as one object. */
   get result() {
-    const { kind, filled, example, canBeId, greatest } = this;
-    const { hasCommas, hasGroups, hasOtherDates, dateOrders, roundedExample, price } = this;
+    const { kind, filled, example, canBeId, greatest, nullTexts } = this;
     const separator = kind === "text" ? this.#lists.found : "";
-    return {
-      ...{ kind, filled, example, canBeId, separator },
-      ...{ hasCommas, hasGroups, hasOtherDates, dateOrders, greatest, roundedExample, price },
-    };
+    const found = { kind, filled, example, canBeId, separator, greatest, nullTexts };
+    const { hasCommas, hasGroups, hasOtherDates, dateOrders, roundedExample, price } = this;
+    const forms = { hasCommas, hasGroups, hasOtherDates, dateOrders, roundedExample, price };
+    return this.#numNulls > 0 ? found : { ...found, ...forms };
   }
 
   get #isNumeric() {
@@ -189,7 +215,7 @@ export class ColumnKind {
 
   /** The narrowest kind that fits all cells, and keeps their digits. */
   get kind() {
-    if (this.filled === 0 || this.roundedExample) return "text";
+    if (this.filled === 0 || this.#numNulls > 0 || this.roundedExample) return "text";
     return this.#possible[0] ?? "text";
   }
 }

@@ -45,15 +45,22 @@ export class Table {
   #delimiter;
   #hasHeader;
   #hasQuotes;
+  #nulls;
 
   /**
    * `texts()` yields the text of the file in pieces, from the start at each call. Without a header
-   * the columns are numbered; without quotes, these are text like any other character.
+   * the columns are numbered; without quotes, these are text like any other character; `nulls` are
+   * the texts of cells that are read as empty.
    */
-  constructor(texts, start, { isTabbed, isWhole, hasHeader = true, hasQuotes = true }) {
+  constructor(
+    texts,
+    start,
+    { isTabbed, isWhole, hasHeader = true, hasQuotes = true, nulls = [] },
+  ) {
     this.#texts = texts;
     this.#hasHeader = hasHeader;
     this.#hasQuotes = hasQuotes;
+    this.#nulls = new Set(nulls);
     this.#delimiter = isTabbed ? "\t" : findDelimiter(start, isWhole, hasQuotes);
   }
 
@@ -78,7 +85,7 @@ export class Table {
           if (this.#hasHeader) continue;
         }
         this.numRows += 1;
-        const row = withoutRest(cells, found.length);
+        const row = this.#cellsOf(cells, found.length);
         if (row.length !== found.length) continue;
         for (let place = 0; place < found.length; place += 1) found[place].add(row[place]);
       }
@@ -113,7 +120,7 @@ export class Table {
     const writers = this.#writers();
     for await (const rows of this.#rows()) {
       for (const { line, cells: all } of rows) {
-        const cells = withoutRest(all, this.columns.length);
+        const cells = this.#cellsOf(all, this.columns.length);
         if (isHeader) {
           isHeader = false;
           continue;
@@ -188,6 +195,14 @@ export class Table {
     return null;
   }
 
+  /** A row without the empty cells after those that have a name, and without nulls. */
+  #cellsOf(all, width) {
+    const nulls = this.#nulls;
+    const cells = nulls.size > 0 ? all.map((cell) => (nulls.has(cell.trim()) ? "" : cell)) : all;
+    const hasRest = cells.length > width && cells.slice(width).every((cell) => cell === "");
+    return hasRest ? cells.slice(0, width) : cells;
+  }
+
   async *#rows() {
     const reader = new RowReader(this.#delimiter, this.#hasQuotes);
     for await (const text of this.#texts(() => reader.line)) yield reader.read(text);
@@ -199,12 +214,6 @@ export class Table {
 export function shown(text, length = 40) {
   const line = text.split(/\s+/).join(" ");
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`;
-}
-
-/** A row without the empty cells after those that have a name. */
-function withoutRest(cells, width) {
-  const hasRest = cells.length > width && cells.slice(width).every((cell) => cell === "");
-  return hasRest ? cells.slice(0, width) : cells;
 }
 
 const numbered = (_, place) => `column${place + 1}`;

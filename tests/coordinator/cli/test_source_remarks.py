@@ -132,6 +132,18 @@ def test_dates_that_stay_text_are_named(
     assert (said in result.stderr) == (advice is not None)
 
 
+def test_what_stands_for_no_value_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "films.csv"
+    file.write_text("id,year,votes\n1,1999,\\N\n2,NA,7\n")
+    arguments = ["load", str(file), "--dry-run", "--port", "1"]
+
+    said = CliRunner().invoke(main, arguments).stderr
+    assert "year, votes: text because of cells such as NA; --null NA --null '\\N' reads" in said
+    better = CliRunner().invoke(main, [*arguments, "--null", "NA", "--null", "\\N"]).stderr
+    assert better.count("integer") == 3
+    assert "--null" not in better
+
+
 def test_columns_of_several_orders_of_dates_are_named_apart(tmp_path: Path) -> None:
     file = tmp_path / "films.csv"
     file.write_text("id,a,b,c\n1,31.1.2024,1/31/2024,30.1.2024\n2,1.2.2024,2/1/2024,\n")

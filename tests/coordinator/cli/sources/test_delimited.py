@@ -273,6 +273,34 @@ class TestCsv:
         assert items_of(source) == [{"row": 0, "a": "x"}, {"row": 1, "a": "y"}]
         assert items_of(read(tmp_path, '"",a\n7,x\n', id_field="row"))[0]["id"] == 7
 
+    @pytest.mark.parametrize(
+        ("cells", "texts"),
+        [
+            (["1", "NA", "2"], ("NA",)),
+            (["NULL", "-", "1.5", "-"], ("NULL", "-")),
+            (["\\N", "€10.00"], ("\\N",)),
+            (["n/a", "1,5"], ("n/a",)),
+            (["NaN", "31.12.2024"], ("NaN",)),
+            (["NA", "DE"], ()),
+            (["NA", "NA"], ()),
+            (["1", "2"], ()),
+        ],
+    )
+    def test_what_stands_for_no_value_is_noticed_and_empty_on_request(
+        self, tmp_path: Path, cells: list[str], texts: tuple[str, ...]
+    ) -> None:
+        content = "".join(f"{n};{cell}\n" for n, cell in enumerate(["a", *cells]))
+        column = read(tmp_path, content).columns[1]
+        assert (column.kind, column.null_texts) == ("text", texts if texts else column.null_texts)
+        assert column.null_texts == texts
+        assert not column.comma_example
+        assert not column.has_other_dates
+        source = read(tmp_path, content, null_texts=texts)
+        assert source.columns[1].null_texts == ()
+        assert [item.get("a") is None for item in items_of(source)] == [
+            cell in texts for cell in cells
+        ]
+
     def test_rows_and_columns_without_text_are_none(self, tmp_path: Path) -> None:
         """As spreadsheets export what was once marked."""
         source = read(tmp_path, "id,a,,\n1,x,,\n,,,\n2,y\n  ,\n3,z,,,\n4,z,,q\n")

@@ -146,6 +146,7 @@ def test_options_that_do_not_fit_the_format_are_refused(tmp_path: Path) -> None:
         ("--no-header", {"has_header": False}),
         ("--columns", {"column_names": ("a",)}),
         ("--no-quotes", {"has_quotes": False}),
+        ("--null", {"null_texts": ("NA",)}),
     ):
         with pytest.raises(SourceError, match=rf"{option} is for CSV and TSV; .* is JSON"):
             read(tmp_path, "[]", "a.json", **given)
