@@ -248,6 +248,23 @@ def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Pat
     assert sum("_geo" in item for item in expected) == 3
 
 
+@pytest.mark.parametrize("makes_places", [False, True])
+def test_the_page_reads_json_that_is_spread_over_lines_as_the_command_line_does(
+    page: Any, tmp_path: Path, makes_places: bool
+) -> None:
+    text = '{\r\n "lat": 1,\n "lon": 2, "t": "}\\n{"\r\n}\n{\n "id": 2\n} {"id": 3}\n{\n "id":\n}\n{}\n'
+    path = tmp_path / "spread.json"
+    path.write_bytes(text.encode())
+    source = formats.read(str(path), ReadOptions())
+    source = offer_places(source, "auto" if makes_places else "none")
+    page.goto("/dashboard")
+    body = base64.b64encode(text.encode()).decode()
+    found = page.evaluate(READ, {"name": path.name, "body": body, "makesPlaces": makes_places})
+    expected = b"".join(source.pieces()).decode()
+    assert re.sub(r":(-?\d+)\.0([,}])", r":\1\2", expected) == found["text"]
+    assert ("_geo" in found["text"]) is makes_places
+
+
 def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
     lines = [
         '{"id": 1, "lat": 48.2, "lon": 16, "s": "}{\\"\\\\", "n": 12345678901234567890}',
@@ -309,6 +326,7 @@ def test_the_page_finds_places_in_objects_as_the_command_line_does(
             const { readSource } = await import("/dashboard/assets/sources/file.js");
             const { json } = await readSource(new File([text], "places.ndjson"));
             if (json.degreeNames === null) return [null, text];
+            json.makesPlaces = true;
             return [json.degreeNames, await (await json.convert()).text()];
         }""",
         lines,

@@ -15,7 +15,13 @@ import orjson
 from coordinator.cli.sources import databases, delimited, parquet, places
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
-from coordinator.cli.sources.json_objects import edit_objects, first_objects, value_at
+from coordinator.cli.sources.json_objects import (
+    are_spread,
+    edit_objects,
+    first_objects,
+    on_one_line,
+    value_at,
+)
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, OpenedSource
 from coordinator.cli.sources.postgres import without_password
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
@@ -128,7 +134,7 @@ def _format_of(opened: OpenedSource) -> str:
 
 
 def _json(opened: OpenedSource, options: ReadOptions) -> Source:
-    """Return JSON as UTF-8, otherwise unchanged; the service validates it."""
+    """Return JSON as UTF-8, objects on one line each; the rest is for the service to validate."""
     id_field = options.id_field
     encoding = checked_encoding(options.encoding)
 
@@ -138,11 +144,14 @@ def _json(opened: OpenedSource, options: ReadOptions) -> Source:
 
     texts = read()
     start = next(texts, b"")
+    peeked = start.removeprefix(codecs.BOM_UTF8)[:PEEK_BYTES]
+
+    def pieces() -> Iterator[bytes]:
+        pieces = _until_broken(chain([start], texts), opened.name)
+        return edit_objects(pieces, on_one_line) if are_spread(peeked) else pieces
+
     source = Source(
-        opened.name,
-        lambda: _until_broken(chain([start], texts), opened.name),
-        sample=first_objects(start[:PEEK_BYTES]),
-        inner_arrays=_inner_arrays(start),
+        opened.name, pieces, sample=first_objects(peeked), inner_arrays=_inner_arrays(start)
     )
     if id_field is None:
         return source

@@ -53,6 +53,26 @@ def edit_objects(pieces: Iterable[bytes], edit: Callable[[bytes], bytes]) -> Ite
     yield text
 
 
+def on_one_line(text: bytes) -> bytes:
+    """Return an object on one line, and line feeds as many as it had.
+
+    So other lines keep their numbers. What is invalid stays as it is, for the service to refuse.
+    """
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    # JSON has no line break within a text.
+    return text.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n" * text.count(b"\n")
+
+
+def are_spread(start: bytes) -> bool:
+    """Return whether objects of JSON text are spread over lines, as `jq` and people write them."""
+    first_line = start.lstrip().split(b"\n", 1)[0]
+    is_array = first_line.startswith(b"[")
+    return not is_array and not first_objects(first_line) and bool(first_objects(start))
+
+
 def first_objects(start: bytes) -> list[dict[str, Any]]:
     """Return the objects that are whole in the start of JSON text."""
     found: list[dict[str, Any]] = []

@@ -85,7 +85,7 @@ export async function readSource(file, { encoding = null, ...reading } = {}) {
       throw new SourceError(
         "There is no JSON object in it: one object a line, or an array of objects, can be loaded.",
       );
-    const json = new JsonText(() => textsOf(file, isGzip, wanted), items);
+    const json = new JsonText(() => textsOf(file, isGzip, wanted), sample, items);
     return {
       ...{ file, format, columns: json.columns, numRows: null, table: null, json },
       compression: isGzip ? "gzip" : null,
@@ -107,7 +107,7 @@ export async function makeBody(source) {
   if (!source.table) {
     const { file: body, compression } = source;
     const asItIs = { body, compression, lines: null, numBad: 0, bad: [] };
-    if (!source.json?.makesPlaces) return asItIs;
+    if (!source.json?.isConverted) return asItIs;
     return { ...asItIs, body: await source.json.convert(), compression: null };
   }
   const { blob, lines, numBad, bad } = await source.table.convert();

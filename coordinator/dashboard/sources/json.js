@@ -1,7 +1,7 @@
 /**
  * JSON, one object a line or an array of objects. It is sent as it is, and the service checks it;
- * only a geo point may be put into the objects, which changes nothing else of the text, so that the
- * lines the service names are those of the file.
+ * only a geo point may be put into the objects, and objects that are spread over lines are put on
+ * one, with the line feeds after them, so that the lines the service names are those of the file.
  */
 
 import { parseJson } from "../api.js";
@@ -23,17 +23,28 @@ export class JsonText {
   /** Whether the items get a geo point of them; may be set by the user. */
   makesPlaces = false;
   #texts;
+  #areSpread;
 
-  /** `texts()` yields the text of the file in pieces; `items` are its first objects. */
-  constructor(texts, items) {
+  /** `texts()` yields the text of the file in pieces; `start` is its beginning, `items` its first objects. */
+  constructor(texts, start, items) {
     this.#texts = texts;
+    const [firstLine] = start.trimStart().split("\n", 1);
+    this.#areSpread =
+      !firstLine.startsWith("[") && objectsIn(firstLine).length === 0 && items.length > 0;
     this.columns = fieldsOf(items);
     this.degreeNames = findDegreesIn(items);
   }
 
-  /** A blob of the text, with places. */
+  /** Whether the text is not sent as it is. */
+  get isConverted() {
+    return this.makesPlaces || this.#areSpread;
+  }
+
+  /** A blob of the text, with places, and each object on one line. */
   async convert() {
-    const editor = new ObjectEditor((text) => withPlace(text, this.degreeNames));
+    const placed = (text) => (this.makesPlaces ? withPlace(text, this.degreeNames) : text);
+    const edit = this.#areSpread ? (text) => onOneLine(placed(text)) : placed;
+    const editor = new ObjectEditor(edit);
     const parts = [];
     let part = "";
     for await (const text of this.#texts()) {
@@ -94,6 +105,16 @@ export class ObjectEditor {
   get rest() {
     return this.#text;
   }
+}
+
+/** An object on one line, and line feeds as many as it had; what is not JSON as it is. */
+function onOneLine(text) {
+  try {
+    JSON.parse(text);
+  } catch {
+    return text;
+  }
+  return text.replaceAll(/[\r\n]/g, " ") + "\n".repeat(text.split("\n").length - 1);
 }
 
 /** The first objects that are whole in the beginning of JSON text, and that are JSON. */

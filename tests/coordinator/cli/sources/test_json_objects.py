@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,23 @@ class TestJson:
     @pytest.mark.parametrize("name", ["a.json", "a.ndjson", "a"])
     def test_it_is_sent_as_it_stands(self, tmp_path: Path, content: str, name: str) -> None:
         assert b"".join(read(tmp_path, content, name).pieces()) == content.encode()
+
+    @pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+    def test_objects_may_be_spread_over_lines(self, tmp_path: Path, mark: bytes) -> None:
+        """As `jq .` writes them; what is broken is sent as it is, at its own line."""
+        text = (
+            b'{\r\n "id": 1, "t": "}\\n{"\r\n}\n{\n "id": 2\n} {"id": 3}\n{\n "id":\n}\n{"id": 4}\n'
+        )
+        sent = b"".join(read(tmp_path, mark + text, "a.json").pieces()).removeprefix(mark)
+        lines = sent.split(b"\n")
+        assert [json.loads(lines[n]) for n in (0, 3, 5, 9)] == [
+            {"id": 1, "t": "}\n{"},
+            {"id": 2},
+            {"id": 3},
+            {"id": 4},
+        ]
+        assert lines[6:9] == [b"{", b' "id":', b"}"]
+        assert not any(lines[n] for n in (1, 2, 4))
 
     @pytest.mark.parametrize("content", ['[{"k":1},\n {"k":"x"}]', '{"k":1}\n\n{"k":"x"}'])
     def test_ids_may_come_from_another_field(self, tmp_path: Path, content: str) -> None:
