@@ -198,6 +198,7 @@ class _Load(NamedTuple):
                 source = offer_places(source, proposing)
             if self.is_dry:
                 show_first(source)
+                _mention_inner_array(source, source.num_items)
                 return
             result = _send(
                 self.client, name, source, document, is_new=is_new, skips_bad=self.skips_bad
@@ -205,7 +206,7 @@ class _Load(NamedTuple):
         except SourceError as error:
             raise ClientError(str(error)) from error
         _show_result(name, source, result)
-        _mention_inner_array(source, result)
+        _mention_inner_array(source, result["created"] + result["updated"])
         if document is not None:
             show_warnings(self.client, name)
         offer_configuration(self.client, name, proposing)
@@ -309,9 +310,9 @@ def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:
     echo(f"facetd: left out:\n{listed}", err=True)
 
 
-def _mention_inner_array(source: Source, result: dict[str, Any]) -> None:
+def _mention_inner_array(source: Source, num_items: int | None) -> None:
     """Say that the one item loaded may be an object around the items."""
-    if source.inner_arrays and result["created"] + result["updated"] == 1:
+    if source.inner_arrays and num_items == 1:
         name = source.inner_arrays[0]
         echo(
             f"facetd: the whole file was one item; if the objects in its {name!r} are the items, "

@@ -252,7 +252,8 @@ def test_the_page_makes_places_as_the_command_line_does(page: Any, tmp_path: Pat
 def test_the_page_reads_json_that_is_spread_over_lines_as_the_command_line_does(
     page: Any, tmp_path: Path, makes_places: bool
 ) -> None:
-    text = '{\r\n "lat": 1,\n "lon": 2, "t": "}\\n{"\r\n}\n{\n "id": 2\n} {"id": 3}\n{\n "id":\n}\n{}\n'
+    text = '{\r\n "lat": 1,\n "lon": 2, "t": "}\\n{"\r\n}\n'
+    text += '{\n "id": 2\n} {"id": 3}\n{\n "id":\n}\n{}\n'
     path = tmp_path / "spread.json"
     path.write_bytes(text.encode())
     source = formats.read(str(path), ReadOptions())

@@ -25,6 +25,7 @@ def test_one_object_around_an_array_is_mentioned(
     result = run(service, "load", str(file))
     assert result.exit_code == 0, result.output
     assert "one item; if the objects in its 'products' are the items" in result.stderr
+    assert "one item; if" in run(service, "load", str(file), "--dry-run").stderr
     file.write_text('{"id": 1, "sizes": [{"n": 1}]}\n{"id": 2, "sizes": [{"n": 1}]}\n')
     assert "one item" not in run(service, "load", str(file)).stderr
     client.request("DELETE", "/wrapped")
