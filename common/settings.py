@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
@@ -169,10 +169,10 @@ class Sources:
         """
         known = list(known)
         for name in sorted(self.assigned - set(known)):
-            raise SettingError(f"--set: unknown setting {name!r}{nearest(name, known)}")
+            raise SettingError(f"--set: {_unknown(name, known)}")
         for name in self._names_in_file():
             if name not in known:
-                raise SettingError(f"{self.file}: unknown setting {name!r}{nearest(name, known)}")
+                raise SettingError(f"{self.file}: {_unknown(name, known)}")
 
     def _names_in_file(self) -> list[str]:
         """Return the names of all settings in the file."""
@@ -183,6 +183,11 @@ class Sources:
             else:
                 names.append(name)
         return names
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    """Say that there is no such setting, and which may be meant."""
+    return f"unknown setting {name!r}{nearest(name, known) or '; facetd config lists them all'}"
 
 
 def read(table: type, sources: Sources, section: str = "") -> tuple[dict[str, Any], list[Origin]]:

@@ -44,7 +44,7 @@ def tell_about(source: Source, file: str, reading: ReadOptions) -> None:
     _mention_lists(source)
     _mention_hits(source, file)
     _mention_no_ids(source, reading)
-    _mention_no_rows(source)
+    _mention_no_rows(source, reading)
 
 
 def _show_columns(source: Source) -> None:
@@ -218,13 +218,13 @@ def _names_of(columns: list[Column]) -> str:
     return ", ".join(one.name for one in columns[:5]) + (" …" if len(columns) > 5 else "")
 
 
-def _mention_no_rows(source: Source) -> None:
+def _mention_no_rows(source: Source, reading: ReadOptions) -> None:
     """Say that there is a header and nothing else, or nothing that it fits."""
     if not source.columns or source.num_items != 0:
         return
     if not source.num_bad:
         echo(f"facetd: {source.name} names columns but has no rows", err=True)
-    elif source.num_bad > 1:
+    elif source.num_bad > 1 and reading.has_header and not reading.column_names:
         echo(
             "facetd: no row fits the first line; if the columns are named in a later line, remove "
             "those above it",

@@ -81,7 +81,8 @@ class OpenedSource:
                     f"cannot read {self.name}: addresses begin with http:// or https://, databases "
                     "with postgres:// or mysql://"
                 ) from error
-            raise SourceError(f"cannot read {self.name}: {error.strerror}") from error
+            advice = "; name the files in it" if isinstance(error, IsADirectoryError) else ""
+            raise SourceError(f"cannot read {self.name}: {error.strerror}{advice}") from error
 
     def open_once(self) -> BinaryIO:
         """Return the decompressed bytes, for a single reading."""

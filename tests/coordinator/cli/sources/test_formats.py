@@ -154,5 +154,7 @@ def test_options_that_do_not_fit_the_format_are_refused(tmp_path: Path) -> None:
         read(tmp_path, "", "a.db", encoding="latin-1")
     with pytest.raises(SourceError, match="addresses begin with http:// or https://"):
         formats.read("ftp://host/a.csv", ReadOptions())
+    with pytest.raises(SourceError, match="Is a directory; name the files in it"):
+        formats.read(str(tmp_path), ReadOptions())
     with pytest.raises(SourceError, match="No such file"):
         formats.read(str(tmp_path / "none.csv"), ReadOptions())
