@@ -208,7 +208,7 @@ def _id_path(name: str, source: Source) -> str:
 def show_first(source: Source) -> None:
     """Show of JSON, whose fields are not shown as columns, the number of items and the first."""
     if not source.columns:
-        echo(f"{source.name}: {counted(source.num_items, 'item')}", err=True)
+        echo(f"{source.name}: {counted(source.num_items or 0, 'item')}", err=True)
     if source.sample:
         first = shown(json.dumps(source.sample[0], ensure_ascii=False), FIRST_CHARS_SHOWN)
         echo(f"facetd: its first item {first}", err=True)
