@@ -100,7 +100,7 @@ def _section(route: Route) -> str:
     html = (
         f'<section id="{_anchor(route)}"><h3>{_method(route)}'
         f'<a href="#{_anchor(route)}">{escape(route.path)}</a></h3>'
-        f"<p>{escape(route.summary)} <span class=muted>{need}</span></p>"
+        f"<p>{_text(route.summary)} <span class=muted>{need}</span></p>"
     )
     # GET and POST of one page share their parameters: list them once.
     if route.parameters and route.method == "GET":
@@ -115,12 +115,17 @@ def _section(route: Route) -> str:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table; cells are plain text."""
+    """Return a table; cells are text."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
     return f"<div class=scroll tabindex=0><table><tr>{head}</tr>{body}</table></div>"
+
+
+def _text(text: str) -> str:
+    """Return a text as HTML; what stands in backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def shown_type(schema: dict[str, Any]) -> str:

@@ -149,6 +149,8 @@ async def test_openapi_document_has_every_route(web: Web) -> None:
                 schema = document["components"]["schemas"][name]
                 assert schema.get("properties") or schema["description"], path
     page = (await web.get("/_docs")).body.decode()
+    assert "<code>meta.warnings</code>" in page
+    assert "`" not in page
     assert page.count("<script") == page.count('src="dashboard/assets/docs.js"') == 1
     assert "style=" not in page
     assert "facet_fields" in page

@@ -74,7 +74,7 @@ export class RowReader {
     this.#rest = text.slice(at);
     if (this.#rest.length > CELL_CHARS_MAX)
       throw new SourceError(
-        `line ${this.#line}: a cell has more than ${CELL_CHARS_MAX} characters; a quote may be missing`,
+        `Line ${this.#line}: a cell has more than ${CELL_CHARS_MAX} characters; a quote may be missing`,
         { isQuote: this.#hasQuotes },
       );
     return rows;
@@ -94,7 +94,7 @@ export class RowReader {
           if (quote < 0 || (quote + 1 === text.length && !isLast)) {
             if (!isLast) return null;
             throw new SourceError(
-              `line ${this.#line}: a quoted cell that begins here never ends`,
+              `Line ${this.#line}: a quoted cell that begins here never ends`,
               { isQuote: true },
             );
           }
@@ -106,7 +106,7 @@ export class RowReader {
         }
         if (at < text.length && text[at] !== delimiter && !isBreak(text[at]))
           throw new SourceError(
-            `line ${this.#line}: ${shownDelimiter(delimiter)} is expected after a closing quote; ` +
+            `Line ${this.#line}: ${shownDelimiter(delimiter)} is expected after a closing quote; ` +
               'a quote inside a quoted cell is written twice: ""',
             { isQuote: true },
           );
