@@ -157,7 +157,7 @@ def test_a_dry_run_needs_no_service(tmp_path: Path) -> None:
         (
             '{"a": 1}\n{"a": \n7\n',
             None,
-            ["line 2, byte 6: a value must", "line 3, byte 1: an item mu"],
+            ["line 2, byte 7: a value must", "line 3, byte 1: an item mu"],
         ),
         ('[{"a": 1}, 7, null]', None, ["item 1, byte 12: an item must be an object"]),
         ('[{"a": 1}, ', None, ["item 1, byte 12: it ends in the middle of a value"]),
