@@ -288,17 +288,18 @@ class TestConfigure:
 class TestNames:
     def test_an_index_is_copied_and_takes_the_place_of_another(self, service: Service) -> None:
         url = ("--url", f"http://127.0.0.1:{service.port}")
-        run_command("load", "-", "--index", "first", *url, text=b'{"id":1}')
-        assert run_command("copy", "first", "second", *url).stdout == b"copied first to second\n"
-        refused = run_command("rename", "second", "first", *url)
+        run_command("load", "-", "--index", "shop-old", *url, text=b'{"id":1}')
+        copied = run_command("copy", "shop-old", "shop-new", *url)
+        assert copied.stdout == b"copied shop-old to shop-new\n", copied.stderr
+        refused = run_command("rename", "shop-new", "shop-old", *url)
         assert (refused.returncode, b"index_exists" in refused.stderr) == (1, True)
         assert b"--replace" in refused.stderr
-        done = run_command("rename", "second", "first", "--replace", *url)
-        assert done.stdout == b"renamed second to first\n"
-        run_command("rename", "first", "third", "--alias", *url)
-        found = run_command("export", "first", *url)
+        done = run_command("rename", "shop-new", "shop-old", "--replace", *url)
+        assert done.stdout == b"renamed shop-new to shop-old\n"
+        run_command("rename", "shop-old", "shop-2025", "--alias", *url)
+        found = run_command("export", "shop-old", *url)
         assert json.loads(found.stdout) == {"id": 1}
-        run_command("delete", "third", "--yes", *url)
+        run_command("delete", "shop-2025", "--yes", *url)
 
 
 class TestSnapshots:
