@@ -37,7 +37,7 @@ from coordinator.parameters.kinds import (
 from coordinator.parameters.other_engines import MISPLACED
 from coordinator.parameters.raw import QueryText
 from coordinator.parameters.sort_keys import geo_field_of
-from coordinator.parameters.typed import NamedField, TreeSpec, with_ancestors
+from coordinator.parameters.typed import NamedField, TreeSpec, level_of, with_ancestors
 
 NODES_DEFAULT = 10
 """Nodes that a tree shows below each parent."""
@@ -304,8 +304,8 @@ class Conditions:
             return Under(tree.levels[0], nodes, tree.separator)
         by_level: dict[str, list[str]] = {}
         for node in nodes:
-            depth = min(node.count(tree.separator), len(tree.levels) - 1)
-            by_level.setdefault(tree.levels[depth], []).append(node)
+            level = tree.levels[level_of(node, tree.separator, len(tree.levels))]
+            by_level.setdefault(level, []).append(node)
         return Or(tuple([AnyOf(level, tuple(ones)) for level, ones in by_level.items()]))
 
 

@@ -131,6 +131,11 @@ def with_ancestors(nodes: Iterable[str], separator: str) -> Iterator[str]:
             yield separator.join(names[: depth + 1])
 
 
+def level_of(node: str, separator: str, num_levels: int) -> int:
+    """Return the level of a tree that has a node: its depth; the last level has all deeper ones."""
+    return min(node.count(separator), num_levels - 1)
+
+
 class TreeSpec(Struct, frozen=True):
     """One tree to show in the response."""
 
@@ -145,6 +150,10 @@ class TreeSpec(Struct, frozen=True):
     """Nodes selected in `filters`."""
     opened: frozenset[str]
     """Nodes whose children to show, in addition to those on the path to chosen nodes."""
+
+    def has_node(self, node: str, at: int) -> bool:
+        """Return whether a value counted by one of the requests is a node of that level."""
+        return level_of(node, self.separator, len(self.requests)) == at
 
 
 class CubeSpec(Struct, frozen=True):

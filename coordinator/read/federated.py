@@ -21,6 +21,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from common.errors import InvalidRequest
+from common.protocol.messages import RangeRequest
 from coordinator.parameters.typed import FacetSpec, SearchParameters
 from coordinator.read.facets.buckets import Bucket
 from coordinator.read.facets.ranges import finite
@@ -128,6 +129,25 @@ def check_orders(members: Sequence[Member]) -> None:
                 code="invalid_merge",
                 param=f"searches[{position}].sort",
             )
+
+
+def check_ranges(members: Sequence[Member]) -> None:
+    """Check that the ranges of a field are the same in all searches that have them.
+
+    Raises:
+        InvalidRequest: `invalid_merge`.
+    """
+    known: dict[str, RangeRequest] = {}
+    for position, one in enumerate(members):
+        for requested in one.parameters.ranges:
+            asked = structs.replace(requested, leaves_out_own=True, within=None)
+            if known.setdefault(asked.field, asked) != asked:
+                param = f"searches[{position}].facet_ranges.{asked.field}"
+                raise InvalidRequest(
+                    f"{param} must match that of the other searches: counts are added up",
+                    code="invalid_merge",
+                    param=param,
+                )
 
 
 def merged_hits(

@@ -1,4 +1,7 @@
-"""Suggestions of facet values: those with words that begin with the typed ones."""
+"""Suggestions of facet values: those with words that begin with the typed ones.
+
+None that would exclude its words as a query, such as -5: its text is also the value to filter by.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.suggest.results import Suggestion
 from coordinator.read.suggest.typed_text import TypedText
 from coordinator.read.text.near_terms import Scope
+from coordinator.read.text.query_parser import without_exclusions
 
 
 class SuggestedValues:
@@ -68,16 +72,18 @@ class SuggestedValues:
         counted = structs.replace(narrowing(search), facets=specs)
         if counts is None:
             counts = await self._counts(scope, counted)
-        found = [
-            Suggestion(bucket.key, "facet", bucket.doc_count, facet.field)
-            for facet in await self._path.facet_listing.listed(counted, counts.counted)
-            for bucket in facet.buckets
-        ]
+        facets = await self._path.facet_listing.listed(counted, counts.counted)
+        found = [(facet.field, bucket) for facet in facets for bucket in facet.buckets]
         words = self._folded.words(search.query)
         if not found and words and typos == "never":
             memory = self._path.memories.of(scope.index).suggestions
             memory.remember_no_values(scope.horizon, search.filters, words)
-        return sorted(found, key=lambda one: (-one.count, one.text, one.field or "")), counts
+        values = [
+            Suggestion(bucket.key, "facet", bucket.doc_count, field)
+            for field, bucket in found
+            if without_exclusions(bucket.key) == bucket.key
+        ]
+        return sorted(values, key=lambda one: (-one.count, one.text, one.field or "")), counts
 
     def has_none(self, scope: Scope, search: SearchParameters, typed: TypedText | None) -> bool:
         """Return whether it is known that no facet has a value with the words as typed."""

@@ -50,6 +50,7 @@ from coordinator.read.suggest.typed_text import TypedText, typed_text
 from coordinator.read.suggest.whole_texts import whole_texts
 from coordinator.read.suggested_values import SuggestedValues
 from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
+from coordinator.read.text.query_parser import without_exclusions
 from coordinator.read.text.spelling import Spelling, respelt
 
 _COUNTED_WORDS_MAX: Final = 16
@@ -355,7 +356,7 @@ class Suggestions:
     async def _searches(
         self, index: Index, search: SearchParameters, num_max: int
     ) -> list[Suggestion]:
-        """Return the most frequent searches, not counted yet.
+        """Return the most frequent searches, not counted yet; none that exclude words.
 
         None for a key with a filter: what others type may name items that it must not see.
         """
@@ -367,7 +368,8 @@ class Suggestions:
             return []
         prefix = " ".join(search.query.casefold().split())
         listed = await self._analytics.searches_with(index.name, prefix)
-        return [Suggestion(text, "search", UNCOUNTED) for text in listed[:num_max]]
+        kept = [text for text in listed if without_exclusions(text) == text]
+        return [Suggestion(text, "search", UNCOUNTED) for text in kept[:num_max]]
 
 
 def _context(search: SearchParameters, typed: TypedText, size: int) -> CompletionContext:

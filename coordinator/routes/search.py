@@ -41,6 +41,7 @@ from coordinator.parameters.typed import MergedPage, NamedSearch, without_zeros
 from coordinator.read.federated import (
     Member,
     check_orders,
+    check_ranges,
     mergeable,
     merged_hits,
     merged_result,
@@ -358,6 +359,7 @@ async def _merged(
     """
     members, to_run = _members(named, prepared, merge)
     check_orders(members)
+    check_ranges(members)
     deadline = Deadline.after_ms(max([one.parameters.timeout_ms for one in members]))
     with ExitStack() as reading:
         horizons: dict[int, int] = {}

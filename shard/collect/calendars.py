@@ -6,20 +6,20 @@
 Years, quarters, months and days are the beginning of the text, as written. With a time zone, a text
 that has a time is converted first; one without an offset is taken as UTC. A date without a time
 belongs to no zone, and to no shorter span than a day. Weeks are those of ISO 8601: they start on
-Monday, and the first one has a Thursday.
+Monday, and the first one has a Thursday. 30 February is in a month, but in no week and on no day.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Final
 from zoneinfo import ZoneInfo
 
 _PREFIXES: Final = {
     "year": re.compile(r"\d{4}(?!\d)", re.ASCII),
     "month": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])(?!\d)", re.ASCII),
-    "day": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?!\d)", re.ASCII),
+    "day": re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII),
 }
 """What a text must begin with to have a bucket; the match is the bucket's key."""
 _MOMENT: Final = re.compile(
@@ -44,10 +44,12 @@ def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
     """
     prefix = _PREFIXES.get("month" if calendar == "quarter" else calendar)
     if prefix is not None and (time_zone is None or text[10:11] not in {"T", "t", " "}):
-        found = prefix.match(text)
-        if found is None or calendar != "quarter":
-            return None if found is None else found.group()
-        return f"{text[:4]}-Q{(int(text[5:7]) + 2) // 3}"
+        written = prefix.match(text)
+        if written is None or (calendar == "day" and not _is_date(written.group())):
+            return None
+        if calendar == "quarter":
+            return f"{text[:4]}-Q{(int(text[5:7]) + 2) // 3}"
+        return written.group()
     found = _MOMENT.match(text)
     if found is None:
         return None
@@ -55,6 +57,15 @@ def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
         return _key_of(found, calendar, time_zone)
     except (ValueError, OverflowError):
         return None  # no such day or time, or outside the years 1 to 9999
+
+
+def _is_date(text: str) -> bool:
+    """Return whether a date exists."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _key_of(found: re.Match[str], calendar: str, time_zone: str | None) -> str | None:

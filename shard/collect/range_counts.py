@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from common.errors import InvalidRequest, PayloadTooLarge
+from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeCounts, RangeRequest, SearchRequest, elements_of
 from common.query import And, Exists, Filter, Not, Range, Same
 from shard.caches.derived import derived
@@ -333,11 +333,7 @@ def intervals_of(
             doubles[is_match], None if residuals is None else residuals[is_match], request
         )
     if not np.isfinite(buckets).all():
-        raise InvalidRequest(
-            f"the interval {request.interval:g} is too small for the values of {request.field!r}",
-            code="invalid_facet_ranges",
-            param=f"facet_ranges.{request.field}.interval",
-        )
+        raise request.too_small_interval()
     return docs, buckets, column.is_dense
 
 

@@ -171,6 +171,12 @@ def test_scores_are_weighed_and_mistakes_are_named(services: Services) -> None:
             "invalid_merge",
             "searches[0].facets",
         ),
+        (
+            [{**films, **ranges}, {**books, "facet_ranges": {"year": {"interval": 50}}}],
+            True,
+            "invalid_merge",
+            "searches[1].facet_ranges.year",
+        ),
         ([films], {"page": 1001}, "invalid_merge", "merge.page"),
         ([films], {"size": 1}, "invalid_merge", "merge.size"),
         ([films, {"index": "no-such"}], True, "index_not_found", "searches[1]"),

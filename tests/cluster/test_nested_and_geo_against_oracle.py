@@ -79,6 +79,8 @@ def items(draw: st.DrawFn) -> Item:
     if draw(st.booleans()):
         top = draw(st.sampled_from(["A", "E"]))
         item |= {"kind0": top, "kind1": draw(st.sampled_from([f"{top} > B", f"{top} > C"]))}
+    if draw(st.integers(0, 5)) == 0:  # a path of another level, and several of one item
+        item |= {"kind0": ["A", "A > B"], "kind1": ["A", "E > C", "A > B > C"]}
     if draw(st.integers(0, 3)):
         item["cost"] = draw(costs)
         if draw(st.integers(0, 30)) == 0:
@@ -211,7 +213,7 @@ def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
         filters["variants.size"] = ["M"]
     for name in ("tree", "steps"):
         if draw(st.integers(0, 3)) == 0:
-            nodes = st.sampled_from(PATHS if name == "tree" else ("A", "A > B", "E > C"))
+            nodes = st.sampled_from(PATHS if name == "tree" else ("A", "A > B", "E > C", "A > B > C"))
             filters[name] = draw(st.lists(nodes, min_size=1, max_size=2))
             if draw(st.booleans()):
                 parameters["not_filters"] = {name: draw(st.lists(nodes, max_size=2))}

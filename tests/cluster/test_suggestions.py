@@ -392,6 +392,31 @@ def test_frequent_searches_are_suggested(services: Services) -> None:
     index.client.close()
 
 
+def test_a_suggestion_as_a_query_excludes_nothing(services: Services) -> None:
+    index = Index(services(2).client(), "signs")
+    index.configure(
+        {
+            "aggregations": {"degrees": {}},
+            "suggestions": {"fields": ["title"], "facets": ["degrees"], "searches": True},
+        }
+    )
+    index.put([{"id": 1, "title": "5 Lamps -blue", "degrees": [-5, 5]}])
+    for number in range(6):
+        body = json.dumps({"query": "5 lamps -red"}).encode()
+        headers = {"X-Forwarded-For": f"10.0.0.{number}", "content-type": "application/json"}
+        index.client.request("POST", f"{index.path}/search", body, headers)
+
+    listed = suggested(index, query="5")["data"]["suggestions"]
+
+    assert {(one["source"], one["text"]) for one in listed} == {
+        ("field", "5 Lamps blue"),
+        ("facet", "5"),
+    }
+    assert all(index.ids(query=one["text"]) == [1] for one in listed)
+    index.client.delete(index.path)
+    index.client.close()
+
+
 def test_words_cut_from_a_run_are_put_together_again(index: Index) -> None:
     index.configure({"searchable_fields": ["title"]})
     index.put([{"id": 1, "title": "三次方程"}, {"id": 2, "title": "三次方 lamp"}])

@@ -32,7 +32,13 @@ class NestedGeoOracle(Oracle):
         """Return the nodes of a tree that an item is at, or under."""
         tree = self.trees[name]
         if "levels" in tree:
-            return {key for level in tree["levels"] for key in keys_of(item, level)}
+            last = len(tree["levels"]) - 1
+            return {
+                key
+                for depth, level in enumerate(tree["levels"])
+                for key in keys_of(item, level)
+                if min(key.count(" > "), last) == depth
+            }
         paths = [key.split(" > ") for key in keys_of(item, tree["path"])]
         return {" > ".join(path[:depth]) for path in paths for depth in range(1, len(path) + 1)}
 

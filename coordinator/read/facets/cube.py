@@ -168,10 +168,9 @@ def cube_result(
     trees = {}
     at = len(listed)
     for tree in parameters.trees:
-        nodes: dict[Any, NDArray[np.int64]] = {}
-        for _ in tree.requests:
-            for path, counts in merged[at].items():
-                nodes[path] = nodes[path] + counts if path in nodes else counts
+        nodes: dict[str, NDArray[np.int64]] = {}
+        for level in range(len(tree.requests)):
+            nodes |= {path: one for path, one in merged[at].items() if tree.has_node(path, level)}
             at += 1
         trees[tree.name] = [
             {"path": path, "counts": _sums(nodes[path])}

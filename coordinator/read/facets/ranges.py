@@ -29,7 +29,7 @@ def merge_ranges(
         limits: on the number of buckets.
 
     Raises:
-        InvalidRequest: `invalid_facet_ranges`; a field has too many buckets.
+        InvalidRequest: `invalid_facet_ranges`; a field has too many buckets, or too small ones.
     """
     results = []
     for i, request in enumerate(requests):
@@ -72,13 +72,15 @@ def range_buckets(request: RangeRequest, keys: Sequence[Any]) -> list[dict[str, 
     Args:
         request: bounds, an interval, a grid, rings or a calendar.
         keys: positions of bounds or rings, numbers of intervals or cells, or dates.
+
+    Raises:
+        InvalidRequest: `invalid_facet_ranges`; no double lies between the edges of an interval.
     """
     if request.interval is not None:
-        step = request.interval
-        return [
-            {"key": edge_of(key, step), "from": edge_of(key, step), "to": edge_of(key + 1, step)}
-            for key in keys
-        ]
+        edges = [(edge_of(key, request.interval), edge_of(key + 1, request.interval)) for key in keys]
+        if any([low == high for low, high in edges]):
+            raise request.too_small_interval()
+        return [{"key": low, "from": low, "to": high} for low, high in edges]
     if request.zoom is not None:
         return [_cell(request.zoom, number) for number in keys]
     if request.rings:

@@ -28,10 +28,12 @@ def merge_trees(
     trees = {}
     for spec in specs:
         counts: Counter[str] = Counter()
-        for at in range(first, first + len(spec.requests)):
+        for at in range(len(spec.requests)):
             for _, answer in answers:
-                part = answer.ranges[at]
-                counts.update(dict(zip(map(str, part.keys), part.counts, strict=True)))
+                part = answer.ranges[first + at]
+                for node, count in zip(map(str, part.keys), part.counts, strict=True):
+                    if spec.has_node(node, at):
+                        counts[node] += count
         first += len(spec.requests)
         trees[spec.name] = _shown(spec, counts)
     return trees

@@ -1,4 +1,8 @@
-"""Suggestions of whole texts: of each item, the one that has most of the typed words (pure)."""
+"""Suggestions of whole texts: of each item, the one that has most of the typed words (pure).
+
+A suggestion becomes a query, in which "Alien -Uncut" would exclude a word of that very text; so it is
+suggested without the sign.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import orjson
 
 from coordinator.read.suggest.folded_texts import FoldedTexts
 from coordinator.read.suggest.results import UNCOUNTED, Suggestion
+from coordinator.read.text.query_parser import without_exclusions
 
 
 def whole_texts(
@@ -31,6 +36,7 @@ def whole_texts(
         name, text = texts[0]
         if len(texts) > 1:
             name, text = max(texts, key=lambda one: _num_found(folded, one[1], typed_words))
+        text = without_exclusions(text)
         if text not in seen:
             seen.add(text)
             yield Suggestion(text, "field", UNCOUNTED, name)

@@ -178,7 +178,7 @@ def _split(text: str, analyzer: Analyzer) -> Generator[None, None, list[_Piece]]
         yield
         word = match["word"]
         is_phrase = word is None
-        is_excluded = bool(match["sign"]) if is_phrase else word.startswith("-") and len(word) > 1
+        is_excluded = _is_excluded(match)
         begin = match.start("phrase" if is_phrase else "word")
         tokens = analyzer.tokenize(match["phrase"] if is_phrase else word)
         if begin:
@@ -193,6 +193,17 @@ def _split(text: str, analyzer: Analyzer) -> Generator[None, None, list[_Piece]]
         last = pieces[-1].tokens[-1]
         pieces[-1].is_open = not last.text.endswith(SYMBOLS) and not _CLOSING.search(text, last.end)
     return pieces
+
+
+def _is_excluded(piece: re.Match[str]) -> bool:
+    """Return whether the sign of a word or phrase excludes it; a minus sign alone does not."""
+    word = piece["word"]
+    return bool(piece["sign"]) if word is None else word[0] == "-" and word.strip("-") != ""
+
+
+def without_exclusions(text: str) -> str:
+    """Return a text without the minus signs that would exclude words if it were a query."""
+    return _PIECE.sub(lambda one: one[0].lstrip("-") if _is_excluded(one) else one[0], text)
 
 
 def _typos(

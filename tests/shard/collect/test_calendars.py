@@ -1,4 +1,4 @@
-"""Calendar buckets of texts, whether the day exists or not."""
+"""Calendar buckets of texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from shard.collect.calendars import bucket_of
     ("text", "buckets"),
     [
         ("2024-02-29", ("2024", "2024-Q1", "2024-02", "2024-W09", "2024-02-29")),
-        ("2024-02-30", ("2024", "2024-Q1", "2024-02", None, "2024-02-30")),
+        ("2024-02-30", ("2024", "2024-Q1", "2024-02", None, None)),
+        ("2023-02-29T10:00Z", ("2023", "2023-Q1", "2023-02", None, None)),
         ("2024-12", ("2024", "2024-Q4", "2024-12", None, None)),
         ("2024", ("2024", None, None, None, None)),
         ("2024-13-01", ("2024", None, None, None, None)),

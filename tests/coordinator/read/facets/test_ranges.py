@@ -47,6 +47,19 @@ def test_bounds_are_numbers_that_json_has() -> None:
     assert high["to"] == sys.float_info.max
 
 
+@pytest.mark.parametrize(("interval", "value"), [(0.5, 1e16), (0.1, -1e16), (1, 1e19)])
+def test_buckets_between_whose_edges_no_double_lies_are_refused(
+    interval: float, value: float
+) -> None:
+    request = RangeRequest("price", interval=interval)
+    outlier = _answer((int(value // interval),), (1,))
+
+    with pytest.raises(InvalidRequest, match="is too small for the values of 'price'") as raised:
+        merge_ranges([request], [(0, _answer((3,), (2,))), (1, outlier)], DEFAULT_LIMITS)
+
+    assert raised.value.param == "facet_ranges.price.interval"
+
+
 def test_buckets_of_all_shards_together_are_bounded() -> None:
     requests = [RangeRequest("price", interval=1)]
     answers = [(0, _answer((1, 2), (1, 1))), (1, _answer((2, 3), (1, 1)))]

@@ -20,12 +20,12 @@ def shown(
     counts: dict[str, int], *, chosen: tuple[str, ...] = (), opened: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:
     spec = TreeSpec("kind", " > ", (_REQUEST,), 10, frozenset(chosen), frozenset(opened))
-    part = RangeCounts("kind", tuple(counts), tuple(counts.values()))
-    return merge_trees([spec], 0, [(0, _answer(part))])["kind"]
+    return merge_trees([spec], 0, [(0, _answer(counts))])["kind"]
 
 
-def _answer(part: RangeCounts) -> Any:
-    return SimpleNamespace(ranges=(part,))
+def _answer(*levels: dict[str, int]) -> Any:
+    parts = [RangeCounts("kind", tuple(one), tuple(one.values())) for one in levels]
+    return SimpleNamespace(ranges=tuple(parts))
 
 
 def test_the_children_of_a_chosen_node_are_shown() -> None:
@@ -35,6 +35,17 @@ def test_the_children_of_a_chosen_node_are_shown() -> None:
     assert [(one["key"], one["path"]) for one in books["children"]] == [
         ("Novels", "Books > Novels")
     ]
+
+
+def test_a_path_is_counted_at_its_own_level() -> None:
+    """An item may have one path in the facets of several levels."""
+    spec = TreeSpec("kind", " > ", (_REQUEST, _REQUEST), 10, frozenset(["A"]), frozenset())
+    answer = _answer({"A": 3, "A > B": 1}, {"A": 2, "A > B": 2, "A > B > C": 1, "E": 5})
+
+    (top,) = merge_trees([spec], 0, [(0, answer)])["kind"]
+
+    assert (top["path"], top["doc_count"]) == ("A", 3)
+    assert [(one["path"], one["doc_count"]) for one in top["children"]] == [("A > B", 2)]
 
 
 @pytest.mark.parametrize("node", ["", " > ", " > Novels"])

@@ -15,6 +15,7 @@ from coordinator.read.text.query_parser import (
     QueryDictionary,
     QueryOptions,
     parse_query,
+    without_exclusions,
     words_of,
 )
 
@@ -100,6 +101,20 @@ def test_words_cut_at_punctuation_are_words() -> None:
         "mail",
     ]
     assert parse("-e-mail").excluded == (Phrase(("e", "mail")),)
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("-5", "5"),
+        ("Alien -Uncut", "Alien Uncut"),
+        ('a --"b c" -- x-men - d', 'a "b c" -- x-men - d'),
+        ("", ""),
+    ],
+)
+def test_texts_become_queries_that_exclude_nothing(text: str, without: str) -> None:
+    assert without_exclusions(text) == without
+    assert not parse(without).excluded
 
 
 def test_repeated_words_weigh_more() -> None:
