@@ -213,7 +213,8 @@ def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
         filters["variants.size"] = ["M"]
     for name in ("tree", "steps"):
         if draw(st.integers(0, 3)) == 0:
-            nodes = st.sampled_from(PATHS if name == "tree" else ("A", "A > B", "E > C", "A > B > C"))
+            steps = ("A", "A > B", "E > C", "A > B > C")
+            nodes = st.sampled_from(PATHS if name == "tree" else steps)
             filters[name] = draw(st.lists(nodes, min_size=1, max_size=2))
             if draw(st.booleans()):
                 parameters["not_filters"] = {name: draw(st.lists(nodes, max_size=2))}

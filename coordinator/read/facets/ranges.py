@@ -77,8 +77,9 @@ def range_buckets(request: RangeRequest, keys: Sequence[Any]) -> list[dict[str, 
         InvalidRequest: `invalid_facet_ranges`; no double lies between the edges of an interval.
     """
     if request.interval is not None:
-        edges = [(edge_of(key, request.interval), edge_of(key + 1, request.interval)) for key in keys]
-        if any([low == high for low, high in edges]):
+        step = request.interval
+        edges = [(edge_of(key, step), edge_of(key + 1, step)) for key in keys]
+        if any(low == high for low, high in edges):
             raise request.too_small_interval()
         return [{"key": low, "from": low, "to": high} for low, high in edges]
     if request.zoom is not None:

@@ -1,7 +1,7 @@
 """Suggestions of whole texts: of each item, the one that has most of the typed words (pure).
 
-A suggestion becomes a query, in which "Alien -Uncut" would exclude a word of that very text; so it is
-suggested without the sign.
+A suggestion becomes a query, in which "Alien -Uncut" would exclude a word of that very text; so it
+is suggested without the sign.
 """
 
 from __future__ import annotations
