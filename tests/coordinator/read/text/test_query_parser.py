@@ -108,7 +108,7 @@ def test_words_cut_at_punctuation_are_words() -> None:
     [
         ("-5", "5"),
         ("Alien -Uncut", "Alien Uncut"),
-        ('a --"b c" -- x-men - d', 'a "b c" -- x-men - d'),
+        ('a -"b c" -- x-men - d', 'a "b c" -- x-men - d'),
         ("", ""),
     ],
 )
