@@ -58,10 +58,22 @@ async def test_first_key_closes_the_service(web: Web) -> None:
         assert await status(web, "GET", target, None) == 200
 
 
-async def test_first_key_must_be_able_to_make_others(web: Web) -> None:
-    reply = await web.post("/_keys", {"actions": ["search"]})
+@pytest.mark.parametrize(
+    ("document", "param"),
+    [
+        ({"actions": ["search"]}, "actions"),
+        ({"actions": ["admin"], "indexes": ["films"]}, "indexes"),
+        ({"actions": ["admin"], "filter": "year > 1990"}, "filter"),
+    ],
+)
+async def test_first_key_must_be_able_to_make_others(
+    web: Web, document: dict[str, Any], param: str
+) -> None:
+    reply = await web.post("/_keys", document)
 
     assert (reply.status, reply.code) == (400, "invalid_key")
+    assert reply.json["error"]["param"] == param
+    assert await status(web, "GET", "/films/search", None) == 200
 
 
 async def test_key_reaches_its_actions_and_indexes_only(web: Web) -> None:

@@ -375,3 +375,18 @@ async def test_copies_need_the_actions_that_they_stand_for(
 
     assert (reply.status, other.status) == (status, 403)
     assert "secret" not in web.services.catalog.indexes
+
+
+async def test_a_key_that_only_writes_neither_makes_nor_deletes_an_index(web: Web) -> None:
+    made = await web.post("/_keys", {"actions": ["admin"]})
+    admin = f"Authorization: Bearer {made.json['key']}"
+    made = await web.post("/_keys", {"actions": ["write"]}, admin)
+    key = f"X-Algolia-API-Key: {made.json['key']}"
+    delete = {"requests": [{"action": "delete"}]}
+
+    deletion = await web.post("/1/indexes/films/batch", delete, key)
+    addition = await web.post("/1/indexes/films/batch", {"requests": [ADDED]}, key)
+    creation = await web.post("/1/indexes/books/batch", {"requests": [ADDED]}, key)
+
+    assert (deletion.status, addition.status, creation.status) == (403, 200, 404)
+    assert [*web.services.catalog.indexes] == ["films"]

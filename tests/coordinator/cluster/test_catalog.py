@@ -207,6 +207,15 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         Catalog.open(tmp_path, 2)
 
 
+def test_data_whose_ids_are_placed_by_another_hash_are_refused(tmp_path: Path) -> None:
+    """Its items would be looked for, and written again, on other shards than have them."""
+    Catalog.open(tmp_path, 2)
+    manifest = json.loads(manifest_path(tmp_path).read_bytes())
+    manifest_path(tmp_path).write_text(json.dumps(manifest | {"hash": "fnv1a"}))
+    with pytest.raises(DataDirectoryError, match="places ids by fnv1a"):
+        Catalog.open(tmp_path, 2)
+
+
 def test_an_older_format_is_used_and_older_programs_refuse_it_from_then_on(tmp_path: Path) -> None:
     Catalog.open(tmp_path, 2)
     manifest = json.loads(manifest_path(tmp_path).read_bytes())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,12 @@ from common import data_directory
 from common.data_directory import DataDirectoryError, catalog_path, manifest_path
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import LINES_BYTES_MIN, CatalogFile, read_state, whole
-from coordinator.cluster.catalog_state import CatalogState, StateChange, StoredIndex
+from coordinator.cluster.catalog_state import (
+    CATALOG_FORMAT,
+    CatalogState,
+    StateChange,
+    StoredIndex,
+)
 
 SECTOR = 512
 
@@ -173,6 +179,15 @@ def test_a_change_leads_from_any_state_to_another_or_there_is_none(
         assert former.sections.keys() - state.sections.keys() or [
             one.number for one in former.indexes
         ] != [one.number for one in state.indexes]
+
+
+def test_a_state_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.json"
+    newer = msgspec.structs.replace(_with(CatalogState(), "films"), format=CATALOG_FORMAT + 1)
+    path.write_bytes(whole(newer))
+
+    with pytest.raises(DataDirectoryError, match="install a newer version"):
+        read_state(path)
 
 
 async def test_a_file_of_the_former_version_is_taken_over(tmp_path: Path) -> None:

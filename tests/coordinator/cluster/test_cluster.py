@@ -10,7 +10,7 @@ import pytest
 from common.data_directory import Endpoint
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, ServiceError, Unavailable
-from common.protocol.messages import GetRequest, GetResponse
+from common.protocol.messages import CatalogUpdate, GetRequest, GetResponse
 from common.protocol.methods import GET, Method
 from coordinator.cluster import shard_client
 from coordinator.cluster.fan_out import call_all, gather, gather_each, gather_partial
@@ -175,6 +175,26 @@ class TestLife:
         shard.server.table["catalog"] = (decode, function)
         await service.cluster.wait_ready()
         assert service.cluster.shards[0].epoch == 2
+
+    async def test_a_shard_that_refuses_the_catalog_at_the_start_is_connected_again(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service = await make_service(1)
+        shard = service.shards[0]
+        take, refusals = shard._catalog, iter(range(3))
+
+        async def take_late(catalog: CatalogUpdate) -> None:
+            if next(refusals, None) is not None:
+                raise ServiceError("no")
+            await take(catalog)
+
+        monkeypatch.setattr(shard, "_catalog", take_late)
+        await shard.die()
+        await service.wait_state(0, ShardState.AWAY)
+        await shard.announce(service.data)
+        async with asyncio.timeout(60):
+            await service.cluster.wait_ready()
+        assert next(refusals, None) is None
 
     async def test_nothing_is_written_before_all_shards_were_heard(
         self, make_service: MakeService

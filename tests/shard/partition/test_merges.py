@@ -164,6 +164,8 @@ def _purge_all(shard: Shard) -> int:
     shard.merge()
     while shard.writer.purge():
         pass
+    shard.partition.commit_derived()
+    assert not shard.partition.purge_queue, "what was purged is not queued again"
     with shard.partition.environment.read() as txn:
         return txn.count(SubDatabase.DOCUMENTS)
 

@@ -20,6 +20,7 @@ from shard.partition.partition import Partition
 from shard.partition.writer import Writer
 from shard.segment.segment_builder import SegmentBuilder
 from shard.storage.environment import Environment, SubDatabase
+from shard.storage.group_log import read_state
 from shard.storage.source_positions import read_positions
 from tests.shard.partition.local_shard import (
     Shard,
@@ -178,24 +179,31 @@ def test_failed_commit_ends_the_process_and_changes_nothing(shard: Shard) -> Non
     writer.close()
 
 
-def test_group_that_cannot_be_indexed_is_undone(shard: Shard) -> None:
-    shard.put({"id": 1, "v": 1})
-    builder = shard.partition.generation.builder
-    build = builder.build
+@pytest.mark.parametrize("num_new", [1, 100], ids=["before the commit", "after it"])
+def test_group_that_cannot_be_indexed_is_undone(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch, num_new: int
+) -> None:
+    shard.put({"id": 1, "v": 1}, {"id": 0})
 
-    def fail(*arguments: Any) -> Any:
+    def fail(*_: object) -> None:
         raise ValueError("poison")
 
-    builder.build = fail  # type: ignore[method-assign, assignment]
-    with pytest.raises(InternalError, match="indexed"):
-        shard.put({"id": 1, "v": 2}, {"id": 2})
-    builder.build = build  # type: ignore[method-assign]
+    with monkeypatch.context() as patch:
+        patch.setattr(SegmentBuilder, "build", fail)
+        with pytest.raises(InternalError, match="indexed"):
+            shard.put({"id": 1, "v": 2}, *[{"id": 2 + number} for number in range(num_new)])
 
-    assert shard.live() == {"1": {"id": 1, "v": 1}}
+    expected: dict[str, Any] = {"0": {"id": 0}, "1": {"id": 1, "v": 1}}
+    assert shard.live() == expected
     shard.put({"id": 3})
-    shard.crash()
-    shard.open()
-    assert shard.live() == {"1": {"id": 1, "v": 1}, "3": {"id": 3}}
+    expected["3"] = {"id": 3}
+    for _ in range(2):
+        assert shard.live() == expected
+        with shard.partition.environment.read() as txn:
+            assert txn.count(SubDatabase.DOCUMENTS) == len(expected)
+            assert read_state(txn).num_docs == len(expected)
+        shard.crash()
+        shard.open()
 
 
 def test_an_undone_group_reports_no_outcomes_and_no_positions(

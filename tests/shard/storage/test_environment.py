@@ -64,6 +64,19 @@ def test_meta_page_is_read_as_lmdb_does(tmp_path: Path) -> None:
     environment.close()
 
 
+def test_a_write_that_changes_nothing_takes_no_transaction_number(tmp_path: Path) -> None:
+    """A manifest with the number of a transaction that is not there would make the file too old."""
+    path = _filled(tmp_path)
+    environment = Environment.open(tmp_path, _MAP)
+    for _ in range(2):
+        with environment.write():
+            pass
+        assert environment.last_txn_id() == read_meta_page(path).txn_id
+        environment.change(_put(1))
+        assert environment.last_txn_id() == read_meta_page(path).txn_id
+    environment.close()
+
+
 @pytest.mark.parametrize("keep", [0, 1, 4_096, 8_192, 65_536], ids=str)
 def test_cut_file_is_refused(tmp_path: Path, keep: int) -> None:
     path = _filled(tmp_path)
