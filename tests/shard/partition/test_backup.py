@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import xxhash
 
-from common.errors import InternalError, StorageFull
+from common.errors import InternalError, InvalidRequest, StorageFull
 from common.protocol.messages import IndexEntry, SnapshotSource
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
@@ -29,6 +29,26 @@ def test_backup_holds_the_groups_up_to_its_horizon(shard: Shard, tmp_path: Path)
         assert set(live) == expected
         assert live["1"][0]["v"] == (1 if horizon == 1 else 2)
         copied.close()
+
+
+def test_a_state_that_has_left_the_log_cannot_be_copied(shard: Shard, tmp_path: Path) -> None:
+    """Who removed what is forgotten: the copy would lack items that the state had."""
+    shard.put({"id": 1, "v": 1})
+    shard.put({"id": 1, "v": 2}, {"id": 2})
+    shard.put({"id": 3})
+    shard.writer.settle(2)
+
+    with pytest.raises(InvalidRequest, match="oldest that can be copied is 2"):
+        copy_truth(shard.partition, tmp_path / "too old", 1)
+    copy_truth(shard.partition, tmp_path / "oldest", 2)
+
+    copied = Partition.open(tmp_path / "oldest", 1, SETTINGS)
+    assert {key: item for key, (item, _) in live_items(copied.newest).items()} == {
+        "1": {"id": 1, "v": 2},
+        "2": {"id": 2},
+    }
+    assert (copied.state.seq_max, copied.state.num_docs) == (2, 2)
+    copied.close()
 
 
 def _source(shard: Shard, snapshot: Path) -> SnapshotSource:

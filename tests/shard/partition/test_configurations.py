@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from common.protocol.write_operations import Operation
+from common.shard_settings import ShardSettings
 from shard.partition import derived_files
 from shard.partition import rebuild as rebuild_module
 from shard.partition.merger import flush
@@ -124,6 +125,23 @@ def test_a_switch_that_fails_leaves_no_file(shard: Shard, monkeypatch: pytest.Mo
     manifest = (shard.folder / "MANIFEST.json").read_text()
     assert all(path.name in manifest for path in shard.folder.glob("*.seg"))
     assert not shard.partition.derived.reserved
+
+
+def test_a_configuration_is_not_built_without_room(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard.put(*[{"id": number, "size": 1} for number in range(90)])
+    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"size": {}}))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShardSettings, "leave_room", lambda *_: False)
+        with pytest.raises(OSError, match="no room") as caught:
+            rebuild.run()
+    rebuild.discard()
+
+    assert caught.value.errno == errno.ENOSPC
+    assert not list(shard.folder.glob("*.seg"))
+    assert shard.partition.newest.revision == 1
 
 
 def test_facet_values_of_a_commit_that_failed_leave_no_file(

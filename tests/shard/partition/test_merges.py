@@ -10,6 +10,7 @@ import pytest
 
 from common.process import faults
 from common.protocol.write_operations import Operation
+from common.shard_settings import ShardSettings
 from shard.partition import derived_files
 from shard.partition.merger import flush, work
 from shard.partition.partition import Partition
@@ -82,6 +83,29 @@ def test_full_disk_during_a_merge_leaves_all_as_it_was(shard: Shard) -> None:
     assert len(shard.live()) == 300
     shard.merge()
     assert len(shard.live()) == 300
+
+
+def test_a_merge_is_not_begun_without_room(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take the room that writes need, and fail at its end."""
+    for start in (0, 100, 200):
+        shard.put(*[{"id": number} for number in range(start, start + 100)])
+    segments = [view.segment.uid for view in shard.partition.newest.views]
+    size = sum(view.segment.size for view in shard.partition.newest.views)
+    asked: list[int] = []
+
+    def refuse(_: object, folder: Path, num_bytes: int) -> bool:
+        asked.append(num_bytes)
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShardSettings, "leave_room", refuse)
+        with pytest.raises(OSError, match="no room") as caught:
+            work(shard.partition, is_idle=True)
+
+    assert caught.value.errno == errno.ENOSPC
+    assert size < min(asked)
+    assert [view.segment.uid for view in shard.partition.newest.views] == segments
+    assert not list(shard.folder.glob("*.seg"))
 
 
 def test_a_merge_whose_file_cannot_be_mapped_leaves_no_file(
