@@ -270,7 +270,7 @@ def test_a_file_dropped_before_the_indexes_are_listed_waits_for_their_names(
         "lat,latitude,lng\n1,2,3\n",
         "lat,lng,_geo\n1,2,\n",
         "lat,name\n1,2\n",
-        "lat,lng\n,\n",
+        "lat,lng,name\n,,Sea\n",
     ],
 )
 def test_what_is_no_pair_of_degrees_is_not_offered(page: Any, expect: Any, table: str) -> None:
@@ -282,7 +282,11 @@ def test_what_is_no_pair_of_degrees_is_not_offered(page: Any, expect: Any, table
 
 
 def test_a_table_without_rows_says_so(page: Any, service: Service, expect: Any) -> None:
-    for name, text in (("my tools.csv", "id,name\n"), ("my tools.tsv", "id\tname")):
+    for name, text in (
+        ("my tools.csv", "id,name\n"),
+        ("my tools.csv", "id,name\n,\n"),
+        ("my tools.tsv", "id\tname"),
+    ):
         page.goto("/dashboard")
         drop_file(page, ".page-head", name, text)
         dialog = page.get_by_role("dialog")
