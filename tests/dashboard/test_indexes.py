@@ -83,7 +83,7 @@ def test_emptying_keeps_configuration_and_aliases_or_changes_nothing(
     service.call("POST", "/_aliases", {"aliases": {f"alias-{fails}": name}})
     try:
         if fails:
-            page.route("**/operation", lambda route: route.fulfill(status=500, json={}))
+            page.route("**/rename", lambda route: route.fulfill(status=500, json={}))
         page.goto("/dashboard")
         page.get_by_role("button", name=f"Empty {name}").click()
         dialog = page.get_by_role("dialog")

@@ -303,7 +303,7 @@ def test_a_bad_row_refuses_the_file_unless_bad_rows_are_left_out(
     drop_file(page, ".page-head", "my tools.csv", TOOLS + "61,short\n62,a,b,3,c\n")
     dialog = page.get_by_role("dialog")
     load = dialog.get_by_role("button", name="Load", exact=True)
-    expect(dialog.get_by_role("checkbox")).not_to_be_checked()
+    expect(dialog.get_by_role("checkbox", name="Leave out rows")).not_to_be_checked()
     load.click()
     expect(dialog.get_by_role("alert")).to_contain_text(
         "1 row of the file cannot become an item; nothing was sent. Mend it, or leave it out"
@@ -312,7 +312,7 @@ def test_a_bad_row_refuses_the_file_unless_bad_rows_are_left_out(
     names = [index["name"] for index in service.call("GET", "/_indexes")["indexes"]]
     assert "my-tools" not in names
 
-    dialog.get_by_role("checkbox").check()
+    dialog.get_by_role("checkbox", name="Leave out rows").check()
     load.click()
     expect(dialog.locator(".tile dd").nth(0)).to_have_text("61")
     expect(dialog.locator(".tile dd").nth(2)).to_have_text("1")
