@@ -37,7 +37,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from common.errors import CommandError, InternalError, StorageFull
+from common.errors import CommandError, InternalError, StorageFull, Unavailable
 
 FORMAT: Final = 3
 """Version of the whole layout that this program writes."""
@@ -53,6 +53,8 @@ LOCK_WAIT_SECONDS: Final = 5.0
 
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""They say nothing about the disk, and pass."""
 _WRITER: Final = re.compile(r"\.([0-9]{1,9})\.tmp\Z", re.ASCII)
 _PID_BYTES: Final = 15
 _ENDPOINT_BYTES: Final = 512
@@ -182,13 +184,18 @@ def explaining_disk_failure(what: str) -> Iterator[None]:
         what: the consequence: "nothing was written".
 
     Raises:
-        StorageFull, InternalError: instead of an OSError.
+        StorageFull, Unavailable, InternalError: instead of an OSError.
     """
     try:
         yield
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise StorageFull(f"the disk of the data directory is full: {what}") from error
+        if error.errno in _SHORTAGES:
+            raise Unavailable(
+                f"{error.strerror}: {what}; try again shortly, or {_REMEDIES[error.errno]}",
+                code="overloaded",
+            ) from error
         raise InternalError(
             f"the disk of the data directory failed ({error.strerror or error}): {what}"
         ) from error

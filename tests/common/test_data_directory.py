@@ -17,12 +17,14 @@ from common.data_directory import (
     DataDirectoryError,
     Endpoint,
     acquire_lock,
+    explaining_disk_failure,
     read_endpoint,
     read_or_create_secret,
     shard_folder,
     write_atomically,
     write_endpoint,
 )
+from common.errors import InternalError, StorageFull, Unavailable
 
 
 def test_a_folder_has_one_owner_and_says_who(tmp_path: Path) -> None:
@@ -164,3 +166,18 @@ def test_a_directory_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataDirectoryError, match="--data-dir"):
         data_directory.create(tmp_path / "file" / "data")
+
+
+@pytest.mark.parametrize(
+    ("number", "expected", "message"),
+    [
+        (errno.ENOSPC, StorageFull, "is full: nothing was written"),
+        (errno.EMFILE, Unavailable, r"Too many open files: nothing was written; .*ulimit -n"),
+        (errno.EIO, InternalError, r"failed \(Input/output error\): nothing was written"),
+    ],
+)
+def test_what_the_system_refuses_is_told_by_its_cause(
+    number: int, expected: type[Exception], message: str
+) -> None:
+    with pytest.raises(expected, match=message), explaining_disk_failure("nothing was written"):
+        raise OSError(number, os.strerror(number))
