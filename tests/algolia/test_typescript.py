@@ -187,8 +187,8 @@ def test_an_answer_that_breaks_off_is_asked_for_again(built: Path) -> None:
     assert run(built, "http://127.0.0.1", program) == 2
 
 
-@pytest.mark.parametrize("name", [".", ".."])
-def test_an_id_of_dots_is_refused_as_fetch_would_ask_for_a_folder(built: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_an_id_that_would_ask_for_something_else_is_refused(built: Path, name: str) -> None:
     with serving() as server:
         program = f"""
             try {{ answer = await client.get("a", {json.dumps(name)}); }}

@@ -445,9 +445,9 @@ function post(path: string, body: unknown): Call {
 }
 
 function pathOf(...segments: (string | number)[]): string {
-  const isDots = segments.some((segment) => segment === "." || segment === "..");
-  // fetch takes them for folders, even escaped: the call would reach another resource.
-  if (isDots) throw new TypeError("an index or id of one or two dots cannot be in a URL");
+  // fetch takes dots for folders, even escaped: the call would reach something else.
+  const isOther = segments.some((segment) => ["", ".", ".."].includes(String(segment)));
+  if (isOther) throw new TypeError("an index or id that is empty or dots cannot be in a URL");
   return segments.map((segment) => `/${encodeURIComponent(segment)}`).join("");
 }
 
