@@ -21,6 +21,7 @@ from shard.partition.merger import Merger
 from shard.partition.open_index import OpenIndex
 from shard.partition.partition import Partition
 from shard.storage import environment
+from tests.shard.partition.local_shard import put_all, write_group
 from tests.shard.partition.shard_indexes import (
     CATALOG,
     SETTINGS,
@@ -29,6 +30,7 @@ from tests.shard.partition.shard_indexes import (
     one_item_group,
     restarted,
     started,
+    stopped,
     stopped_without_files,
 )
 from tests.threads import no_new_threads
@@ -53,6 +55,18 @@ async def test_those_used_longest_ago_close_and_open_again(
             await indexes.opened(number)
         assert indexes.open.get(4) is not None
     await indexes.close()
+
+
+async def test_an_index_comes_to_rest_by_itself(tmp_path: Path) -> None:
+    indexes = await started(tmp_path, 1, ShardSettings(idle_ms=1, flush_docs=40))
+    partition = indexes.open[1].partition
+    for seq in (1, 2):
+        items: list[dict[str, Any]] = [{"id": 100 * seq + number} for number in range(40)]
+        await indexes.groups.apply(write_group(seq, put_all(items), horizon=seq - 1))
+
+    await until(lambda: partition.is_at_rest)
+    assert partition.newest.num_docs == 80
+    await stopped(indexes)
 
 
 async def test_an_index_that_is_being_closed_is_listed(

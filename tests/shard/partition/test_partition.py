@@ -6,6 +6,8 @@ committed stays, segments in memory are lost.
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,10 @@ from hypothesis.stateful import (
 )
 
 from common.protocol.write_operations import Operation, Outcome
+from shard.partition.closed_index import ClosedIndex
 from shard.partition.merger import flush, work
 from shard.partition.rebuild import Rebuild
-from tests.shard.partition.local_shard import Shard, facet_counts, index_entry, live_items
+from tests.shard.partition.local_shard import SETTINGS, Shard, facet_counts, index_entry, live_items
 
 _ADDING = (
     Operation.PUT,
@@ -198,3 +201,21 @@ def test_partition_equals_a_dict(tmp_path_factory: pytest.TempPathFactory) -> No
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_an_index_that_is_closed_leaves_no_descriptor_open(shard: Shard) -> None:
+    """A shard opens and closes thousands: it would run out of them."""
+    shard.put(*[{"id": number, "color": "red"} for number in range(90)])
+    shard.close()
+
+    def num_open_after(times: int) -> int:
+        for _ in range(times):
+            assert ClosedIndex.of(shard.folder, SETTINGS.map_bytes_max).num_docs == 90
+            shard.open()
+            assert len(shard.live()) == 90
+            shard.close()
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    before = num_open_after(2)
+    assert num_open_after(5) == before
