@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -196,14 +197,21 @@ class TestLife:
             await service.cluster.wait_ready()
         assert next(refusals, None) is None
 
-    async def test_nothing_is_written_before_all_shards_were_heard(
+    async def test_nothing_is_written_or_read_before_all_shards_were_heard(
         self, make_service: MakeService
     ) -> None:
-        service = await make_service(1)
-        service.cluster.admission.has_started = service.cluster.admission.is_open = False
-        with pytest.raises(Unavailable) as caught:
-            service.cluster.next_seq()
-        assert caught.value.code == "starting"
+        cluster = (await make_service(1)).cluster
+        cluster.admission.has_started = cluster.admission.is_open = False
+        asked: list[Callable[[], object]] = [
+            cluster.next_seq,
+            lambda: cluster.reading(1),
+            lambda: cluster.reading_here(1),
+            lambda: cluster.reading_at(1, 0),
+        ]
+        for ask in asked:
+            with pytest.raises(Unavailable) as caught:
+                ask()
+            assert caught.value.code == "starting"
 
 
 class TestSupervision:
