@@ -13,6 +13,9 @@ Start at `text_search` for text and at `filters` for filters. In the order of a 
     list_scan        reads one posting list
     term_lists       intersects the lists of several terms
     phrase           adjacent words; of frequent ones: frequent_pairs
+    phrase_seeds     the positions of a phrase's rarest word
+    phrase_followers which of them the other words follow
+    position_blocks  reads positions where most blocks are wanted
     proximity        words that are close together score more
     whole_fields     fields that are nothing but the query
 

@@ -20,12 +20,12 @@ def texts_of(rng: random.Random, num_words: int) -> str:
     return " ".join(rng.choices([*WORDS, "rare"], [8, 8, 8, 8, 0.2], k=rng.randint(0, num_words)))
 
 
-@pytest.mark.parametrize("often_share", [0, phrase._OFTEN_SHARE, 1_000_000])
+@pytest.mark.parametrize("ratio_max", [0, phrase._ENTRIES_PER_DOC_MAX, 1_000_000])
 @pytest.mark.parametrize("num_words", [6, 400])
 def test_phrases_are_found_where_the_words_stand(
-    monkeypatch: pytest.MonkeyPatch, often_share: int, num_words: int
+    monkeypatch: pytest.MonkeyPatch, ratio_max: int, num_words: int
 ) -> None:
-    monkeypatch.setattr(phrase, "_OFTEN_SHARE", often_share)
+    monkeypatch.setattr(phrase, "_ENTRIES_PER_DOC_MAX", ratio_max)
     rng = random.Random(num_words)
     items = [{name: texts_of(rng, num_words) for name in ("a", "b")} for _ in range(400)]
     registry = FieldRegistry()
