@@ -27,8 +27,7 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
 from shard.query.bm25f import SCORE_UNIT, bm25_tf
 from shard.query.bounds import BlockBounds, docs_in_blocks, kept_bounds, make_block_bounds
-from shard.query.proximity import join
-from shard.query.score_selection import GREATEST, kth_greatest, pick
+from shard.query.score_selection import GREATEST, join, kth_greatest, pick
 from shard.query.term_lists import (
     QueryTerms,
     SearchedLists,

@@ -54,15 +54,9 @@ from shard.query.bounds import (
 )
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.list_scan import Matched, ScoredTerm, scan, scan_scratch
-from shard.query.proximity import (
-    Proximity,
-    join,
-    num_first,
-    rank_by_proximity,
-    rank_front,
-    rank_others,
-)
-from shard.query.score_selection import GREATEST, best_of, kth_greatest, pick
+from shard.query.proximity import Proximity
+from shard.query.proximity_ranking import num_first, rank_by_proximity, rank_front, rank_others
+from shard.query.score_selection import GREATEST, best_of, join, kth_greatest, pick
 from shard.query.term_lists import (
     QueryTerms,
     SearchedLists,

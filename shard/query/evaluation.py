@@ -38,7 +38,8 @@ from shard.query.bm25f import (
 from shard.query.expansion import Expansion, expand_word
 from shard.query.phrase import phrase_terms, search_phrase
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
-from shard.query.proximity import Proximity, make_proximity, proximity_scores, rank_by_proximity
+from shard.query.proximity import Proximity, make_proximity, proximity_scores
+from shard.query.proximity_ranking import rank_by_proximity
 from shard.query.score_selection import best_of
 from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.doc_sets import (

@@ -17,7 +17,8 @@ from common.analysis.analyzer import is_run
 from common.query import MatchKind, Phrase, Word
 from common.scoring import WHOLE_FIELD_FACTOR
 from shard.query.bm25f import NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
-from shard.query.proximity import CHAIN_MAX, RUN_PAIR_FACTOR, WORDS_MAX, proximity_bound
+from shard.query.occurrences import WORDS_MAX
+from shard.query.proximity import CHAIN_MAX, RUN_PAIR_FACTOR, proximity_bound
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Selection: the k-th greatest of many scores, and the documents that reach it.
+"""Selection: the k-th greatest of many scores, the documents that reach it, and joining those.
 
 Scores are int64 in units of 2^-32. An ordinary page wants few of many, so a heap finds the k-th
 greatest in one pass (1 ns a score: hardly any beats the least of the heap), and a second pass picks
@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
 from common.kernels.types import I64Array, U32Array, int64, uint64
@@ -116,3 +117,27 @@ def best_of(docs: U32Array, scores: I64Array, k: int) -> tuple[U32Array, I64Arra
     if k >= len(docs):
         return docs.copy(), scores.copy()
     return pick(docs, scores, kth_greatest(scores, k), GREATEST, scores)
+
+
+@kernel
+def join(
+    docs: U32Array, scores: I64Array, more_docs: U32Array, more_scores: I64Array
+) -> tuple[U32Array, I64Array]:
+    """Merge two ascending lists of documents, with their scores."""
+    expect_ascending(docs)
+    expect_ascending(more_docs)
+    size = len(docs) + len(more_docs)
+    all_docs = np.empty(size, np.uint32)
+    all_scores = np.empty(size, np.int64)
+    i = 0
+    j = 0
+    for at in range(size):
+        if j == len(more_docs) or (i < len(docs) and docs[i] < more_docs[j]):
+            all_docs[at] = docs[i]
+            all_scores[at] = scores[i]
+            i += 1
+        else:
+            all_docs[at] = more_docs[j]
+            all_scores[at] = more_scores[j]
+            j += 1
+    return all_docs, all_scores
