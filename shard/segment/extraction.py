@@ -32,7 +32,7 @@ import numpy as np
 
 from common.json.tokens import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U64, Rows, U8Array, uint8
+from common.kernels.types import U64, Rows, U8Array, int64, uint8
 from common.values import ValueKind
 from shard.segment.field_registry import (
     HASH_BASIS,
@@ -62,6 +62,8 @@ _EMPTY_ARRAY: Final = int(ValueKind.EMPTY_ARRAY)
 _EMPTY_OBJECT: Final = int(ValueKind.EMPTY_OBJECT)
 _DROPPED: Final = 255
 """Kind of a value whose key was repeated, until the end of its document."""
+_NO_VALUE: Final = -1
+"""Kind of a container that is opened: its values follow."""
 
 NO_FIELD: Final = (1 << 16) - 1
 """Means "no field" among field numbers."""
@@ -125,6 +127,48 @@ class _Documents(NamedTuple):
 
 
 @arguments
+class _Fields(NamedTuple):
+    """The numbers of paths; see `FieldRegistry`.
+
+    Attributes:
+        paths: those that are known.
+        overflow: the field of all other paths; -1: they are to be registered.
+    """
+
+    paths: PathTable
+    overflow: int
+
+
+@arguments
+class _Stack(NamedTuple):
+    """By depth, what an open container needs to go on after what is nested in it.
+
+    Attributes:
+        is_object: whether it is an object; else an array.
+        base_lengths: bytes of the path before an object's keys, dot included; of an array's key.
+        base_hashes: hash of that path.
+        fields: object: of the key being read; array: of the key that it is a value of.
+        objects: number of the object, or of the one around the array.
+        arrays: array: arrays since the last key, itself included.
+        outer_arrays: arrays on the path to the object: 0 none, 1 flat, 2 an array in an array.
+    """
+
+    is_object: NDArray[np.bool_]
+    base_lengths: NDArray[np.int64]
+    base_hashes: NDArray[np.uint64]
+    fields: NDArray[np.int64]
+    objects: NDArray[np.int64]
+    arrays: NDArray[np.int64]
+    outer_arrays: NDArray[np.int64]
+
+
+# Columns of `_Walk.seen`.
+_OBJECT: Final = 0
+_FIRST_VALUE: Final = 1
+_END_VALUE: Final = 2
+
+
+@arguments
 class _Walk(NamedTuple):
     """Scratch state of a walk through documents.
 
@@ -132,16 +176,46 @@ class _Walk(NamedTuple):
         seen: by field number: the object in which the key last occurred, and the range of values
             that it has there.
         path: path of the current key.
-        stack: by depth of open containers, what their keys or elements need.
-        base_hash: by depth, hash of the path before the keys of the object.
-        num_objects: a single number: objects so far.
+        stack: of open containers.
     """
 
     seen: Rows[np.int64]
     path: NDArray[np.uint8]
-    stack: Rows[np.int64]
-    base_hash: NDArray[np.uint64]
-    num_objects: NDArray[np.int64]
+    stack: _Stack
+
+
+@arguments
+class _Place(NamedTuple):
+    """Where in its document a value stands.
+
+    Attributes:
+        field: of its key's path.
+        length: bytes of that path.
+        path_hash: hash of that path.
+        arrays: arrays around the value, since the key.
+        outer_arrays: arrays on the path to the key: 0 none, 1 flat, 2 an array in an array.
+    """
+
+    field: int
+    length: int
+    path_hash: U64
+    arrays: int
+    outer_arrays: int
+
+
+@arguments
+class _Progress(NamedTuple):
+    """How far an extraction has come.
+
+    Attributes:
+        doc: the next document.
+        num_values: values of those before.
+        num_objects: objects of those before.
+    """
+
+    doc: int
+    num_values: int
+    num_objects: int
 
 
 @kernel(inline=True, allocates=False)
@@ -189,6 +263,63 @@ def _end_of_literal(payload: U8Array, position: int) -> tuple[int, int]:
     if byte == 0x6E:
         return position + 4, _NULL
     return _end_of_number(payload, position)
+
+
+@kernel(inline=True, allocates=False)
+def _open_object(walk: _Walk, depth: int, place: _Place, number: int) -> None:
+    """Push an object that stands at a place; the path of its keys begins with that of its own."""
+    path, stack = walk.path, walk.stack
+    length, path_hash, outer_arrays = place.length, place.path_hash, place.outer_arrays
+    if place.arrays > 0:
+        outer_arrays = max(outer_arrays, min(place.arrays, 2))
+    if depth > 1:
+        path[length] = 0x2E
+        length += 1
+        path_hash = hash_step(path_hash, uint8(0x2E))
+    stack.is_object[depth] = True
+    stack.base_lengths[depth] = length
+    stack.base_hashes[depth] = path_hash
+    stack.objects[depth] = number
+    stack.outer_arrays[depth] = outer_arrays
+
+
+@kernel(inline=True, allocates=False)
+def _open_array(stack: _Stack, depth: int, place: _Place) -> _Place:
+    """Push an array that stands at a place; return the place of its elements."""
+    arrays = place.arrays + 1
+    stack.is_object[depth] = False
+    stack.base_lengths[depth] = place.length
+    stack.base_hashes[depth] = place.path_hash
+    stack.fields[depth] = place.field
+    stack.objects[depth] = stack.objects[depth - 1]
+    stack.arrays[depth] = arrays
+    stack.outer_arrays[depth] = place.outer_arrays
+    return _Place(place.field, place.length, place.path_hash, arrays, place.outer_arrays)
+
+
+@kernel(inline=True, allocates=False)
+def _next_element(stack: _Stack, depth: int) -> _Place:
+    """Return the place of the next element of the open array: that of the elements before."""
+    return _Place(
+        stack.fields[depth],
+        stack.base_lengths[depth],
+        stack.base_hashes[depth],
+        stack.arrays[depth],
+        stack.outer_arrays[depth],
+    )
+
+
+@kernel(inline=True, allocates=False)
+def _put_value(
+    out: Extraction, at: int, doc: int, kind: int, start: int, end: int, place: _Place
+) -> None:
+    """Write a scalar or an empty container."""
+    out.doc[at] = doc
+    out.field[at] = place.field
+    out.kind[at] = kind
+    out.start[at] = start
+    out.end[at] = end
+    out.shape[at] = 2 if place.arrays > 1 else max(place.outer_arrays, place.arrays)
 
 
 @kernel(inline=True, allocates=False)
@@ -254,177 +385,145 @@ def _remove_dropped(out: Extraction, first: int, end: int) -> int:
     return kept
 
 
+@kernel(inline=True, allocates=False)
+def _extract_document(
+    documents: _Documents, progress: _Progress, fields: _Fields, walk: _Walk, out: Extraction
+) -> tuple[bool, int, _Progress]:
+    """Extract the next document; the arrays have room for it.
+
+    Two loops: the outer one reads a value, opening containers on the way to it; the inner one
+    closes the containers that end after it, and reads the key of the next value.
+
+    Returns:
+        (whether all of its paths are known, length of the unknown one, what has been extracted).
+    """
+    payload = documents.payload
+    seen, path, stack = walk
+    doc, num_values, num_objects = progress
+    tracks = len(out.parents) > 0
+    first_value = num_values
+    has_dropped = False
+    out.id_start[doc] = 0
+    out.id_end[doc] = 0
+    depth = 0
+    stack.objects[0] = 0
+    place = _Place(int64(0), int64(0), HASH_BASIS, int64(0), int64(0))
+    position = _skip_space(payload, documents.starts[doc])
+    while True:
+        # A value begins at `position`.
+        byte = payload[position]
+        value_start = position
+        kind = _NO_VALUE
+        needs_key = False
+        if byte == 0x22:
+            kind = _STRING
+            value_start = position + 1
+            position, value_end = _end_of_string(payload, value_start, out.text)
+        elif byte == 0x7B:
+            # Object: empty, it is a value; otherwise push a level and read its first key.
+            position = _skip_space(payload, position + 1)
+            if payload[position] == 0x7D:
+                position += 1
+                value_end = position
+                if depth > 0:
+                    kind = _EMPTY_OBJECT
+            else:
+                depth += 1
+                num_objects += 1
+                _open_object(walk, depth, place, num_objects)
+                if tracks:
+                    out.parents[num_objects] = stack.objects[depth - 1]
+                    out.object_fields[num_objects] = place.field if depth > 1 else NO_FIELD
+                needs_key = True
+        elif byte == 0x5B:
+            # Array: empty, it is a value; otherwise push a level and read its first element.
+            position = _skip_space(payload, position + 1)
+            if payload[position] == 0x5D:
+                position += 1
+                value_end = position
+                kind = _EMPTY_ARRAY
+            else:
+                depth += 1
+                place = _open_array(stack, depth, place)
+                continue
+        else:
+            position, kind = _end_of_literal(payload, position)
+            value_end = position
+        if kind != _NO_VALUE:
+            _put_value(out, num_values, doc, kind, value_start, value_end, place)
+            if tracks:
+                out.object[num_values] = stack.objects[depth]
+            num_values += 1
+            if depth == 1 and kind <= _INTEGER and _is_id(path, place.length):
+                out.id_start[doc] = value_start
+                out.id_end[doc] = value_end
+        # Close the containers that end here, read a key if one follows; stop at the next value.
+        while True:
+            if needs_key:
+                needs_key = False
+                close, length, path_hash = _append_key(
+                    payload, position + 1, path, stack.base_lengths[depth], stack.base_hashes[depth]
+                )
+                field = find_field(path_hash, path, length, fields.paths)
+                if field < 0:
+                    if fields.overflow < 0:
+                        return False, length, _Progress(doc, first_value, num_objects)
+                    field = fields.overflow
+                elif seen[field, _OBJECT] == stack.objects[depth]:
+                    _drop_values(out, seen[field, _FIRST_VALUE], seen[field, _END_VALUE])
+                    has_dropped = True
+                seen[field, _OBJECT] = stack.objects[depth]
+                seen[field, _FIRST_VALUE] = num_values
+                stack.fields[depth] = field
+                place = _Place(field, length, path_hash, int64(0), stack.outer_arrays[depth])
+                position = _skip_space(payload, close + 1)  # the colon
+                position = _skip_space(payload, position + 1)
+                break
+            if depth == 0:
+                break
+            position = _skip_space(payload, position)
+            byte = payload[position]
+            position += 1
+            if stack.is_object[depth]:
+                seen[stack.fields[depth], _END_VALUE] = num_values
+            # Comma: in an object, a key follows; in an array, the next element.
+            if byte == 0x2C:
+                position = _skip_space(payload, position)
+                if stack.is_object[depth]:
+                    needs_key = True
+                    continue
+                place = _next_element(stack, depth)
+                break
+            depth -= 1
+        if depth == 0:
+            break
+    if has_dropped:
+        num_values = _remove_dropped(out, first_value, num_values)
+    return True, int64(0), _Progress(doc + 1, num_values, num_objects)
+
+
 @kernel(allocates=False)
 def _extract(
-    documents: _Documents,
-    first_doc: int,
-    num_values: int,
-    paths: PathTable,
-    overflow_field: int,
-    walk: _Walk,
-    out: Extraction,
-) -> tuple[int, int, int, int]:
+    documents: _Documents, progress: _Progress, fields: _Fields, walk: _Walk, out: Extraction
+) -> tuple[int, int, _Progress]:
     """Extract documents until all are done, a path is unknown or the arrays are full.
 
     Returns:
-        (why it stopped, document to resume with, number of values, length of the unknown path).
+        (why it stopped, length of the unknown path, how far it has come).
     """
-    payload, starts, ends = documents
-    seen, path, stack, base_hash, objects_seen = walk
-    num_objects = objects_seen[0]
+    _, starts, ends = documents
     tracks = len(out.parents) > 0
-    # The rows of the stack, by depth: a row is what one kind of container needs to go on after what
-    # is nested in it.
-    is_object = stack[0]
-    base_length = stack[1]  # the path before the keys of the object, dot included
-    of_field = stack[2]  # object: the key being read; array: the key that it is a value of
-    of_object = stack[3]  # number of the object, or of the one around the array
-    arrays = stack[4]  # array: nested arrays since the last key, itself included
-    nesting = stack[5]  # arrays on the path to the object: 0 none, 1 flat, 2 an array in an array
-
-    for doc in range(first_doc, len(starts)):
+    while progress.doc < len(starts):
         # A value takes at least two bytes (itself and a separator): stop early if this document may
         # not fit. So nothing inside the loop checks the length of an array.
-        most = ((ends[doc] - starts[doc]) >> 1) + 1
-        objects_seen[0] = num_objects
-        if num_values + most > len(out.doc) or (tracks and num_objects + most >= len(out.parents)):
-            return _FULL, doc, num_values, 0
-        first_value = num_values
-        has_dropped = False
-        out.id_start[doc] = 0
-        out.id_end[doc] = 0
-        depth = 0
-        of_object[0] = 0
-        field = 0
-        num_arrays = 0
-        length = 0
-        path_hash = HASH_BASIS
-        outer_arrays = 0
-        position = _skip_space(payload, starts[doc])
-        while True:
-            # A value begins at `position`; `field`, `path`, `num_arrays` and
-            # `outer_arrays` say where in the document it is.
-            byte = payload[position]
-            value_start = position
-            kind = -1
-            needs_key = False
-            if byte == 0x22:
-                kind = _STRING
-                value_start = position + 1
-                position, value_end = _end_of_string(payload, value_start, out.text)
-            elif byte == 0x7B:
-                # Object: empty, it is a value; otherwise push a level and read its first key.
-                position = _skip_space(payload, position + 1)
-                if payload[position] == 0x7D:
-                    position += 1
-                    value_end = position
-                    if depth > 0:
-                        kind = _EMPTY_OBJECT
-                else:
-                    if num_arrays > 0:
-                        outer_arrays = max(outer_arrays, min(num_arrays, 2))
-                    if depth > 0:
-                        path[length] = 0x2E
-                        length += 1
-                        path_hash = hash_step(path_hash, uint8(0x2E))
-                    depth += 1
-                    num_objects += 1
-                    is_object[depth] = True
-                    base_length[depth] = length
-                    base_hash[depth] = path_hash
-                    nesting[depth] = outer_arrays
-                    of_object[depth] = num_objects
-                    if tracks:
-                        out.parents[num_objects] = of_object[depth - 1]
-                        out.object_fields[num_objects] = field if depth > 1 else NO_FIELD
-                    needs_key = True
-            elif byte == 0x5B:
-                # Array: empty, it is a value; otherwise push a level and read its first element.
-                position = _skip_space(payload, position + 1)
-                if payload[position] == 0x5D:
-                    position += 1
-                    value_end = position
-                    kind = _EMPTY_ARRAY
-                else:
-                    num_arrays += 1
-                    depth += 1
-                    is_object[depth] = False
-                    base_length[depth] = length
-                    base_hash[depth] = path_hash
-                    nesting[depth] = outer_arrays
-                    arrays[depth] = num_arrays
-                    of_field[depth] = field
-                    of_object[depth] = of_object[depth - 1]
-                    continue
-            else:
-                position, kind = _end_of_literal(payload, position)
-                value_end = position
-            if kind >= 0:
-                # A scalar or an empty container: append it.
-                out.doc[num_values] = doc
-                out.field[num_values] = field
-                out.kind[num_values] = kind
-                out.start[num_values] = value_start
-                out.end[num_values] = value_end
-                out.shape[num_values] = 2 if num_arrays > 1 else max(outer_arrays, num_arrays)
-                if tracks:
-                    out.object[num_values] = of_object[depth]
-                num_values += 1
-                if depth == 1 and kind <= _INTEGER and _is_id(path, length):
-                    out.id_start[doc] = value_start
-                    out.id_end[doc] = value_end
-            # Close the containers that end here, read a key if one follows; stop at the next value.
-            while True:
-                if needs_key:
-                    needs_key = False
-                    # The path starts over for each key.
-                    close, length, path_hash = _append_key(
-                        payload, position + 1, path, base_length[depth], base_hash[depth]
-                    )
-                    field = find_field(path_hash, path, length, paths)
-                    if field < 0:
-                        if overflow_field < 0:
-                            objects_seen[0] = num_objects
-                            return _UNKNOWN_PATH, doc, first_value, length
-                        field = overflow_field
-                    elif seen[field, 0] == of_object[depth]:
-                        _drop_values(out, seen[field, 1], seen[field, 2])
-                        has_dropped = True
-                    seen[field, 0] = of_object[depth]
-                    seen[field, 1] = num_values
-                    of_field[depth] = field
-                    num_arrays = 0
-                    outer_arrays = nesting[depth]
-                    position = _skip_space(payload, close + 1)  # the colon
-                    position = _skip_space(payload, position + 1)
-                    break
-                if depth == 0:
-                    break
-                position = _skip_space(payload, position)
-                byte = payload[position]
-                position += 1
-                if is_object[depth]:
-                    seen[of_field[depth], 2] = num_values
-                # Comma: a key follows in an object; in an array, the next element, with the array's
-                # own state.
-                if byte == 0x2C:
-                    position = _skip_space(payload, position)
-                    if is_object[depth]:
-                        needs_key = True
-                        continue
-                    length = base_length[depth]
-                    path_hash = base_hash[depth]
-                    field = of_field[depth]
-                    num_arrays = arrays[depth]
-                    outer_arrays = nesting[depth]
-                    break
-                depth -= 1
-            if depth == 0:
-                break
-        if has_dropped:
-            num_values = _remove_dropped(out, first_value, num_values)
-    objects_seen[0] = num_objects
-    return _DONE, len(starts), num_values, 0
+        most = ((ends[progress.doc] - starts[progress.doc]) >> 1) + 1
+        has_room = progress.num_values + most <= len(out.doc)
+        if not has_room or (tracks and progress.num_objects + most >= len(out.parents)):
+            return _FULL, int64(0), progress
+        is_known, length, progress = _extract_document(documents, progress, fields, walk, out)
+        if not is_known:
+            return _UNKNOWN_PATH, length, progress
+    return _DONE, int64(0), progress
 
 
 def extract(
@@ -449,19 +548,12 @@ def extract(
         The values. `text` is a copy, so the payload may be reused.
     """
     documents = _Documents(payload, starts, ends)
-    walk = _Walk(
-        seen=_nothing_seen(registry),
-        path=np.empty(_PATH_BYTES_MAX, np.uint8),
-        stack=np.empty((6, DEPTH_MAX + 1), np.int64),
-        base_hash=np.empty(DEPTH_MAX + 1, np.uint64),
-        num_objects=np.zeros(1, np.int64),
-    )
+    walk = _Walk(_nothing_seen(registry), np.empty(_PATH_BYTES_MAX, np.uint8), _new_stack())
     out = _reserve(documents, wants_objects=wants_objects)
-    doc = num_values = 0
+    progress = _Progress(0, 0, 0)
     while True:
-        reason, doc, num_values, length = _extract(
-            documents, doc, num_values, registry.table, registry.overflow_number, walk, out
-        )
+        fields = _Fields(registry.table, registry.overflow_number)
+        reason, length, progress = _extract(documents, progress, fields, walk, out)
         if reason == _DONE:
             break
         if reason == _UNKNOWN_PATH:
@@ -470,9 +562,23 @@ def extract(
         else:
             out = _change(out, _BY_VALUE, lambda array: np.concatenate((array, array)))
             out = _change(out, _BY_OBJECT, lambda array: np.concatenate((array, array)))
-    num_objects = int(walk.num_objects[0])
+    _, num_values, num_objects = progress
     out = _change(out, _BY_OBJECT, lambda array: array[: num_objects + 1])
     return _change(out, _BY_VALUE, lambda array: array[:num_values])
+
+
+def _new_stack() -> _Stack:
+    """Return the stack of a walk, with room for the document itself at depth 0."""
+    size = DEPTH_MAX + 1
+    return _Stack(
+        is_object=np.empty(size, np.bool_),
+        base_lengths=np.empty(size, np.int64),
+        base_hashes=np.empty(size, np.uint64),
+        fields=np.empty(size, np.int64),
+        objects=np.empty(size, np.int64),
+        arrays=np.empty(size, np.int64),
+        outer_arrays=np.empty(size, np.int64),
+    )
 
 
 def _nothing_seen(registry: FieldRegistry) -> NDArray[np.int64]:
