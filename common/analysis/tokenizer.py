@@ -55,7 +55,7 @@ from common.analysis.characters import (
 )
 from common.analysis.utf8 import decode_wide, encode_point
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U64, I64Array, U8Array, int64, uint64
+from common.kernels.types import U64, I64Array, U8Array, U32Array, int64, uint64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -376,6 +376,111 @@ def _fold_word(
     return at, cursor, accents
 
 
+@arguments
+class _Character(NamedTuple):
+    """A character between words, and what it begins or continues.
+
+    Attributes:
+        size: its bytes.
+        run: what it folds to, if it is part of a run: a code point, or an expansion; else 0.
+        is_word: whether a word begins with it.
+        is_mark: whether it belongs to the character of the run before it.
+        is_composing: whether it may compose with that.
+        is_ignored: whether it is as if it were not there.
+    """
+
+    size: int
+    run: int
+    is_word: bool
+    is_mark: bool
+    is_composing: bool
+    is_ignored: bool
+
+
+@kernel(inline=True, allocates=False)
+def _read_character(text: U8Array, at: int, tables: CharacterTables) -> _Character:
+    """Return the character at a position between words."""
+    folded = tables.ascii_folding[text[at]]
+    if folded != NOT_ASCII:
+        return _Character(int64(1), int64(0), folded != 0, False, False, False)
+    point, size = decode_wide(text, at)
+    cell = int64(tables.cells[int64(tables.pages[point >> 8]) << 8 | point & 255])
+    kind = cell >> CLASS_SHIFT
+    is_composing = kind == _COMPOSE
+    is_mark = kind == _RUN_MARK
+    run = cell & FOLDED_MASK
+    if kind != _RUN and not is_composing and not is_mark:
+        run = int64(0)
+    return _Character(size, run, kind == _WORD, is_mark, is_composing, kind == _IGNORED)
+
+
+@kernel(inline=True, allocates=False)
+def _continue_run(
+    character: _Character,
+    at: int,
+    expansions: U32Array,
+    state: I64Array,
+    buffers: TokenBuffers,
+    count: int,
+    cursor: int,
+) -> tuple[int, int]:
+    """Add a character, or what it expands to, to the open run, which it may open.
+
+    Each joins the last one or completes it: then the bigram that ends with that is written.
+
+    Returns:
+        Count and cursor then.
+    """
+    run = character.run
+    is_mark = character.is_mark
+    end = at + character.size
+    num_points: Any = 1
+    first: Any = 0
+    if run >= EXPANSION_BASE:
+        first = run - EXPANSION_BASE + 1
+        num_points = int64(expansions[first - 1])
+    for i in range(num_points):
+        if first > 0:
+            run = int64(expansions[first + i])
+            # ำ is a mark and a letter; no other expansion of a run has marks.
+            is_mark = run == 0x0E4D or run == 0x0ECD
+        if _attach(state, run, end, is_mark, character.is_composing):
+            continue
+        if state[_LAST] != 0 and state[_FIRST] != 0:
+            count, cursor = _put_bigram(state, buffers, count, cursor)
+            state[_NEXT] += 1
+        state[_FIRST] = state[_LAST]
+        state[_FIRST_START] = state[_LAST_START]
+        state[_LAST] = run
+        state[_LAST_START] = at
+        state[_LAST_END] = end
+    return count, cursor
+
+
+@kernel(inline=True, allocates=False)
+def _copy_word(word_bytes: U8Array, start: int, size: int, cursor: int) -> int:
+    """Copy a word to the cursor; return the cursor after it."""
+    for i in range(size):
+        word_bytes[cursor + i] = word_bytes[start + i]
+    return cursor + size
+
+
+@kernel(inline=True, allocates=False)
+def _add_symbols(
+    symbols: U8Array, has_dot: bool, word_bytes: U8Array, start: int, cursor: int
+) -> int:
+    """Add its symbols to the word in ``word_bytes[start:cursor]``; return the cursor after them."""
+    if has_dot:
+        # The word moves to make way for its dot.
+        for i in range(cursor - start):
+            word_bytes[cursor - i] = word_bytes[cursor - i - 1]
+        word_bytes[start] = 0x2E
+        cursor += 1
+    for i in range(len(symbols)):
+        word_bytes[cursor + i] = symbols[i]
+    return cursor + len(symbols)
+
+
 @kernel(allocates=False)
 def tokenize_span(
     text: U8Array,
@@ -401,7 +506,6 @@ def tokenize_span(
     Returns:
         (number of words written, where to go on; `end` when the text is done).
     """
-    ascii_folding, pages, cells, expansions, _, _ = tables
     word_bytes = buffers.word_bytes
     if state[_BEGIN] == 0:
         state[_BEGIN] = start + 1
@@ -412,67 +516,26 @@ def tokenize_span(
     count_max = len(buffers.word_ends) - _MARGIN_WORDS
     cursor_max = len(word_bytes) - _MARGIN_BYTES
     at = start
-    while True:
-        # Between words. `run` is a character that continues a run, `is_word` begins a word.
-        run: Any = 0
-        size = 1
-        is_word = False
-        is_composing = False
-        is_mark = False
-        is_end = at >= end
-        if not is_end:
-            if count >= count_max or cursor >= cursor_max:
-                return count, at
-            folded = ascii_folding[text[at]]
-            if folded == NOT_ASCII:
-                point, size = decode_wide(text, at)
-                cell = int64(cells[int64(pages[point >> 8]) << 8 | point & 255])
-                kind = cell >> CLASS_SHIFT
-                run = cell & FOLDED_MASK
-                is_word = kind == _WORD
-                is_composing = kind == _COMPOSE
-                is_mark = kind == _RUN_MARK
-                if kind == _IGNORED:
-                    at += size
-                    if state[_LAST] != 0:
-                        state[_LAST_END] = at
-                    continue
-                if kind != _RUN and not is_composing and not is_mark:
-                    run = 0
-            else:
-                is_word = folded != 0
-        if run != 0:
-            # A character of a run, or what it expands to: each joins the last one, or completes it.
-            num_points: Any = 1
-            first: Any = 0
-            if run >= EXPANSION_BASE:
-                first = run - EXPANSION_BASE + 1
-                num_points = int64(expansions[first - 1])
-            for i in range(num_points):
-                if first > 0:
-                    run = int64(expansions[first + i])
-                    # ำ is a mark and a letter; no other expansion of a run has marks.
-                    is_mark = run == 0x0E4D or run == 0x0ECD
-                if _attach(state, run, at + size, is_mark, is_composing):
-                    continue
-                # The last character is complete: write the bigram that ends with it.
-                if state[_LAST] != 0 and state[_FIRST] != 0:
-                    count, cursor = _put_bigram(state, buffers, count, cursor)
-                    state[_NEXT] += 1
-                state[_FIRST] = state[_LAST]
-                state[_FIRST_START] = state[_LAST_START]
-                state[_LAST] = run
-                state[_LAST_START] = at
-                state[_LAST_END] = at + size
-            at += size
+    while at < end:
+        # Between words, or inside a run.
+        if count >= count_max or cursor >= cursor_max:
+            return count, at
+        character = _read_character(text, at, tables)
+        if character.is_ignored:
+            at += character.size
+            if state[_LAST] != 0:
+                state[_LAST_END] = at
+            continue
+        if character.run != 0:
+            count, cursor = _continue_run(
+                character, at, tables.expansions, state, buffers, count, cursor
+            )
+            at += character.size
             continue
         if state[_LAST] != 0:
             count, cursor = _end_run(state, is_indexing, buffers, count, cursor)
-        if is_end:
-            state[_BEGIN] = 0
-            return count, at
-        if not is_word:
-            at += size
+        if not character.is_word:
+            at += character.size
             continue
         word_start = cursor
         source_start = at
@@ -487,27 +550,19 @@ def tokenize_span(
                 # Both forms: the word as it stands, then a copy that gets the symbol.
                 count = _put_word(buffers, count, cursor, state[_NEXT], source_start, at)
                 form_start = cursor
-                for i in range(size):
-                    word_bytes[cursor + has_dot + i] = word_bytes[word_start + i]
-                cursor += size + has_dot
-            elif has_dot:
-                # The form with the symbol only: the word moves to make way for its dot.
-                for i in range(size):
-                    word_bytes[cursor - i] = word_bytes[cursor - i - 1]
-                cursor += 1
-            if has_dot:
-                word_bytes[form_start] = 0x2E
-                source_first -= 1
-            for _ in range(num_symbols):
-                word_bytes[cursor] = text[at]
-                cursor += 1
-                at += 1
+                cursor = _copy_word(word_bytes, word_start, size, cursor)
+            symbols = text[at : at + num_symbols]
+            cursor = _add_symbols(symbols, has_dot, word_bytes, form_start, cursor)
+            source_first -= has_dot
+            at += num_symbols
         count = _put_word(buffers, count, cursor, state[_NEXT], source_first, at)
         if is_indexing and accents != 0 and size <= _SPELT_WORD_BYTES_MAX:
             # The term of the spelling: of its accents, then of the folded word.
             cursor = _encode_spelling(accents, word_bytes, cursor)
-            for i in range(size):
-                word_bytes[cursor + i] = word_bytes[word_start + i]
-            cursor += size
+            cursor = _copy_word(word_bytes, word_start, size, cursor)
             count = _put_word(buffers, count, cursor, state[_NEXT], source_start, at)
         state[_NEXT] += 1
+    if state[_LAST] != 0:
+        count, cursor = _end_run(state, is_indexing, buffers, count, cursor)
+    state[_BEGIN] = 0
+    return count, at
