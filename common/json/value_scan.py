@@ -57,7 +57,7 @@ from common.json.tokens import (
     unescape,
 )
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U64, BoolArray, I64Array, Rows, U8Array, uint32, uint64
+from common.kernels.types import U64, I64Array, Rows, U8Array, int64, uint32, uint64
 from common.placement import ID_BYTES_MAX, xxh64
 
 if TYPE_CHECKING:
@@ -191,9 +191,18 @@ def _scan_literal(buffer: U8Array, position: int, end: int, found: I64Array) -> 
     return position + length
 
 
+@arguments
+class _Key(NamedTuple):
+    """A key: where it begins and ends between its quotes."""
+
+    start: int
+    end: int
+
+
 @kernel(allocates=False)
-def _is_id_key(buffer: U8Array, start: int, end: int, scratch: U8Array) -> bool:
-    """Return whether the key inside ``buffer[start:end]`` is "id", written in any way."""
+def _is_id_key(buffer: U8Array, key: _Key, scratch: U8Array) -> bool:
+    """Return whether a key is "id", written in any way."""
+    start, end = key
     if end - start == 2:
         return buffer[start] == 0x69 and buffer[start + 1] == 0x64
     if end - start != 7 and end - start != 12:  # one of the two letters escaped, or both
@@ -221,10 +230,9 @@ def _is_integer_id(buffer: U8Array, start: int, end: int) -> bool:
 
 
 @kernel(allocates=False)
-def _is_limited(
-    buffer: U8Array, start: int, end: int, bounds: ScanBounds, scratch: U8Array
-) -> bool:
-    """Return whether the key in ``buffer[start:end]`` names a limited field."""
+def _is_limited(buffer: U8Array, key: _Key, bounds: ScanBounds, scratch: U8Array) -> bool:
+    """Return whether a key names a limited field."""
+    start, end = key
     names, name_ends = bounds.limited_names, bounds.limited_ends
     if end - start > len(scratch):
         return False
@@ -243,11 +251,37 @@ def _is_limited(
 
 
 @kernel(inline=True, allocates=False)
-def _note_id(found: I64Array, kind: int, start: int, end: int) -> None:
-    """Note the value of the member `id`."""
+def _put_id(found: I64Array, kind: int, start: int, end: int) -> None:
+    """Write what the value of the member `id` is."""
     found[ID_KIND] = kind
     found[ID_START] = start
     found[ID_END] = end
+
+
+@kernel(allocates=False)
+def _note_id(buffer: U8Array, start: int, end: int, found: I64Array) -> None:
+    """Note the value of the member `id`, which is a scalar.
+
+    It must be a text of 1 to `ID_BYTES_MAX` bytes, or an integer.
+    """
+    if buffer[start] == 0x22:
+        start += 1
+        end -= 1
+        is_right = end > start and not _is_longer(buffer, start, end, ID_BYTES_MAX)
+        _put_id(found, TEXT_ID if is_right else _WRONG_ID, start, end)
+    else:
+        is_right = _is_integer_id(buffer, start, end)
+        _put_id(found, INTEGER_ID if is_right else _WRONG_ID, start, end)
+
+
+@kernel(inline=True, allocates=False)
+def _seek_token(buffer: U8Array, position: int, end: int, is_lines: bool, found: I64Array) -> int:
+    """Skip white space; return where the next token begins, or FAULT if the bytes end there."""
+    position = _skip_space(buffer, position, end, is_lines)
+    if position >= end:
+        stop(found, INCOMPLETE, end)
+        return FAULT
+    return position
 
 
 @kernel(inline=True, allocates=False)
@@ -266,9 +300,8 @@ def _scan_key(buffer: U8Array, position: int, end: int, bounds: ScanBounds, foun
 @kernel(inline=True, allocates=False)
 def _scan_colon(buffer: U8Array, position: int, end: int, is_lines: bool, found: I64Array) -> int:
     """Scan the colon after a key; return where the key's value begins, or FAULT."""
-    position = _skip_space(buffer, position, end, is_lines)
-    if position >= end:
-        stop(found, INCOMPLETE, end)
+    position = _seek_token(buffer, position, end, is_lines, found)
+    if position < 0:
         return FAULT
     if buffer[position] != 0x3A:
         stop(found, NO_COLON, position)
@@ -277,15 +310,46 @@ def _scan_colon(buffer: U8Array, position: int, end: int, is_lines: bool, found:
 
 
 @kernel(inline=True, allocates=False)
-def _add_counts(is_object: BoolArray, counts: Rows[np.int64], depth: int) -> None:
-    """Let the keys of a closed container count for the one around it, at `depth`.
+def _open_container(
+    is_object: bool, position: int, depth: int, bounds: ScanBounds, scratch: _Scratch
+) -> bool:
+    """Push a container; return whether the scan can go on.
 
-    Of an array's elements, the one with the most keys counts.
+    One that is too deep is refused, but scanned on, so that the scan finds the end of its item;
+    only the stack bounds that.
     """
+    found = scratch.found
+    if depth > bounds.depth_max:
+        refuse(found, TOO_DEEP, position)
+        if depth > _STACK_MAX:
+            stop(found, FAR_TOO_DEEP, position)
+            return False
+    scratch.is_object[depth] = is_object
+    scratch.counts[depth, 0] = 0
+    scratch.counts[depth, 1] = 1
+    return True
+
+
+@kernel(inline=True, allocates=False)
+def _close_container(byte: int, position: int, depth: int, scratch: _Scratch) -> bool:
+    """Pop the open container if `byte` is its bracket; return whether it is.
+
+    Its keys count for the container around it. Of an array's elements, the one with the most keys
+    counts.
+    """
+    is_object, counts, found, _ = scratch
     if is_object[depth]:
-        counts[depth, 0] += counts[depth + 1, 0]
+        if byte != 0x7D:
+            stop(found, NO_COMMA_IN_OBJECT, position)
+            return False
+    elif byte != 0x5D:
+        stop(found, NO_COMMA_IN_ARRAY, position)
+        return False
+    if is_object[depth - 1]:
+        counts[depth - 1, 0] += counts[depth, 0]
     else:
-        counts[depth, 0] = max(counts[depth, 0], counts[depth + 1, 0])
+        counts[depth - 1, 0] = max(counts[depth - 1, 0], counts[depth, 0])
+    return True
 
 
 @kernel(allocates=False)
@@ -311,10 +375,9 @@ def _scan_value(
     found[REFUSED] = 0
     found[ID_KIND] = NO_ID
     depth = 0
+    item_key = _Key(int64(0), int64(0))  # the item's own key whose value is being scanned
     reads_id = False  # whether the next value is that of the member `id`
     needs_key = False
-    top_key_start = 0  # of the item's own key whose value is being scanned
-    top_key_end = 0
     if buffer[position] != 0x7B:
         refuse(found, NOT_AN_OBJECT, position)
     while True:
@@ -324,59 +387,37 @@ def _scan_value(
             return FAULT
         byte = buffer[position]
         start = position
-        if byte == 0x22:
-            position = scan_string(buffer, position + 1, end, found)
-            if position < 0:
-                return FAULT
-            # As an id, a text must have 1 to `ID_BYTES_MAX` bytes.
-            if reads_id:
-                is_wrong = position - start == 2 or _is_longer(
-                    buffer, start + 1, position - 1, ID_BYTES_MAX
-                )
-                _note_id(found, _WRONG_ID if is_wrong else TEXT_ID, start + 1, position - 1)
-        elif byte == 0x7B or byte == 0x5B:
-            # A container opens. One that is too deep is refused, but scanned on, so that the scan
-            # finds the end of its item; only the stack bounds that.
+        if byte == 0x7B or byte == 0x5B:
             depth += 1
-            if depth > bounds.depth_max:
-                refuse(found, TOO_DEEP, position)
-                if depth > _STACK_MAX:
-                    stop(found, FAR_TOO_DEEP, position)
-                    return FAULT
+            if not _open_container(byte == 0x7B, position, depth, bounds, scratch):
+                return FAULT
             if reads_id:
-                _note_id(found, _WRONG_ID, start, start)
-            reads_id = False
-            is_object[depth] = byte == 0x7B
-            counts[depth, 0] = 0
-            counts[depth, 1] = 1
-            position = _skip_space(buffer, position + 1, end, is_lines)
-            if position >= end:
-                stop(found, INCOMPLETE, end)
+                _put_id(found, _WRONG_ID, start, start)
+                reads_id = False
+            position = _seek_token(buffer, position + 1, end, is_lines, found)
+            if position < 0:
                 return FAULT
             if buffer[position] != byte + 2:  # not the closing bracket
                 # Not empty: an array continues with a value, an object with a key.
-                if not is_object[depth]:
+                if byte == 0x5B:
                     continue
                 needs_key = True
-        elif byte == 0x2D or 0x30 <= byte <= 0x39:
-            position = scan_number(buffer, position, end, found)
-            if position < 0:
-                return FAULT
-            if reads_id:
-                is_right = _is_integer_id(buffer, start, position)
-                _note_id(found, INTEGER_ID if is_right else _WRONG_ID, start, position)
         else:
-            position = _scan_literal(buffer, position, end, found)
+            if byte == 0x22:
+                position = scan_string(buffer, position + 1, end, found)
+            elif byte == 0x2D or 0x30 <= byte <= 0x39:
+                position = scan_number(buffer, position, end, found)
+            else:
+                position = _scan_literal(buffer, position, end, found)
             if position < 0:
                 return FAULT
             if reads_id:
-                _note_id(found, _WRONG_ID, start, position)
-        reads_id = False
+                _note_id(buffer, start, position, found)
+                reads_id = False
         # Close what ends here, read the key of the next value, stop where that begins.
         while depth > 0:
-            position = _skip_space(buffer, position, end, is_lines)
-            if position >= end:
-                stop(found, INCOMPLETE, end)
+            position = _seek_token(buffer, position, end, is_lines, found)
+            if position < 0:
                 return FAULT
             byte = buffer[position]
             if needs_key:
@@ -387,9 +428,8 @@ def _scan_value(
                     return FAULT
                 counts[depth, 0] += 1
                 if depth == 1:
-                    top_key_start = key_start
-                    top_key_end = position - 1
-                    reads_id = _is_id_key(buffer, top_key_start, top_key_end, text)
+                    item_key = _Key(key_start, position - 1)
+                    reads_id = _is_id_key(buffer, item_key, text)
                 position = _scan_colon(buffer, position, end, is_lines, found)
                 if position < 0:
                     return FAULT
@@ -403,25 +443,19 @@ def _scan_value(
                 counts[depth, 1] += 1
                 break
             # Else the open container must close.
-            if is_object[depth]:
-                if byte != 0x7D:
-                    stop(found, NO_COMMA_IN_OBJECT, position)
-                    return FAULT
-            else:
-                if byte != 0x5D:
-                    stop(found, NO_COMMA_IN_ARRAY, position)
-                    return FAULT
-                if (
-                    # Elements are counted, and only if there are too many the field's name matters.
-                    depth == 2
-                    and counts[2, 1] > bounds.values_max
-                    and is_object[1]
-                    and _is_limited(buffer, top_key_start, top_key_end, bounds, text)
-                ):
-                    refuse(found, TOO_MANY_VALUES, position)
+            if not _close_container(byte, position, depth, scratch):
+                return FAULT
+            # Elements are counted, and only if there are too many the field's name matters.
+            if (
+                depth == 2
+                and not is_object[2]
+                and counts[2, 1] > bounds.values_max
+                and is_object[1]
+                and _is_limited(buffer, item_key, bounds, text)
+            ):
+                refuse(found, TOO_MANY_VALUES, position)
             position += 1
             depth -= 1
-            _add_counts(is_object, counts, depth)
         if depth == 0:
             break
     if counts[1, 0] > bounds.fields_max:
