@@ -17,7 +17,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from common.analysis.tokenizer import STATE_SIZE, CharacterTables, token_buffers, tokenize_span
+from common.analysis.tokenizer import (
+    STATE_SIZE,
+    CharacterTables,
+    TokenBuffers,
+    token_buffers,
+    tokenize_span,
+)
 from common.kernels.byte_words import load_u64, prefetch
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown, grown_rows
@@ -53,7 +59,7 @@ _VALUE_BITS: Final = 44
 _VALUE_MASK: Final = (1 << _VALUE_BITS) - 1
 
 KEY: Final = 0
-"""Columns of the words of a batch, see `_number_chunk`."""
+"""Columns of `DistinctWords.rows`."""
 START: Final = 1
 END: Final = 2
 COUNT: Final = 3
@@ -81,6 +87,22 @@ class FieldInstances(NamedTuple):
     starts: NDArray[np.int64]
 
 
+@arguments
+class DistinctWords(NamedTuple):
+    """The distinct words of a batch by number, and the hash table that finds them.
+
+    Attributes:
+        slots: 0 or ``hash << 32 | number + 1``; at most half of them are taken.
+        rows: by number: key, where its bytes begin, where they end, occurrences. Half a cache line,
+            because a lookup costs what it misses in the cache.
+        word_bytes: the bytes of the words.
+    """
+
+    slots: NDArray[np.uint64]
+    rows: Rows[np.int64]
+    word_bytes: NDArray[np.uint8]
+
+
 @kernel(inline=True, allocates=False)
 def _hash_term(key: U64, term_bytes: U8Array, start: int, length: int) -> U64:
     """Return a hash in the upper 32 bits; the rest is zero. The padding must be readable."""
@@ -100,111 +122,164 @@ def _hash_term(key: U64, term_bytes: U8Array, start: int, length: int) -> U64:
 
 
 @kernel(inline=True, allocates=False)
-def _find_word(
-    word: U8Array, key: U64, tag: U64, table: U64Array, terms: Rows[np.int64], term_bytes: U8Array
-) -> tuple[int, int]:
+def _find_word(word: U8Array, key: U64, tag: U64, distinct: DistinctWords) -> tuple[int, int]:
     """Return the number of a word and its slot; -1 and a free slot if the word is new."""
-    slot_mask = uint64(len(table) - 1)
+    slots, rows, word_bytes = distinct
+    slot_mask = uint64(len(slots) - 1)
     size: Any = int64(len(word))
     slot = tag >> _S32 & slot_mask
     while True:
-        entry = table[slot]
+        entry = slots[slot]
         if entry == 0:
             return int64(-1), int64(slot)
         # Same hash: compare key and length, then the bytes after the first eight.
         if entry & ~_LOW32 == tag:
             number = int64(entry & _LOW32) - 1
-            other = terms[number, START]
-            if terms[number, KEY] == int64(key) and terms[number, END] - other == size:
+            other = rows[number, START]
+            if rows[number, KEY] == int64(key) and rows[number, END] - other == size:
                 offset: Any = int64(8)
-                while offset < size and term_bytes[other + offset] == word[offset]:
+                while offset < size and word_bytes[other + offset] == word[offset]:
                     offset += 1
                 if offset >= size:
                     return number, int64(slot)
         slot = (slot + uint64(1)) & slot_mask
 
 
+@kernel(inline=True, allocates=False)
+def _add_word(word: U8Array, key: U64, number: int, num_bytes: int, distinct: DistinctWords) -> int:
+    """Append a new word, its bytes and its row; return how many bytes the words have then."""
+    for offset in range(len(word)):
+        distinct.word_bytes[num_bytes + offset] = word[offset]
+    distinct.rows[number, KEY] = int64(key)
+    distinct.rows[number, START] = num_bytes
+    num_bytes += len(word)
+    distinct.rows[number, END] = num_bytes
+    distinct.rows[number, COUNT] = 0
+    return num_bytes
+
+
+@kernel(inline=True, allocates=False)
+def _num_bytes(distinct: DistinctWords, num_terms: int) -> int:
+    """Return how many bytes the first `num_terms` words have."""
+    return distinct.rows[num_terms - 1, END] if num_terms > 0 else int64(0)
+
+
 @kernel(allocates=False)
 def _hash_words(
-    chunk_bytes: U8Array, chunk_ends: I64Array, table: U64Array, hashed: Rows[np.uint64]
+    buffers: TokenBuffers, count: int, slots: U64Array, hashed: Rows[np.uint64]
 ) -> None:
     """Write key and hash of each word of a chunk, and let the processor load its slot."""
-    slot_mask = uint64(len(table) - 1)
+    slot_mask = uint64(len(slots) - 1)
     begin: Any = int64(0)
-    for word in range(len(chunk_ends)):
-        stop = chunk_ends[word]
-        key = term_key(chunk_bytes, begin, stop - begin)
-        tag = _hash_term(key, chunk_bytes, begin, stop - begin)
+    for word in range(count):
+        stop = buffers.word_ends[word]
+        key = term_key(buffers.word_bytes, begin, stop - begin)
+        tag = _hash_term(key, buffers.word_bytes, begin, stop - begin)
         hashed[word, 0] = key
         hashed[word, 1] = tag
-        prefetch(table, int64(tag >> _S32 & slot_mask))
+        prefetch(slots, int64(tag >> _S32 & slot_mask))
         begin = stop
 
 
 @kernel(allocates=False)
 def _number_chunk(
-    chunk_bytes: U8Array,
-    chunk_ends: I64Array,
-    table: U64Array,
-    terms: Rows[np.int64],
-    term_bytes: U8Array,
-    num_terms: int,
+    buffers: TokenBuffers,
+    count: int,
     hashed: Rows[np.uint64],
+    distinct: DistinctWords,
+    num_terms: int,
     numbers: U32Array,
 ) -> int:
     """Write the number of each word of a chunk; new words get the next numbers.
 
-    A slot of the table is 0 or ``hash << 32 | number + 1``; a row of `terms` is (key, where the
-    bytes begin, where they end, occurrences): half a cache line, because a lookup costs what it
-    misses in the cache. The arrays have room for as many new words as the chunk has.
+    Args:
+        buffers: the words of the chunk.
+        count: how many they are.
+        hashed: scratch.
+        distinct: the words so far; with room for as many new ones.
+        num_terms: how many they are.
+        numbers: output.
 
     Returns:
-        How many distinct words there are now.
+        The number of distinct words then.
     """
-    _hash_words(chunk_bytes, chunk_ends, table, hashed)
-    slot_mask = uint64(len(table) - 1)
-    num_words = len(chunk_ends)
-    num_bytes: Any = terms[num_terms - 1, END] if num_terms > 0 else 0
+    slots, rows, _ = distinct
+    slot_mask = uint64(len(slots) - 1)
+    _hash_words(buffers, count, slots, hashed)
+    num_bytes = _num_bytes(distinct, num_terms)
     begin: Any = int64(0)
-    for word in range(num_words):
+    for word in range(count):
         # The row that the slot of a later word names, most likely its own.
-        later = min(word + _WORDS_AHEAD, num_words - 1)
-        entry = table[hashed[later, 1] >> _S32 & slot_mask]
-        prefetch(terms, 4 * max(int64(entry & _LOW32) - 1, 0))
-        stop = chunk_ends[word]
-        size: Any = stop - begin
+        later = min(word + _WORDS_AHEAD, count - 1)
+        entry = slots[hashed[later, 1] >> _S32 & slot_mask]
+        prefetch(rows, 4 * max(int64(entry & _LOW32) - 1, 0))
+        stop = buffers.word_ends[word]
+        text = buffers.word_bytes[begin:stop]
         key, tag = hashed[word, 0], hashed[word, 1]
-        number, slot = _find_word(chunk_bytes[begin:stop], key, tag, table, terms, term_bytes)
+        number, slot = _find_word(text, key, tag, distinct)
         if number < 0:
-            # A new word: fill the slot, copy the bytes, start a row.
             number = int64(num_terms)
-            table[slot] = tag | uint64(number + 1)
-            for offset in range(size):
-                term_bytes[num_bytes + offset] = chunk_bytes[begin + offset]
-            terms[number, KEY] = int64(key)
-            terms[number, START] = num_bytes
-            num_bytes += size
-            terms[number, END] = num_bytes
-            terms[number, COUNT] = 0
+            slots[slot] = tag | uint64(number + 1)
+            num_bytes = _add_word(text, key, number, num_bytes, distinct)
             num_terms += 1
-        terms[number, COUNT] += 1
+        rows[number, COUNT] += 1
         numbers[word] = number
         begin = stop
     return num_terms
 
 
 @kernel
-def _grow_table(table: U64Array) -> U64Array:
+def _new_words(num_text_bytes: int, chunk_bytes: int) -> DistinctWords:
+    """Return the words of a batch before any is known.
+
+    The table begins small, so that a batch of few items clears little memory, and stays at most
+    half full: half as many words as slots.
+    """
+    size = _TABLE_SIZE_MIN
+    while size < _TABLE_SIZE_FIRST_MAX and size < num_text_bytes >> 3:
+        size *= 2
+    return DistinctWords(
+        np.zeros(size, np.uint64),
+        np.empty((size >> 1, 4), np.int64),
+        np.empty(size * 4 + 2 * chunk_bytes, np.uint8),
+    )
+
+
+@kernel
+def _grow_table(slots: U64Array) -> U64Array:
     """Return a table of twice the size with the same entries, which carry their hash."""
-    larger = np.zeros(2 * len(table), np.uint64)
+    larger = np.zeros(2 * len(slots), np.uint64)
     slot_mask = uint64(len(larger) - 1)
-    for entry in table:
+    for entry in slots:
         if entry != 0:
             slot = entry >> _S32 & slot_mask
             while larger[slot] != 0:
                 slot = (slot + uint64(1)) & slot_mask
             larger[slot] = entry
     return larger
+
+
+@kernel(inline=True, allocates=False)
+def _has_room(distinct: DistinctWords, num_terms: int, count: int, chunk_bytes: int) -> bool:
+    """Return whether as many new words as a chunk has fit."""
+    num_bytes = _num_bytes(distinct, num_terms)
+    has_rows = num_terms + count <= len(distinct.rows)
+    return has_rows and num_bytes + chunk_bytes <= len(distinct.word_bytes)
+
+
+@kernel
+def _with_room(
+    distinct: DistinctWords, num_terms: int, count: int, chunk_bytes: int
+) -> DistinctWords:
+    """Return the words with room for as many new ones as a chunk has."""
+    slots, rows, word_bytes = distinct
+    num_bytes = _num_bytes(distinct, num_terms)
+    while num_terms + count > len(rows):
+        slots = _grow_table(slots)
+        rows = grown_rows(rows, len(slots) >> 1)
+    while num_bytes + chunk_bytes > len(word_bytes):
+        word_bytes = grown(word_bytes, 2 * len(word_bytes))
+    return DistinctWords(slots, rows, word_bytes)
 
 
 @kernel(allocates=False)
@@ -268,6 +343,28 @@ def _select_strings(
     return selected, num_selected, value
 
 
+@kernel(inline=True)
+def _room_for_instances(size: int) -> FieldInstances:
+    """Return arrays for the members of `FieldInstances`, not filled."""
+    return FieldInstances(
+        np.empty(size, np.uint32),
+        np.empty(size, np.uint16),
+        np.empty(size, np.uint8),
+        np.empty(size + 1, np.int64),
+    )
+
+
+@kernel(inline=True, allocates=False)
+def _put_instance(
+    instances: FieldInstances, at: int, doc: int, field: int, code: int, start: int
+) -> None:
+    """Write a field of a document that has words."""
+    instances.docs[at] = doc
+    instances.fields[at] = field
+    instances.codes[at] = code
+    instances.starts[at] = start
+
+
 @kernel
 def number_words(
     extraction: Extraction,
@@ -278,14 +375,13 @@ def number_words(
     """Split all searchable strings into words and number the distinct ones.
 
     Returns:
-        (number of each occurrence uint32, its position uint32; `FieldInstances`; per distinct word
-        a row as in `_number_chunk`; bytes of the distinct words).
+        (number of each occurrence uint32, its position uint32; `FieldInstances`; `rows` and
+        `word_bytes` of `DistinctWords`).
     """
     text = extraction.text
     docs = extraction.doc
     starts = extraction.start
     ends = extraction.end
-    num_values = len(docs)
     num_strings, num_text_bytes = _measure_text(extraction, is_searchable)
     # Four bytes are at most three words (a decomposed Thai vowel: two characters, bigram and tail;
     # é# with a space: bare, with its symbol, and the spelling). Pages that stay untouched cost
@@ -293,30 +389,20 @@ def number_words(
     capacity = num_text_bytes * 3 // 4 + num_strings + 2
     words = np.empty(capacity, np.uint32)
     positions = np.empty(capacity, np.uint32)
-    instance_docs = np.empty(num_strings, np.uint32)
-    instance_fields = np.empty(num_strings, np.uint16)
-    instance_codes = np.empty(num_strings, np.uint8)
-    instance_starts = np.empty(num_strings + 1, np.int64)
-
-    # The table begins small, so that a batch of few items clears little memory, and stays at most
-    # half full: half as many terms as slots.
-    table_size = _TABLE_SIZE_MIN
-    while table_size < _TABLE_SIZE_FIRST_MAX and table_size < num_text_bytes >> 3:
-        table_size *= 2
-    table = np.zeros(table_size, np.uint64)
-    terms = np.empty((table_size >> 1, 4), np.int64)
-    chunk = token_buffers(_CHUNK_WORDS)
-    chunk_bytes, chunk_ends, chunk_positions, _, _ = chunk
-    term_bytes = np.empty(table_size * 4 + 2 * len(chunk_bytes), np.uint8)
+    num_words = 0
+    instances = _room_for_instances(num_strings)
+    num_instances = 0
+    buffers = token_buffers(_CHUNK_WORDS)
+    word_positions = buffers.positions
+    chunk_bytes = len(buffers.word_bytes)
     hashed = np.empty((_CHUNK_WORDS, 2), np.uint64)
+    distinct = _new_words(num_text_bytes, chunk_bytes)
     num_terms = 0
 
     state = np.empty(STATE_SIZE, np.int64)
     selected = np.empty(_INSERTION_MAX, np.int64)
-    num_words = 0
-    num_instances = 0
     value = 0
-    while value < num_values:
+    while value < len(docs):
         doc = docs[value]
         selected, num_selected, value = _select_strings(extraction, is_searchable, value, selected)
         i = 0
@@ -331,51 +417,36 @@ def number_words(
                 i += 1
                 position_before = state[0]
                 at = starts[source]
-                end = ends[source]
                 while True:
-                    count, at = tokenize_span(text, at, end, tables, True, state, chunk)
+                    count, at = tokenize_span(text, at, ends[source], tables, True, state, buffers)
                     if count == 0:
                         break
-                    # Make room for as many new terms as the chunk has words.
-                    while num_terms + count > len(terms):
-                        table = _grow_table(table)
-                        terms = grown_rows(terms, len(table) >> 1)
-                    num_bytes = terms[num_terms - 1, END] if num_terms > 0 else 0
-                    while num_bytes + len(chunk_bytes) > len(term_bytes):
-                        term_bytes = grown(term_bytes, 2 * len(term_bytes))
+                    if not _has_room(distinct, num_terms, count, chunk_bytes):
+                        distinct = _with_room(distinct, num_terms, count, chunk_bytes)
                     num_terms = _number_chunk(
-                        chunk_bytes,
-                        chunk_ends[:count],
-                        table,
-                        terms,
-                        term_bytes,
-                        num_terms,
-                        hashed,
-                        words[num_words:],
+                        buffers, count, hashed, distinct, num_terms, words[num_words:]
                     )
                     for word in range(count):
-                        positions[num_words + word] = chunk_positions[word]
+                        positions[num_words + word] = word_positions[word]
                     num_words += count
                 # The field's length counts words, not the gaps between values.
                 length += state[0] - position_before
                 if num_words > first_word and state[0] > position_before:
                     state[0] += POSITION_GAP
             if num_words > first_word:
-                instance_docs[num_instances] = doc
-                instance_fields[num_instances] = field
-                instance_codes[num_instances] = encode_length(length, decoded_lengths)
-                instance_starts[num_instances] = first_word
+                code = encode_length(length, decoded_lengths)
+                _put_instance(instances, num_instances, doc, field, code, first_word)
                 num_instances += 1
-    instance_starts[num_instances] = num_words
+    instances.starts[num_instances] = num_words
     return (
         words[:num_words],
         positions[:num_words],
         FieldInstances(
-            instance_docs[:num_instances],
-            instance_fields[:num_instances],
-            instance_codes[:num_instances],
-            instance_starts[: num_instances + 1],
+            instances.docs[:num_instances],
+            instances.fields[:num_instances],
+            instances.codes[:num_instances],
+            instances.starts[: num_instances + 1],
         ),
-        terms[:num_terms],
-        term_bytes,
+        distinct.rows[:num_terms],
+        distinct.word_bytes,
     )
