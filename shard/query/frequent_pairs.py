@@ -35,17 +35,7 @@ from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.derived import derived
 from shard.caches.lru_cache import PAIRS_CACHE
 from shard.segment.positions import Positions, decode_varint, skip_varints
-from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    BLOCK_HEADER_BYTES,
-    ENTRY_BYTES_MAX,
-    POSTINGS_PADDING,
-    Entries,
-    PostingLists,
-    add_block,
-    new_block,
-    trim_lists,
-)
+from shard.segment.postings import BLOCK_ENTRIES, Entries, PostingLists, new_block
 from shard.segment.postings_cursor import (
     BlockCursor,
     at_block,
@@ -54,6 +44,14 @@ from shard.segment.postings_cursor import (
     gallop,
     next_block,
     open_postings,
+)
+from shard.segment.postings_writer import (
+    ListInWriting,
+    end_list,
+    open_list,
+    put_entry,
+    reserve_lists,
+    trim_lists,
 )
 from shard.segment.text_index import text_index
 
@@ -281,6 +279,31 @@ def _place_pairs(
                 other += 1
 
 
+@kernel(allocates=False)
+def _put_pairs(
+    pair_starts: I64Array, docs: U32Array, fields: U16Array, lists: PostingLists, block: Entries
+) -> tuple[int, int]:
+    """Write the lists of all pairs; return where their bytes end, and their number of skip rows.
+
+    The first three arguments are those of `_encode_pairs`.
+    """
+    cursor = int64(0)
+    row = int64(0)
+    for pair in range(len(pair_starts) - 1):
+        target = ListInWriting(lists, pair, block)
+        written = open_list(lists, pair, cursor, row)
+        i: Any = pair_starts[pair]
+        end = pair_starts[pair + 1]
+        while i < end:
+            first = i
+            while i < end and docs[i] == docs[first] and fields[i] == fields[first]:
+                i += 1
+            doc, field = int64(docs[first]), int64(fields[first])
+            written = put_entry(target, written, doc, field, i - first)
+        cursor, row = end_list(target, written)
+    return cursor, row
+
+
 @kernel
 def _encode_pairs(pair_starts: I64Array, docs: U32Array, fields: U16Array) -> PostingLists:
     """Return posting lists of the adjacencies; several in one field of a document are one entry.
@@ -291,43 +314,8 @@ def _encode_pairs(pair_starts: I64Array, docs: U32Array, fields: U16Array) -> Po
         fields: of each.
     """
     num_pairs = len(pair_starts) - 1
-    num_blocks = len(docs) // BLOCK_ENTRIES + num_pairs
-    size = len(docs) * ENTRY_BYTES_MAX + num_blocks * BLOCK_HEADER_BYTES + POSTINGS_PADDING
-    lists = PostingLists(
-        np.empty(size, np.uint8),
-        np.empty(num_pairs + 1, np.int64),
-        np.zeros(num_pairs, np.uint32),
-        np.empty(num_pairs + 1, np.uint32),
-        np.empty(num_blocks + 1, np.uint32),
-        np.empty(num_blocks + 1, np.uint32),
-    )
-    block = new_block()
-    cursor = int64(0)
-    num_rows: Any = int64(0)
-    for pair in range(num_pairs):
-        lists.posting_starts[pair] = cursor
-        lists.skip_starts[pair] = num_rows
-        row: Any = int64(num_rows)
-        filled = int64(0)
-        for i in range(pair_starts[pair], pair_starts[pair + 1]):
-            if i > pair_starts[pair] and docs[i] == docs[i - 1] and fields[i] == fields[i - 1]:
-                block.freqs[filled - 1] += 1
-                continue
-            if filled == BLOCK_ENTRIES:
-                cursor = add_block(lists, pair, row, cursor, block, filled)
-                row += 1
-                filled = int64(0)
-            block.docs[filled] = docs[i]
-            block.fields[filled] = fields[i]
-            block.freqs[filled] = 1
-            filled += 1
-        if filled == 0:
-            continue
-        # Skip rows stay only if the list has several blocks.
-        lists.entry_counts[pair] = (row - num_rows) * BLOCK_ENTRIES + filled
-        cursor = add_block(lists, pair, row, cursor, block, filled)
-        if row > num_rows:
-            num_rows = row + 1
+    lists = reserve_lists(num_pairs, len(docs))
+    cursor, num_rows = _put_pairs(pair_starts, docs, fields, lists, new_block())
     return trim_lists(lists, num_pairs, num_rows, cursor)
 
 

@@ -22,6 +22,7 @@ Text:
     infixes            letters → terms that contain them
     postings           ordinal → documents, fields, frequencies
     postings_cursor    walks along a posting list
+    postings_writer    writes one
     positions          where in a field a term occurs
     prefix_lists       first letters → one posting list
     prefix_counts      its entries in a batch

@@ -186,38 +186,6 @@ def encode_block(out: U8Array, cursor: int, block: Entries, count: int) -> int:
 
 
 @kernel(allocates=False)
-def add_block(
-    lists: PostingLists, term: int, row: int, cursor: int, block: Entries, count: int
-) -> int:
-    """Write a block of the list that begins at ``posting_starts[term]``, and its skip row.
-
-    If it is the list's only block, the next list overwrites the row.
-
-    Returns:
-        The cursor after the block.
-    """
-    lists.skip_docs[row] = block.docs[0]
-    lists.skip_postings[row] = cursor - lists.posting_starts[term]
-    return encode_block(lists.postings, cursor, block, count)
-
-
-@kernel
-def trim_lists(lists: PostingLists, num_terms: int, num_rows: int, cursor: int) -> PostingLists:
-    """Return the written part of reserved lists: their terms, skip rows and bytes."""
-    lists.posting_starts[num_terms] = cursor
-    lists.skip_starts[num_terms] = num_rows
-    lists.postings[cursor : cursor + POSTINGS_PADDING] = 0
-    return PostingLists(
-        lists.postings[: cursor + POSTINGS_PADDING].copy(),
-        lists.posting_starts[: num_terms + 1].copy(),
-        lists.entry_counts[:num_terms].copy(),
-        lists.skip_starts[: num_terms + 1].copy(),
-        lists.skip_docs[:num_rows].copy(),
-        lists.skip_postings[:num_rows].copy(),
-    )
-
-
-@kernel(allocates=False)
 def open_block(postings: U8Array, cursor: int) -> tuple[U32, Packing]:
     """Return the first document of the block at the cursor, and its packing."""
     header: Any = int64(postings[cursor]) | int64(postings[cursor + 1]) << 8

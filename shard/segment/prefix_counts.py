@@ -16,14 +16,13 @@ Costs: two counters a word; scratch of 8 bytes an entry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I32Array, I64Array, U32Array, U64Array, int64, uint64
-from shard.segment.postings import BLOCK_ENTRIES, add_block
-from shard.segment.prefix_sums import ListInWriting, Written
+from shard.segment.postings_writer import ListInWriting, Written, put_entry
 from shard.segment.term_numbering import FieldInstances
 
 if TYPE_CHECKING:
@@ -165,21 +164,9 @@ def append_entries(
         target: the list.
         written: how far it is written.
     """
-    docs, fields, freqs = target.block
-    cursor, row, filled, num_docs = written
-    last_doc = int64(-1)
     for i in range(counted.starts[prefix], counted.ends[prefix]):
         entry = counted.entries[i]
-        if filled == BLOCK_ENTRIES:
-            cursor = add_block(target.lists, target.number, row, cursor, target.block, filled)
-            row += 1
-            filled = int64(0)
         instance = entry >> _S32
-        doc: Any = int64(instances.docs[instance])
-        docs[filled] = doc
-        fields[filled] = instances.fields[instance]
-        freqs[filled] = entry & _LOW32
-        filled += 1
-        num_docs += doc != last_doc
-        last_doc = doc
-    return Written(cursor, row, filled, num_docs)
+        doc, field = int64(instances.docs[instance]), int64(instances.fields[instance])
+        written = put_entry(target, written, doc, field, int64(entry & _LOW32))
+    return written

@@ -42,26 +42,22 @@ from common.analysis.tokenizer import TERM_BYTES_MAX
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, int64
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
-from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    BLOCK_HEADER_BYTES,
-    ENTRY_BYTES_MAX,
-    POSTINGS_PADDING,
-    Entries,
-    PostingLists,
-    new_block,
+from shard.segment.postings import POSTINGS_PADDING, Entries, PostingLists, new_block
+from shard.segment.postings_writer import (
+    ListInWriting,
+    Written,
+    end_list,
+    lists_room,
+    open_list,
 )
 from shard.segment.prefix_counts import BatchWords, append_entries, count_prefixes
 from shard.segment.prefix_sums import (
-    ListInWriting,
     NewDocs,
     SumScratch,
     TermCover,
-    Written,
     add_up,
     copy_list,
     count_entries,
-    end_list,
     open_lists,
 )
 from shard.segment.vocabulary import Terms, lower_bound, num_spellings
@@ -277,7 +273,8 @@ class _Part:
         part = self._part
         found = first if last == first + 1 else self._list_of.get((first, last))
         if found is not None:
-            return Written(*copy_list(part.lists, found, part.new_docs, target, written))
+            read = scratch.read
+            return Written(*copy_list(part.lists, found, part.new_docs, read, target, written))
         firsts, lasts = part.ranges
         end = len(firsts)
         self._num_open = open_lists(firsts, lasts, self._list_at, self._num_open, end, last)
@@ -314,12 +311,14 @@ class _Scratch:
 
     def __init__(self, allocator: MergeAllocator) -> None:
         self._allocator = allocator
+        self.read = Entries(*new_block())
         self._sums = SumScratch(
             np.zeros(0, np.uint32),
             np.zeros(0, np.uint64),
             np.zeros(0, np.uint32),
             np.zeros(0, np.uint64),
             np.zeros(0, np.uint64),
+            self.read,
         )
 
     def reserve(self, num_docs: int, num_entries: int) -> SumScratch:
@@ -374,7 +373,6 @@ class _ListWriter:
         self._skip_postings = GrowingArray(allocator, np.uint32)
         self._skip_postings.append(lists.skip_postings)
         self._scratch = _Scratch(allocator)
-        self._read = Entries(*new_block())
         self._block = Entries(*new_block())
 
     def write(self, prefix: int, num_entries: int, sources: Sequence[_Part | _Batch]) -> None:
@@ -385,18 +383,22 @@ class _ListWriter:
             num_entries: of its terms; it can only have fewer.
             sources: where these are.
         """
-        num_blocks = num_entries // BLOCK_ENTRIES + 1
-        num_bytes = num_entries * ENTRY_BYTES_MAX + num_blocks * BLOCK_HEADER_BYTES
+        num_rows, num_bytes = lists_room(1, num_entries)
         made = self._lists._replace(
-            postings=self._postings.reserve(num_bytes + POSTINGS_PADDING),
-            skip_docs=self._skip_docs.reserve(num_blocks),
-            skip_postings=self._skip_postings.reserve(num_blocks),
+            postings=self._postings.reserve(num_bytes),
+            skip_docs=self._skip_docs.reserve(num_rows),
+            skip_postings=self._skip_postings.reserve(num_rows),
         )
-        written = Written(self._postings.length, self._skip_docs.length, 0, 0)
-        target = ListInWriting(made, self._number, self._block, self._read)
+        number = self._number
+        written = Written(*open_list(made, number, self._postings.length, self._skip_docs.length))
+        target = ListInWriting(made, number, self._block)
         for source in sources:
             written = source.append(prefix, target, written, self._scratch)
-        self._end(target, written)
+        cursor, row = end_list(target, written)
+        self._doc_freqs[number] = written.num_docs
+        self._postings.length = made.posting_starts[number + 1] = cursor
+        self._skip_docs.length = self._skip_postings.length = made.skip_starts[number + 1] = row
+        self._number = number + 1
 
     def finish(self) -> tuple[PostingLists, NDArray[np.uint32]]:
         """Return the lists of the terms, followed by those of the prefixes; documents of each."""
@@ -407,19 +409,6 @@ class _ListWriter:
             skip_postings=self._skip_postings.finish(),
         )
         return lists, self._doc_freqs
-
-    def _end(self, target: ListInWriting, written: Written) -> None:
-        """Write the last block of the list, and what is known of it; the next list follows."""
-        made, number, first_row = target.lists, target.number, self._skip_docs.length
-        num_full = written.row - first_row
-        made.entry_counts[number] = num_full * BLOCK_ENTRIES + written.filled
-        self._doc_freqs[number] = written.num_docs
-        self._postings.length = end_list(target, written)
-        if num_full:  # a list of one block has no skip row: the next list takes its place
-            self._skip_docs.length = self._skip_postings.length = written.row + 1
-        made.posting_starts[number + 1] = self._postings.length
-        made.skip_starts[number + 1] = self._skip_docs.length
-        self._number = number + 1
 
 
 def add_prefix_lists(

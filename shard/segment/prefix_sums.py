@@ -21,7 +21,8 @@ from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint32, uint64
 from shard.segment.doc_sets import set_bit
-from shard.segment.postings import BLOCK_ENTRIES, Entries, PostingLists, add_block, read_block
+from shard.segment.postings import Entries, PostingLists, read_block
+from shard.segment.postings_writer import ListInWriting, Written, put_entry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,40 +61,6 @@ class NewDocs(NamedTuple):
 
 
 @arguments
-class ListInWriting(NamedTuple):
-    """The list that is being written.
-
-    Attributes:
-        lists: with room for this one.
-        number: of the list.
-        block: its entries that are not in `lists` yet.
-        read: scratch: a block of the list that is read.
-    """
-
-    lists: PostingLists
-    number: int
-    block: Entries
-    read: Entries
-
-
-@arguments
-class Written(NamedTuple):
-    """How far a list is written.
-
-    Attributes:
-        cursor: where its next block begins.
-        row: skip row of this block.
-        filled: entries of the block so far.
-        num_docs: documents of the list so far.
-    """
-
-    cursor: int
-    row: int
-    filled: int
-    num_docs: int
-
-
-@arguments
 class SumScratch(NamedTuple):
     """Scratch arrays to add lists up.
 
@@ -103,6 +70,7 @@ class SumScratch(NamedTuple):
         read_docs: by entry.
         read_entries: by entry.
         entries: by entry.
+        read: a block of the list that is read.
     """
 
     ends: NDArray[np.uint32]
@@ -110,6 +78,7 @@ class SumScratch(NamedTuple):
     read_docs: NDArray[np.uint32]
     read_entries: NDArray[np.uint64]
     entries: NDArray[np.uint64]
+    read: Entries
 
 
 @kernel(inline=True, allocates=False)
@@ -163,11 +132,9 @@ def count_entries(cover: TermCover, first: int, last: int) -> int:
 
 
 @kernel(allocates=False)
-def _read_list(
-    lists: PostingLists, number: int, num_read: int, scratch: SumScratch, read: Entries
-) -> int:
+def _read_list(lists: PostingLists, number: int, num_read: int, scratch: SumScratch) -> int:
     """Append document and ``field << 32 | frequency`` of a list's entries; return the new count."""
-    docs, entries = scratch.read_docs, scratch.read_entries
+    docs, entries, read = scratch.read_docs, scratch.read_entries, scratch.read
     postings = lists.postings
     at = lists.posting_starts[number]
     left: Any = int64(lists.entry_counts[number])
@@ -187,7 +154,7 @@ def _sort_by_doc(num_read: int, scratch: SumScratch) -> None:
     The result is in `entries`, the end of each document's entries in `ends`, and the documents that
     have entries in `touched`.
     """
-    ends, touched, docs, entries, sorted_entries = scratch
+    ends, touched, docs, entries, sorted_entries, _ = scratch
     for i in range(num_read):
         doc = docs[i]
         ends[doc] += uint32(1)
@@ -225,11 +192,7 @@ def _pack_sums(
     target: ListInWriting, written: Written, scratch: SumScratch, new_docs: NewDocs
 ) -> Written:
     """Append entries that are sorted by document, and clean the scratch arrays on the way."""
-    made, number = target.lists, target.number
     ends, touched, entries = scratch.ends, scratch.touched, scratch.entries
-    block = target.block
-    docs, fields, freqs = block
-    cursor, row, filled, num_docs = written
     i: Any = int64(0)
     for word in range(len(touched)):
         bits = touched[word]
@@ -243,7 +206,6 @@ def _pack_sums(
             if doc < 0:
                 i = end
                 continue
-            num_docs += 1
             _sort_few(entries, i, end)
             # One entry per field, with the sum of the terms' frequencies.
             while i < end:
@@ -252,15 +214,8 @@ def _pack_sums(
                 while i < end and entries[i] >> _S32 == field:
                     freq += entries[i] & _LOW32
                     i += 1
-                if filled == BLOCK_ENTRIES:
-                    cursor = add_block(made, number, row, cursor, block, filled)
-                    row += 1
-                    filled = int64(0)
-                docs[filled] = doc
-                fields[filled] = field
-                freqs[filled] = freq
-                filled += 1
-    return Written(cursor, row, filled, num_docs)
+                written = put_entry(target, written, doc, int64(field), int64(freq))
+    return written
 
 
 @kernel(allocates=False)
@@ -288,20 +243,21 @@ def add_up(
     head: Any = int64(first)
     while head < last:
         source, head = _next_list(cover, head)
-        num_read = _read_list(cover.lists, source, num_read, scratch, target.read)
+        num_read = _read_list(cover.lists, source, num_read, scratch)
     _sort_by_doc(num_read, scratch)
     return _pack_sums(target, written, scratch, new_docs)
 
 
 @kernel(allocates=False)
 def copy_list(
-    lists: PostingLists, source: int, new_docs: NewDocs, target: ListInWriting, written: Written
+    lists: PostingLists,
+    source: int,
+    new_docs: NewDocs,
+    read: Entries,
+    target: ListInWriting,
+    written: Written,
 ) -> Written:
-    """Append the entries of one list, `source`; all else as in `add_up`."""
-    read, block = target.read, target.block
-    docs, fields, freqs = block
-    cursor, row, filled, num_docs = written
-    previous = int64(-1)
+    """Append the entries of one list, `source`; `read` is scratch, all else as in `add_up`."""
     postings = lists.postings
     at = lists.posting_starts[source]
     left: Any = int64(lists.entry_counts[source])
@@ -309,24 +265,7 @@ def copy_list(
         count, at, left = read_block(postings, at, left, read)
         for i in range(count):
             doc = _new_doc(new_docs, int64(read.docs[i]))
-            if doc < 0:
-                continue
-            if filled == BLOCK_ENTRIES:
-                cursor = add_block(target.lists, target.number, row, cursor, block, filled)
-                row += 1
-                filled = int64(0)
-            docs[filled] = doc
-            fields[filled] = read.fields[i]
-            freqs[filled] = read.freqs[i]
-            filled += 1
-            num_docs += doc != previous
-            previous = doc
-    return Written(cursor, row, filled, num_docs)
-
-
-@kernel(allocates=False)
-def end_list(target: ListInWriting, written: Written) -> int:
-    """Write the last block of a list; return where its postings end."""
-    return add_block(
-        target.lists, target.number, written.row, written.cursor, target.block, written.filled
-    )
+            if doc >= 0:
+                field, freq = int64(read.fields[i]), int64(read.freqs[i])
+                written = put_entry(target, written, doc, field, freq)
+    return written

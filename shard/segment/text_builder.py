@@ -17,27 +17,32 @@ lists add to that in segments of thousands of items.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from common.analysis.tokenizer import TABLES
-from common.kernels.decorator import kernel
+from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, Rows, U8Array, U32Array, U64Array, int64, uint64
 from shard.segment.extraction import Extraction
 from shard.segment.field_lengths import DECODED_LENGTHS, arrange_lengths
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray
 from shard.segment.positions import POSITION_BYTES_MAX, Positions, encode_varint
 from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    BLOCK_HEADER_BYTES,
-    ENTRY_BYTES_MAX,
     POSTINGS_PADDING,
     TERM_FREQ_MAX,
+    Entries,
     PostingLists,
-    add_block,
     new_block,
+)
+from shard.segment.postings_writer import (
+    ListInWriting,
+    end_list,
+    note_positions,
+    open_list,
+    put_entry,
+    reserve_lists,
     trim_lists,
 )
 from shard.segment.prefix_counts import BatchWords
@@ -47,21 +52,6 @@ from shard.segment.vocabulary import TERM_PADDING, sort_ties
 
 _S32: Final = uint64(32)
 _LOW32: Final = uint64(0xFFFFFFFF)
-
-
-@kernel
-def _reserve_lists(num_terms: int, num_entries: int) -> PostingLists:
-    """Return `PostingLists` with room for the given numbers of terms and entries."""
-    num_blocks = num_entries // BLOCK_ENTRIES + num_terms
-    num_bytes = num_entries * ENTRY_BYTES_MAX + num_blocks * BLOCK_HEADER_BYTES + POSTINGS_PADDING
-    return PostingLists(
-        np.empty(num_bytes, np.uint8),
-        np.empty(num_terms + 1, np.int64),
-        np.empty(num_terms, np.uint32),
-        np.empty(num_terms + 1, np.uint32),
-        np.empty(num_blocks, np.uint32),
-        np.empty(num_blocks, np.uint32),
-    )
 
 
 @kernel
@@ -125,6 +115,86 @@ def _sort_occurrences(
     return occurrences
 
 
+@arguments
+class _Packed(NamedTuple):
+    """The lists of a batch while they are packed.
+
+    Attributes:
+        lists: with room for all.
+        doc_freqs: by term.
+        positions: with room for all.
+        block: scratch.
+    """
+
+    lists: PostingLists
+    doc_freqs: NDArray[np.uint32]
+    positions: Positions
+    block: Entries
+
+
+@kernel(inline=True, allocates=False)
+def _put_instance(
+    occurrences: U64Array, first: int, stop: int, out: U8Array, cursor: int
+) -> tuple[int, int, int]:
+    """Write the positions of the occurrences in one instance, as deltas, while counting them.
+
+    Beyond the greatest frequency that an entry can have, none is kept.
+
+    Returns:
+        The first occurrence in another instance; their number; the cursor after the positions.
+    """
+    i = first
+    instance = occurrences[first] >> _S32
+    freq = int64(0)
+    previous = int64(0)
+    while i < stop and occurrences[i] >> _S32 == instance:
+        if freq < TERM_FREQ_MAX:
+            position = int64(occurrences[i] & _LOW32)
+            cursor = encode_varint(out, cursor, position - previous)
+            previous = position
+            freq += 1
+        i += 1
+    return i, freq, cursor
+
+
+@kernel(allocates=False)
+def _pack_terms(
+    occurrences: U64Array,
+    instances: FieldInstances,
+    terms: Rows[np.int64],
+    order: I64Array,
+    out: _Packed,
+) -> tuple[int, int, int]:
+    """Pack the lists of all terms; return the numbers of bytes, skip rows and bytes of positions.
+
+    The arguments are those of `_pack_lists`.
+    """
+    lists, doc_freqs, positions, block = out
+    cursor = int64(0)
+    row = int64(0)
+    position_cursor = int64(0)
+    first: Any = int64(0)
+    for rank in range(len(order)):
+        target = ListInWriting(lists, rank, block)
+        written = open_list(lists, rank, cursor, row)
+        positions.position_starts[rank] = position_cursor
+        stop = first + terms[order[rank], COUNT]
+        while first < stop:
+            # One entry, of all occurrences in one instance.
+            instance = occurrences[first] >> _S32
+            start = position_cursor
+            first, freq, position_cursor = _put_instance(
+                occurrences, first, stop, positions.positions, start
+            )
+            doc = int64(instances.docs[instance])
+            written = put_entry(target, written, doc, int64(instances.fields[instance]), freq)
+            note_positions(target, written, positions, start)
+        cursor, row = end_list(target, written)
+        doc_freqs[rank] = written.num_docs
+    positions.position_starts[len(order)] = position_cursor
+    return cursor, row, position_cursor
+
+
 @kernel
 def _pack_lists(
     occurrences: U64Array, instances: FieldInstances, terms: Rows[np.int64], order: I64Array
@@ -140,83 +210,24 @@ def _pack_lists(
     Returns:
         (`PostingLists`, documents of each term, `Positions`).
     """
-    instance_docs, instance_fields, _, _ = instances
     num_terms = len(order)
     num_occurrences = len(occurrences)
-    lists = _reserve_lists(num_terms, num_occurrences)
-    _, posting_starts, entry_counts, skip_starts, skip_docs, _ = lists
+    lists = reserve_lists(num_terms, num_occurrences)
     doc_freqs = np.empty(num_terms, np.uint32)
-    packed_positions = np.empty(num_occurrences * POSITION_BYTES_MAX, np.uint8)
-    position_starts = np.empty(num_terms + 1, np.int64)
-    skip_positions = np.empty(len(skip_docs), np.uint32)
-    block = new_block()
-    docs, fields, freqs = block
-
-    cursor = 0
-    position_cursor = 0
-    num_rows = 0
-    i = 0
-    for rank in range(num_terms):
-        posting_starts[rank] = cursor
-        position_starts[rank] = position_cursor
-        skip_starts[rank] = num_rows
-        stop = i + terms[order[rank], COUNT]
-        row = num_rows
-        num_entries = 0
-        num_docs = 0
-        filled = 0
-        previous_doc = int64(-1)
-        block_position = position_cursor
-        while i < stop:
-            # One entry, of all occurrences in one instance: write their positions as deltas while
-            # counting them. Beyond the greatest frequency that an entry can have, none is kept.
-            instance = occurrences[i] >> _S32
-            freq = 0
-            previous: Any = 0
-            entry_position = position_cursor
-            while i < stop and occurrences[i] >> _S32 == instance:
-                if freq < TERM_FREQ_MAX:
-                    position = int64(occurrences[i] & _LOW32)
-                    position_cursor = encode_varint(
-                        packed_positions, position_cursor, position - previous
-                    )
-                    previous = position
-                    freq += 1
-                i += 1
-            # The block is full: write it, with the offset of its first position.
-            if filled == BLOCK_ENTRIES:
-                skip_positions[row] = block_position - position_starts[rank]
-                cursor = add_block(lists, rank, row, cursor, block, filled)
-                row += 1
-                filled = 0
-            if filled == 0:
-                block_position = entry_position
-            doc = int64(instance_docs[instance])
-            docs[filled] = doc
-            fields[filled] = instance_fields[instance]
-            freqs[filled] = freq
-            filled += 1
-            num_entries += 1
-            # A document counts once, whatever its number of fields.
-            if doc != previous_doc:
-                num_docs += 1
-                previous_doc = doc
-        # The last block. Its skip row, and so that of the first block, stays only if there are
-        # several: else the next term overwrites it.
-        skip_positions[row] = block_position - position_starts[rank]
-        cursor = add_block(lists, rank, row, cursor, block, filled)
-        if row > num_rows:
-            num_rows = row + 1
-        entry_counts[rank] = num_entries
-        doc_freqs[rank] = num_docs
-    position_starts[num_terms] = position_cursor
+    positions = Positions(
+        np.empty(num_occurrences * POSITION_BYTES_MAX, np.uint8),
+        np.empty(num_terms + 1, np.int64),
+        np.empty(len(lists.skip_docs), np.uint32),
+    )
+    out = _Packed(lists, doc_freqs, positions, new_block())
+    cursor, num_rows, position_cursor = _pack_terms(occurrences, instances, terms, order, out)
     return (
         trim_lists(lists, num_terms, num_rows, cursor),
         doc_freqs,
         Positions(
-            packed_positions[:position_cursor].copy(),
-            position_starts,
-            skip_positions[:num_rows].copy(),
+            positions.positions[:position_cursor].copy(),
+            positions.position_starts,
+            positions.skip_positions[:num_rows].copy(),
         ),
     )
 

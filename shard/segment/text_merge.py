@@ -21,14 +21,20 @@ from shard.segment.field_lengths import merge_lengths
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.positions import Positions, copy_varints, skip_varints
 from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    BLOCK_HEADER_BYTES,
-    ENTRY_BYTES_MAX,
     POSTINGS_PADDING,
+    Entries,
     PostingLists,
-    add_block,
     new_block,
     read_block,
+)
+from shard.segment.postings_writer import (
+    ListInWriting,
+    Written,
+    end_list,
+    lists_room,
+    note_positions,
+    open_list,
+    put_entry,
 )
 from shard.segment.prefix_lists import PrefixPart, PrefixRanges
 from shard.segment.prefix_sums import NewDocs
@@ -125,7 +131,7 @@ class _Merged(NamedTuple):
 
 
 @arguments
-class _Written(NamedTuple):
+class _Filled(NamedTuple):
     """How much of `_Merged` is written.
 
     Attributes:
@@ -143,112 +149,137 @@ class _Written(NamedTuple):
     num_positions: int
 
 
+@arguments
+class _Scratch(NamedTuple):
+    """Scratch arrays of a merge.
+
+    Attributes:
+        heads: by part, the next term to merge.
+        equal: the parts that have the least term.
+        read: a block of the list that is read.
+        block: of the list that is written.
+    """
+
+    heads: NDArray[np.int64]
+    equal: NDArray[np.int64]
+    read: Entries
+    block: Entries
+
+
+@kernel(inline=True, allocates=False)
+def _append_list(
+    parts: _Parts,
+    part: int,
+    scratch: _Scratch,
+    target: ListInWriting,
+    out: Positions,
+    written: Written,
+    num_positions: int,
+) -> tuple[Written, int]:
+    """Append a part's entries of its next term, under their new ordinals, and their positions.
+
+    The new ordinals follow those of the parts before, so the list ascends. The blocks of the parts
+    are not those of the merged list: entries shift by what is dropped, and widths are chosen again.
+
+    Args:
+        parts: to merge.
+        part: to read; its next term.
+        scratch: of the merge.
+        target: the list.
+        out: positions of the merged segment.
+        written: how far the list is written.
+        num_positions: how many bytes of these are written.
+
+    Returns:
+        How far the list, and the positions, are written then.
+    """
+    bases = parts.bases
+    term, read = scratch.heads[part], scratch.read
+    at = bases[part, 1] + parts.posting_starts[term + part]
+    position = bases[part, 2] + parts.position_starts[term + part]
+    shift = bases[part, 4]
+    left: Any = int64(parts.entry_counts[term])
+    while left > 0:
+        count, at, left = read_block(parts.postings, at, left, read)
+        for i in range(count):
+            # A lookup misses the cache, which costs more than all else here.
+            doc = int64(read.docs[i])
+            doc = doc + shift if shift >= 0 else parts.doc_map[bases[part, 3] + doc]
+            freq = int64(read.freqs[i])
+            if doc < 0:
+                # A dropped document: skip its positions as well.
+                position = skip_varints(parts.positions, position, freq)
+                continue
+            written = put_entry(target, written, doc, int64(read.fields[i]), freq)
+            note_positions(target, written, out, num_positions)
+            # Positions are relative within an entry, so their bytes are copied as they are.
+            position, num_positions = copy_varints(
+                parts.positions, position, freq, out.positions, num_positions
+            )
+    return written, num_positions
+
+
+@kernel(inline=True, allocates=False)
+def _append_term(parts: _Parts, part: int, term: int, merged: _Merged, filled: _Filled) -> int:
+    """Append a term to the vocabulary, as a part has it; return how many bytes that has then."""
+    num_bytes = filled.num_bytes
+    base = parts.bases[part, 0]
+    merged.term_starts[filled.num_terms] = num_bytes
+    for offset in range(
+        base + parts.term_starts[term + part], base + parts.term_starts[term + part + 1]
+    ):
+        merged.term_bytes[num_bytes] = parts.term_bytes[offset]
+        num_bytes += 1
+    return num_bytes
+
+
+@kernel(allocates=False)
+def _merge_terms(parts: _Parts, merged: _Merged, filled: _Filled, scratch: _Scratch) -> _Filled:
+    """Do the work of `_merge`."""
+    heads, equal, _, block = scratch
+    lists, positions = merged.lists, merged.positions
+    while True:
+        num_equal = _find_least(parts, heads, equal)
+        if num_equal == 0:
+            return filled
+        # The lists of all parts that have the least term, one after the other. If every document
+        # is dropped, the next term takes its place: nothing is undone.
+        number = filled.num_terms
+        num_positions = filled.num_positions
+        target = ListInWriting(lists, number, block)
+        written = open_list(lists, number, filled.num_postings, filled.num_rows)
+        positions.position_starts[number] = num_positions
+        for e in range(num_equal):
+            part = equal[e]
+            written, num_positions = _append_list(
+                parts, part, scratch, target, positions, written, num_positions
+            )
+            heads[part] += 1
+        if written.num_docs == 0:
+            continue
+        cursor, num_rows = end_list(target, written)
+        merged.doc_freqs[number] = written.num_docs
+        # Any of the parts; its head is past the term by now.
+        num_bytes = _append_term(parts, equal[0], heads[equal[0]] - 1, merged, filled)
+        filled = _Filled(number + 1, num_bytes, cursor, num_rows, num_positions)
+
+
 @kernel
-def _merge(parts: _Parts, merged: _Merged, written: _Written) -> _Written:
+def _merge(parts: _Parts, merged: _Merged, filled: _Filled) -> _Filled:
     """Merge the terms of parts, with their posting lists and positions, and append them.
 
     Args:
         parts: to merge.
         merged: has room for all that these have, no term shared and no document dropped.
-        written: how much was written before.
+        filled: how much was written before.
 
     Returns:
         How much is written now.
     """
-    term_bytes, term_starts = parts.term_bytes, parts.term_starts
-    postings, posting_starts, entry_counts = (
-        parts.postings,
-        parts.posting_starts,
-        parts.entry_counts,
-    )
-    positions, position_starts = parts.positions, parts.position_starts
-    doc_map, term_bases, bases = parts.doc_map, parts.term_bases, parts.bases
-    num_parts = len(term_bases) - 1
-    sorted_bytes, sorted_starts, lists, out_freqs, out_all_positions = merged
-    _, out_starts, out_counts, out_skip_starts, _, _ = lists
-    out_positions, out_position_starts, out_skip_positions = out_all_positions
-    num_terms, num_bytes, cursor, num_rows, position_cursor = written
-
-    # One head per part: the next term to merge.
-    heads = np.empty(num_parts, np.int64)
-    for part in range(num_parts):
-        heads[part] = term_bases[part]
-    equal = np.empty(num_parts, np.int64)
-    in_block = new_block()
-    in_docs, in_fields, in_freqs = in_block
-    block = new_block()
-    docs, fields, freqs = block
-
-    while True:
-        # The least term, and all parts that have it.
-        num_equal = _find_least(parts, heads, equal)
-        if num_equal == 0:
-            break
-        # Begin a list. If it stays empty, the next term takes its place: nothing is undone.
-        out_starts[num_terms] = cursor
-        out_position_starts[num_terms] = position_cursor
-        out_skip_starts[num_terms] = num_rows
-        row = num_rows
-        num_docs = 0
-        filled = 0
-        previous_doc = int64(-1)
-        block_position = position_cursor
-        for e in range(num_equal):
-            part = equal[e]
-            head = heads[part]
-            # Append the part's entries, under their new ordinals; these follow those of the parts
-            # before, so the list ascends. The blocks of the parts are not those of the merged list:
-            # entries shift by what is dropped, and widths are chosen again.
-            at = bases[part, 1] + posting_starts[head + part]
-            position = bases[part, 2] + position_starts[head + part]
-            shift = bases[part, 4]
-            left: Any = int64(entry_counts[head])
-            while left > 0:
-                count, at, left = read_block(postings, at, left, in_block)
-                for i in range(count):
-                    # A lookup misses the cache, which costs more than all else here.
-                    doc = int64(in_docs[i])
-                    doc = doc + shift if shift >= 0 else doc_map[bases[part, 3] + doc]
-                    freq = int64(in_freqs[i])
-                    if doc < 0:
-                        # A dropped document: skip its positions as well.
-                        position = skip_varints(positions, position, freq)
-                        continue
-                    if filled == BLOCK_ENTRIES:
-                        out_skip_positions[row] = block_position - out_position_starts[num_terms]
-                        cursor = add_block(lists, num_terms, row, cursor, block, filled)
-                        row += 1
-                        filled = 0
-                        block_position = position_cursor
-                    docs[filled] = doc
-                    fields[filled] = in_fields[i]
-                    freqs[filled] = freq
-                    filled += 1
-                    num_docs += doc != previous_doc
-                    previous_doc = doc
-                    # Positions are relative within an entry, so their bytes are copied as they are.
-                    position, position_cursor = copy_varints(
-                        positions, position, freq, out_positions, position_cursor
-                    )
-            heads[part] = head + 1
-        if num_docs == 0:
-            continue  # every document of the term is dropped, so the term is too
-        # Finish the list: last block, counts, and the term's own bytes.
-        out_counts[num_terms] = (row - num_rows) * BLOCK_ENTRIES + filled
-        out_skip_positions[row] = block_position - out_position_starts[num_terms]
-        cursor = add_block(lists, num_terms, row, cursor, block, filled)
-        if row > num_rows:
-            num_rows = row + 1
-        out_freqs[num_terms] = num_docs
-        part = equal[0]  # any of them; its head is past the term by now
-        start = bases[part, 0] + term_starts[heads[part] - 1 + part]
-        end = bases[part, 0] + term_starts[heads[part] + part]
-        sorted_starts[num_terms] = num_bytes
-        for offset in range(start, end):
-            sorted_bytes[num_bytes] = term_bytes[offset]
-            num_bytes += 1
-        num_terms += 1
-    return _Written(num_terms, num_bytes, cursor, num_rows, position_cursor)
+    num_parts = len(parts.term_bases) - 1
+    heads = parts.term_bases[:num_parts].copy()
+    scratch = _Scratch(heads, np.empty(num_parts, np.int64), new_block(), new_block())
+    return _merge_terms(parts, merged, filled, scratch)
 
 
 class _TextMerge:
@@ -368,9 +399,7 @@ class _TextMerge:
         parts = self._join(begins, ends)
         num_terms = len(parts.entry_counts)
         num_entries = int(parts.entry_counts.sum(dtype=np.int64))
-        num_rows = num_entries // BLOCK_ENTRIES + num_terms
-        num_bytes = num_entries * ENTRY_BYTES_MAX + num_rows * BLOCK_HEADER_BYTES
-        num_bytes += POSTINGS_PADDING
+        num_rows, num_bytes = lists_room(num_terms, num_entries)
         postings, term_bytes, positions = self._postings, self._term_bytes, self._positions
         by_term = (
             self._term_starts,
@@ -381,7 +410,7 @@ class _TextMerge:
             self._position_starts,
         )
         by_row = self._skip_docs, self._skip_postings, self._skip_positions
-        written = _merge(
+        filled = _merge(
             parts,
             _Merged(
                 term_bytes.reserve(len(parts.term_bytes)),
@@ -401,7 +430,7 @@ class _TextMerge:
                     self._skip_positions.reserve(num_rows),
                 ),
             ),
-            _Written(
+            _Filled(
                 self._doc_freqs.length,
                 term_bytes.length,
                 postings.length,
@@ -409,7 +438,7 @@ class _TextMerge:
                 positions.length,
             ),
         )
-        num_terms, term_bytes.length, postings.length, num_rows, positions.length = written
+        num_terms, term_bytes.length, postings.length, num_rows, positions.length = filled
         for one in by_term:
             one.length = num_terms
         for one in by_row:
