@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.kernels.decorator import arguments, kernel
+from common.kernels.decorator import IS_CHECKED, arguments, kernel
 from common.kernels.types import int64
 from shard.segment.positions import Positions
 from shard.segment.postings import (
@@ -130,6 +130,8 @@ def _end_block(target: ListInWriting, written: Written) -> int:
 def put_entry(target: ListInWriting, written: Written, doc: int, field: int, freq: int) -> Written:
     """Append an entry; those of a list come by document, then field."""
     cursor, row, filled, num_docs, last_doc = written
+    if IS_CHECKED:
+        assert doc >= last_doc, "the entries are not in order"
     if filled == BLOCK_ENTRIES:
         cursor = _end_block(target, written)
         row += 1

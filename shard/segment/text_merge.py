@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import I64Array, Rows, int64, uint64
+from common.kernels.types import I64Array, int64, uint64
 from shard.segment.field_lengths import merge_lengths
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.positions import Positions, copy_varints, skip_varints
@@ -44,6 +44,25 @@ from shard.segment.vocabulary import TERM_PADDING, Terms, Vocabulary, compare_te
 
 
 @arguments
+class _Bases(NamedTuple):
+    """By part, what leads from its own offsets and ordinals to those of all parts.
+
+    Attributes:
+        term_bytes: to be added to its offsets in these,
+        postings: in these,
+        positions: in these.
+        doc_map: where its part of this begins.
+        shifts: to be added to its ordinals of documents; -1: it loses some, see `doc_map`.
+    """
+
+    term_bytes: NDArray[np.int64]
+    postings: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    doc_map: NDArray[np.int64]
+    shifts: NDArray[np.int64]
+
+
+@arguments
 class _Parts(NamedTuple):
     """The text of segments being merged; the arrays of all parts, concatenated.
 
@@ -59,8 +78,7 @@ class _Parts(NamedTuple):
         doc_map: new ordinal by old one, -1: dropped; only of parts that lose documents.
         term_bases: where the terms of each part begin in arrays by term, with a sentinel. In arrays
             with one more per part, part p begins p further on.
-        bases: by part, where it begins in (term_bytes, postings, positions, doc_map), and what its
-            ordinals are shifted by; -1: it loses documents.
+        bases: by part.
     """
 
     term_bytes: NDArray[np.uint8]
@@ -73,13 +91,13 @@ class _Parts(NamedTuple):
     position_starts: NDArray[np.int64]
     doc_map: NDArray[np.int64]
     term_bases: NDArray[np.int64]
-    bases: Rows[np.int64]
+    bases: _Bases
 
 
 @kernel(allocates=False)
 def _find_least(parts: _Parts, heads: I64Array, equal: I64Array) -> int:
     """Write the parts whose next term, in ``heads``, is the least of all; return how many."""
-    term_starts, keys, bases = parts.term_starts, parts.term_keys, parts.bases
+    term_starts, keys, bases = parts.term_starts, parts.term_keys, parts.bases.term_bytes
     num_equal = 0
     least_key = uint64(0)
     for part in range(len(heads)):
@@ -95,11 +113,11 @@ def _find_least(parts: _Parts, heads: I64Array, equal: I64Array) -> int:
                 least = equal[0]
                 sign = compare_terms(
                     parts.term_bytes,
-                    bases[part, 0] + term_starts[head + part],
-                    bases[part, 0] + term_starts[head + part + 1],
+                    bases[part] + term_starts[head + part],
+                    bases[part] + term_starts[head + part + 1],
                     parts.term_bytes,
-                    bases[least, 0] + term_starts[heads[least] + least],
-                    bases[least, 0] + term_starts[heads[least] + least + 1],
+                    bases[least] + term_starts[heads[least] + least],
+                    bases[least] + term_starts[heads[least] + least + 1],
                 )
         if sign > 0:
             continue
@@ -195,16 +213,16 @@ def _append_list(
     """
     bases = parts.bases
     term, read = scratch.heads[part], scratch.read
-    at = bases[part, 1] + parts.posting_starts[term + part]
-    position = bases[part, 2] + parts.position_starts[term + part]
-    shift = bases[part, 4]
+    at = bases.postings[part] + parts.posting_starts[term + part]
+    position = bases.positions[part] + parts.position_starts[term + part]
+    shift = bases.shifts[part]
     left: Any = int64(parts.entry_counts[term])
     while left > 0:
         count, at, left = read_block(parts.postings, at, left, read)
         for i in range(count):
             # A lookup misses the cache, which costs more than all else here.
             doc = int64(read.docs[i])
-            doc = doc + shift if shift >= 0 else parts.doc_map[bases[part, 3] + doc]
+            doc = doc + shift if shift >= 0 else parts.doc_map[bases.doc_map[part] + doc]
             freq = int64(read.freqs[i])
             if doc < 0:
                 # A dropped document: skip its positions as well.
@@ -223,7 +241,7 @@ def _append_list(
 def _append_term(parts: _Parts, part: int, term: int, merged: _Merged, filled: _Filled) -> int:
     """Append a term to the vocabulary, as a part has it; return how many bytes that has then."""
     num_bytes = filled.num_bytes
-    base = parts.bases[part, 0]
+    base = parts.bases.term_bytes[part]
     merged.term_starts[filled.num_terms] = num_bytes
     for offset in range(
         base + parts.term_starts[term + part], base + parts.term_starts[term + part + 1]
@@ -453,7 +471,9 @@ class _TextMerge:
         def by_term(name: str, more: int = 0) -> NDArray[Any]:
             return self._allocator.concatenate([part[name][a : b + more] for part, a, b in ranges])
 
-        def in_bytes(name: str, starts: str, padding: int) -> tuple[NDArray[Any], list[int]]:
+        def in_bytes(
+            name: str, starts: str, padding: int
+        ) -> tuple[NDArray[Any], NDArray[np.int64]]:
             """Return the bytes of the terms, and for each part what leads from its own offsets."""
             bounds = [(int(part[starts][a]), int(part[starts][b])) for part, a, b in ranges]
             pieces = [
@@ -465,13 +485,13 @@ class _TextMerge:
             for low, high in bounds:
                 bases.append(at - low)
                 at += high - low
-            return self._allocator.concatenate(pieces, padding), bases
+            return self._allocator.concatenate(pieces, padding), np.array(bases)
 
         term_bytes, byte_bases = in_bytes("text.term_bytes", "text.term_starts", TERM_PADDING)
         postings, posting_bases = in_bytes("text.postings", "text.posting_starts", POSTINGS_PADDING)
         positions, position_bases = in_bytes("text.positions", "text.position_starts", 0)
-        bases = np.array(
-            [byte_bases, posting_bases, position_bases, self._doc_bases, self._shifts], np.int64
+        bases = _Bases(
+            byte_bases, posting_bases, position_bases, self._doc_bases, np.array(self._shifts)
         )
         return _Parts(
             term_bytes=term_bytes,
@@ -484,7 +504,7 @@ class _TextMerge:
             position_starts=by_term("text.position_starts", 1),
             doc_map=self._doc_map,
             term_bases=np.cumsum([0, *(b - a for _, a, b in ranges)], dtype=np.int64),
-            bases=np.ascontiguousarray(bases.T),
+            bases=bases,
         )
 
 
