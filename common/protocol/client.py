@@ -35,6 +35,7 @@ from common.errors import (
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS
 from common.protocol.framing import (
+    UNDECODABLE,
     Attachment,
     FrameError,
     FrameReader,
@@ -328,7 +329,7 @@ class RpcClient(asyncio.Protocol):
             return
         try:
             result = None if call.decode is None else call.decode(response.result)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             self._fail(call, f"{self.name} sent a result of {call.method} that cannot be read")
             raise FrameError(f"undecodable result of {call.method}: {error}") from error
         if not future.done():  # the caller may have given up

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -107,6 +107,9 @@ class ResponseFrame(Struct, frozen=True, array_like=True, gc=False):
     result: Raw
 
 
+UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding a body raises that is not MessagePack, or not of the expected type."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(RequestFrame).decode
 _decode_challenge = msgspec.msgpack.Decoder(tuple[Literal[2], bytes]).decode
@@ -143,7 +146,7 @@ def decode_challenge(body: memoryview) -> bytes:
     """
     try:
         return _decode_challenge(body)[1]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise FrameError(f"undecodable challenge: {error}") from error
 
 
@@ -155,7 +158,7 @@ def decode_request(body: memoryview) -> RequestFrame:
     """
     try:
         return _decode_request(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise FrameError(f"undecodable request: {error}") from error
 
 
@@ -167,7 +170,7 @@ def decode_response(body: memoryview) -> ResponseFrame:
     """
     try:
         return _decode_response(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise FrameError(f"undecodable response: {error}") from error
 
 

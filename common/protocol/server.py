@@ -36,6 +36,7 @@ from common.process.request_ids import REQUEST_IDS
 from common.protocol.framing import (
     MAX_FRAME_BYTES,
     MAX_HELLO_BYTES,
+    UNDECODABLE,
     FrameError,
     FrameReader,
     decode_request,
@@ -293,7 +294,7 @@ class ServerConnection(asyncio.Protocol):
         self._is_greeting = True
         try:
             hello = msgspec.msgpack.decode(request.params, type=Hello)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise FrameError(f"undecodable hello: {error}") from error
         server = self._server
         try:
@@ -359,7 +360,7 @@ class ServerConnection(asyncio.Protocol):
             return
         try:
             params = None if decode is None else decode(request.params)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise FrameError(f"undecodable params of {request.method}: {error}") from error
         if attachment is not None:
             attach_to = server.attachers.get(request.method)

@@ -114,13 +114,7 @@ def count_docs(words: U64Array) -> int:
     """Return the number of documents in a bitset; 3 µs for 500,000 documents."""
     count = int64(0)
     for word in words:
-        # Population count; LLVM recognizes the pattern and uses the instruction.
-        word = word - ((word >> uint64(1)) & uint64(0x5555555555555555))
-        word = (word & uint64(0x3333333333333333)) + (
-            (word >> uint64(2)) & uint64(0x3333333333333333)
-        )
-        word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
-        count += int64((word * uint64(0x0101010101010101)) >> uint64(56))
+        count += count_ones(word)
     return count
 
 

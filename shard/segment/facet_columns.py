@@ -47,6 +47,7 @@ from shard.segment.code_counts import Codes, count_codes
 from shard.segment.column_values import KEY_KINDS, group_values
 from shard.segment.doc_sets import LISTED_AHEAD, set_bit
 from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.segment import fields_of
 from shard.segment.stored_sets import (
     StoredSets,
     add_stored_sets,
@@ -281,8 +282,7 @@ def merge_facets(
     Yields:
         The arrays of one field after the other, equal to those of a build from the same documents.
     """
-    fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_codes(name)})
-    for field in fields:
+    for field in fields_of(parts, "facet", "codes"):
         rows: Iterable[_Rows] = _KeptRows(parts, doc_maps, field, allocator)
         if num_docs <= allocator.piece_rows:
             few = list(rows)
@@ -291,10 +291,6 @@ def merge_facets(
         if column and num_docs >= SETS_DOCS_MIN:
             column |= build_sets(column["codes"], column.get("starts"), allocator)
         yield {f"facet.{field}.{name}": array for name, array in column.items()}
-
-
-def _is_codes(name: str) -> bool:
-    return name.startswith("facet.") and name.endswith(".codes")
 
 
 class _Rows(NamedTuple):

@@ -35,6 +35,7 @@ from shard.segment.column_values import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import count_docs, list_docs
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.nested_elements import Elements
+from shard.segment.segment import fields_of
 from shard.segment.value_parsing import parse_numbers
 
 if TYPE_CHECKING:
@@ -239,8 +240,7 @@ def merge_points(
     Yields:
         The arrays of one field after the other.
     """
-    fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_lats(name)})
-    for field in fields:
+    for field in fields_of(parts, "geo", "lats"):
         docs, lats, lngs = (
             GrowingArray(allocator, np.uint32),
             GrowingArray(allocator, np.float64),
@@ -257,10 +257,6 @@ def merge_points(
                 lats.append(column.lats[piece][keep])
                 lngs.append(column.lngs[piece][keep])
         yield _named(field, _Points(docs.finish(), lats.finish(), lngs.finish()), num_docs)
-
-
-def _is_lats(name: str) -> bool:
-    return name.startswith("geo.") and name.endswith(".lats")
 
 
 class GeoColumn:

@@ -39,7 +39,7 @@ from shard.segment.facet_columns import build_facets, merge_facets
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.number_columns import build_numbers, merge_numbers
 from shard.segment.presence import build_presence, merge_presence
-from shard.segment.segment import Segment
+from shard.segment.segment import Segment, fields_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,8 +167,7 @@ def merge_elements(
     Yields:
         The arrays of one structure after the other.
     """
-    fields = sorted({int(name.split(".")[1]) for part in parts for name in part if _is_docs(name)})
-    for field in fields:
+    for field in fields_of(parts, "nested", "docs"):
         kept_docs = GrowingArray(allocator, np.uint32)
         kept_parts: list[Segment] = []
         maps: list[NDArray[np.int64]] = []
@@ -197,10 +196,6 @@ def merge_elements(
             (merge_presence(kept_parts, maps, num_kept, allocator),),
         ):
             yield {prefix + name: array for name, array in columns.items()}
-
-
-def _is_docs(name: str) -> bool:
-    return name.startswith("nested.") and name.endswith(".docs") and name.count(".") == 2
 
 
 @kernel(allocates=False)

@@ -56,6 +56,7 @@ from shard.segment.column_values import NUMBER_KINDS, group_values
 from shard.segment.doc_sets import add_docs
 from shard.segment.extraction import Extraction
 from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.segment import fields_of
 from shard.segment.value_parsing import parse_numbers
 
 if TYPE_CHECKING:
@@ -144,10 +145,7 @@ def merge_numbers(
     Yields:
         The arrays of one field after the other.
     """
-    fields = sorted(
-        {int(name.split(".")[1]) for part in parts for name in part if _is_values(name)}
-    )
-    for field in fields:
+    for field in fields_of(parts, "number", "values"):
         columns = [
             (column, doc_map)
             for part, doc_map in zip(parts, doc_maps, strict=True)
@@ -157,10 +155,6 @@ def merge_numbers(
         if sum(len(column.values) for column, _ in columns) <= allocator.piece_rows:
             kept = (_join(list(kept)),)
         yield _encode_column(f"number.{field}", kept, num_docs, allocator)
-
-
-def _is_values(name: str) -> bool:
-    return name.startswith("number.") and name.endswith(".values")
 
 
 class _KeptNumbers:

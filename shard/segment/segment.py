@@ -114,6 +114,18 @@ def name_group(prefix: str, group: NamedTuple) -> dict[str, Array]:
     return {f"{prefix}.{name}": array for name, array in group._asdict().items()}
 
 
+def fields_of(parts: Iterable[Segment], structure: str, array: str) -> list[int]:
+    """Return the fields that have a structure in some segment: `structure`.<field>.`array`."""
+    numbers = set[int]()
+    for part in parts:
+        for name in part:
+            head, _, rest = name.partition(".")
+            field, _, last = rest.partition(".")
+            if head == structure and last == array:
+                numbers.add(int(field))
+    return sorted(numbers)
+
+
 class Segment:
     """Named arrays over `num_docs` documents; see the module's drawing.
 

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.byte_words import load_u64
+from common.kernels.byte_words import count_ones, load_u64
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
+    U32,
     I64Array,
     U16Array,
     U32Array,
@@ -169,6 +170,25 @@ def write_sets(
     return sets, set_offsets
 
 
+@kernel(inline=True, allocates=False)
+def _listed_doc(sets: U16Array, at: int) -> U32:
+    """Return a document of a list: two units, the lower one first."""
+    return uint32(sets[at]) | uint32(sets[at + 1]) << uint32(16)
+
+
+@kernel(inline=True, allocates=False)
+def _num_containers(sets: U16Array, begin: int) -> int:
+    """Return how many containers the bitmap that begins there has."""
+    return int64(sets[begin + 2]) | int64(sets[begin + 3]) << 16
+
+
+@kernel(inline=True, allocates=False)
+def _container(sets: U16Array, begin: int, number: int) -> tuple[int, int]:
+    """Return the upper 16 bits of a container's documents, and how many they are."""
+    at = begin + 4 + 2 * number
+    return int64(sets[at]), int64(sets[at + 1]) + 1
+
+
 @kernel
 def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) -> None:
     """Set the bits of the documents in some stored sets.
@@ -183,16 +203,16 @@ def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) ->
         at = set_offsets[i]
         if counts[i] < LIST_DOCS_MAX:
             while at < set_offsets[i + 1]:
-                doc = uint32(sets[at]) | (uint32(sets[at + 1]) << uint32(16))
+                doc = _listed_doc(sets, at)
                 set_bit(words, doc)
                 at += 2
             continue
-        num_containers = int64(sets[at + 2]) | (int64(sets[at + 3]) << 16)
+        num_containers = _num_containers(sets, at)
         body = at + 4 + 4 * num_containers
         for container in range(num_containers):
             # Container key k covers documents from k << 16 on: word k << 10 of the bitset.
-            first_word = int64(sets[at + 4 + 2 * container]) << 10
-            count = int64(sets[at + 5 + 2 * container]) + 1
+            key, count = _container(sets, at, container)
+            first_word = key << 10
             if count <= _CONTAINER_LIST_MAX:
                 for position in range(body, body + count):
                     low = int64(sets[position])
@@ -220,15 +240,14 @@ def list_stored_set(sets: U16Array, begin: int, count: int, docs: U32Array) -> N
     """
     if count < LIST_DOCS_MAX:
         for i in range(count):
-            at = begin + 2 * i
-            docs[i] = uint32(sets[at]) | (uint32(sets[at + 1]) << uint32(16))
+            docs[i] = _listed_doc(sets, begin + 2 * i)
         return
-    num_containers = int64(sets[begin + 2]) | (int64(sets[begin + 3]) << 16)
+    num_containers = _num_containers(sets, begin)
     body = begin + 4 + 4 * num_containers
     num_docs: Any = 0
     for container in range(num_containers):
-        high = uint32(sets[begin + 4 + 2 * container]) << uint32(16)
-        size = int64(sets[begin + 5 + 2 * container]) + 1
+        key, size = _container(sets, begin, container)
+        high = uint32(key) << uint32(16)
         if size <= _CONTAINER_LIST_MAX:
             for i in range(size):
                 docs[num_docs + i] = high | uint32(sets[body + i])
@@ -254,15 +273,15 @@ def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -
         shared = int64(0)
         if counts[i] < LIST_DOCS_MAX:
             while at < set_offsets[i + 1]:
-                doc = uint32(sets[at]) | (uint32(sets[at + 1]) << uint32(16))
+                doc = _listed_doc(sets, at)
                 shared += has_bit(words, doc)
                 at += 2
         else:
-            num_containers = int64(sets[at + 2]) | (int64(sets[at + 3]) << 16)
+            num_containers = _num_containers(sets, at)
             body = at + 4 + 4 * num_containers
             for container in range(num_containers):
-                first_word = int64(sets[at + 4 + 2 * container]) << 10
-                count = int64(sets[at + 5 + 2 * container]) + 1
+                key, count = _container(sets, at, container)
+                first_word = key << 10
                 if count <= _CONTAINER_LIST_MAX:
                     for position in range(body, body + count):
                         low = int64(sets[position])
@@ -272,14 +291,9 @@ def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -
                     body += count
                 else:
                     for j in range(min(int64(1024), len(words) - first_word)):
-                        # AND, then population count (see `count_docs`): nothing is listed.
+                        # AND, then population count: nothing is listed.
                         word = words[first_word + j] & load_u64(sets, body + 4 * j)
-                        word = word - ((word >> uint64(1)) & uint64(0x5555555555555555))
-                        word = (word & uint64(0x3333333333333333)) + (
-                            (word >> uint64(2)) & uint64(0x3333333333333333)
-                        )
-                        word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
-                        shared += int64((word * uint64(0x0101010101010101)) >> uint64(56))
+                        shared += count_ones(word)
                     body += _CONTAINER_UNITS
         totals[numbers[i] + uint32(1)] += uint32(shared)
 
@@ -318,9 +332,9 @@ def measure_stored(stored: StoredSets) -> tuple[int, int]:
             num_listed += int64(counts[i])
             continue
         at = set_offsets[i]
-        num_containers = int64(sets[at + 2]) | (int64(sets[at + 3]) << 16)
+        num_containers = _num_containers(sets, at)
         for container in range(num_containers):
-            count = int64(sets[at + 5 + 2 * container]) + 1
+            _, count = _container(sets, at, container)
             if count <= _CONTAINER_LIST_MAX:
                 num_listed += count
             else:
