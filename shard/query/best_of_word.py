@@ -51,6 +51,7 @@ from shard.query.bm25f import (
 )
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.score_selection import best_of, kth_greatest
+from shard.query.term_lists import SearchedLists
 from shard.segment.doc_sets import count_docs, empty_bitset, has_bit, list_all_docs
 from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry, open_block
 from shard.segment.postings_cursor import (
@@ -112,6 +113,29 @@ class _Found(NamedTuple):
     ts: NDArray[np.int64]
 
 
+@arguments
+class _Reach(NamedTuple):
+    """What an entry needs to reach the best.
+
+    Attributes:
+        single: bitset of the documents that have no other entry.
+        norms: what an entry has at most.
+        least: the least t that is among the best.
+    """
+
+    single: NDArray[np.uint64]
+    norms: _Norms
+    least: int
+
+
+@arguments
+class _WordScratch(NamedTuple):
+    """Per-document scratch arrays, clean."""
+
+    cells: Cells
+    marked: _Marked
+
+
 @kernel(allocates=False)
 def _mark(lists: PostingLists, terms: U32Array, marked: _Marked, docs: U32Array) -> None:
     """Mark the documents of each entry of some terms."""
@@ -156,13 +180,12 @@ def _score_block(
     packing: Packing,
     block_docs: U32Array,
     ratio: float,
-    single: U64Array,
-    norms: _Norms,
-    least: int,
+    reach: _Reach,
     found: _Found,
     num_found: int,
 ) -> int:
-    """Append those entries of a block that reach `least`; return how many are found then."""
+    """Append those entries of a block that reach the best; return how many are found then."""
+    single, norms, least = reach
     _, lengths, tf_norms, _ = scored
     for i in range(len(block_docs)):
         field, freq = decode_entry(scored.lists.postings, packing, i)
@@ -180,18 +203,15 @@ def _score_block(
 
 @kernel
 def _score_reaching(
-    scored: ScoredLists,
-    weighed: WeighedTerms,
-    single: U64Array,
-    norms: _Norms,
-    least: int,
+    scored: ScoredLists, weighed: WeighedTerms, reach: _Reach
 ) -> tuple[U32Array, I64Array]:
-    """Return those documents of a bitset, each with one entry, whose t is at least `least`.
+    """Return those documents with one entry that reach the best.
 
     They come in the order of terms, with their t.
     """
     lists = scored.lists
     postings = lists.postings
+    least, greatest = reach.least, reach.norms.greatest
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     found = _Found(np.empty(BLOCK_ENTRIES, np.uint32), np.empty(BLOCK_ENTRIES, np.int64))
     num_found = int64(0)
@@ -204,31 +224,31 @@ def _score_reaching(
                 break
             _, packing = open_block(postings, block_start(lists, cursor))
             # The bits of a frequency bound those of the block: most blocks are not decoded.
-            if _t_of(1 << packing.freq, norms.greatest, ratio) < least:
+            if _t_of(1 << packing.freq, greatest, ratio) < least:
                 continue
             decode_docs(lists, cursor, docs)
             capacity = len(found.docs)
             if num_found + cursor.size > capacity:
                 found = _Found(grown(found.docs, 2 * capacity), grown(found.ts, 2 * capacity))
             num_found = _score_block(
-                scored, packing, docs[: cursor.size], ratio, single, norms, least, found, num_found
+                scored, packing, docs[: cursor.size], ratio, reach, found, num_found
             )
     return found.docs[:num_found], found.ts[:num_found]
 
 
 @kernel
 def _best_of_word(
-    scored: ScoredLists,
+    searched: SearchedLists,
     weighed: WeighedTerms,
     weights: F64Array,
-    k1: float,
     norms: _Norms,
     allowed: U64Array,
-    cells: Cells,
-    marked: _Marked,
+    scratch: _WordScratch,
     k: int,
 ) -> tuple[U32Array, I64Array]:
     """Kernel of `best_of_word`; the documents are in no order."""
+    scored, k1 = searched.scored, searched.k1
+    cells, marked = scratch
     _mark(scored.lists, weighed.terms, marked, np.empty(BLOCK_ENTRIES, np.uint32))
     size = len(marked.any)
     single = np.empty(size, np.uint64)
@@ -248,7 +268,7 @@ def _best_of_word(
     least = int64(0)
     if len(docs) >= k:
         least = _least_reaching(kth_greatest(scores, k), weight, k1)
-    more, ts = _score_reaching(scored, weighed, single, norms, least)
+    more, ts = _score_reaching(scored, weighed, _Reach(single, norms, least))
     all_docs = np.concatenate((docs, more))
     all_scores = np.concatenate((scores, ts))
     for i in range(len(docs), len(all_docs)):
@@ -330,14 +350,12 @@ def best_of_word(
     marked = _Marked(empty_bitset(num_docs), empty_bitset(num_docs))
     SCRATCH.reserve(num_docs)
     docs, scores = _best_of_word(
-        scored,
+        lists.searched,
         weighed,
         np.array(weights),
-        lists.k1,
         _Norms(of_rows, float(of_rows.max())),
         allowed,
-        SCRATCH.cells,
-        marked,
+        _WordScratch(SCRATCH.cells, marked),
         k,
     )
     order = np.argsort(docs)

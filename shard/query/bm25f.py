@@ -237,7 +237,11 @@ def make_tf_norms(
 
 
 class Scratch(threading.local):
-    """Per-document scratch arrays, one set a thread; every search leaves them clean."""
+    """Per-document scratch arrays, one set a thread; every search leaves them clean.
+
+    A search that may be abandoned midway runs in ``with SCRATCH:``, which discards what it leaves
+    dirty.
+    """
 
     def __init__(self) -> None:
         self.cells = Cells(np.zeros(0, np.int64), np.zeros(0, np.uint64))
@@ -253,6 +257,13 @@ class Scratch(threading.local):
             self.members = empty_bitset(size)
             self.scores = np.zeros(size, np.int64)
             self.counts = np.zeros(size, np.uint16)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.counts = np.zeros(0, np.uint16)  # `reserve` then makes all of them anew
 
 
 SCRATCH: Final = Scratch()

@@ -14,8 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from common.query import Word
-from shard.query import best_of_word
-from shard.query.best_of_any import pays_off
+from shard.query import best_of_any, best_of_word
 from shard.query.best_terms import Pruning, choose_pruning
 from shard.query.bm25f import WeighedTerms
 from shard.query.evaluation import Evaluation
@@ -104,5 +103,7 @@ def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
         return Ranking.SCORE_ALL
     num_entries = sum([one.cost for one in readings])
     bonus_max = evaluation.prepared.bonus_max
-    is_faster = pays_off(evaluation.index.num_docs, len(readings), num_entries, bonus_max)
+    is_faster = best_of_any.pays_off(
+        evaluation.index.num_docs, len(readings), num_entries, bonus_max
+    )
     return Ranking.ANY_TERM if is_faster else Ranking.SCORE_ALL

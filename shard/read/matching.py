@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from shard.query.languages import languages_of
 from shard.query.matches import Matches
 from shard.query.pinning import PinnedDocs, find_pinned, scores_of, with_docs, without_docs
 from shard.query.prepared import PreparedQuery
-from shard.query.text_search import match_among, match_text, num_hits_expected
+from shard.query.text_search import TextMatch, match_among, match_text, num_hits_expected
 from shard.segment.doc_sets import pick_docs
 
 if TYPE_CHECKING:
@@ -82,12 +82,9 @@ NO_PINNED: Final = PinnedDocs(np.zeros(0, np.int64), np.zeros(0, np.uint32))
 
 
 def match(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
-    """Find the documents that match; a search abandoned midway leaves no dirty scratch data."""
-    try:
+    """Find the documents that match."""
+    with SCRATCH:
         return _match_views(snapshot, request)
-    except BaseException:
-        SCRATCH.counts = np.zeros(0, np.uint16)  # forces new scratch arrays: these may be dirty
-        raise
 
 
 def _group_of(request: FacetRequest | RangeRequest) -> str:
@@ -132,11 +129,10 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
         check_call()
         pins = NO_PINNED if not request.pins else find_pinned(snapshot, view, request.pins)
         if prepared is None:
-            matches, best, others, pins = _match_no_query(snapshot, view, request, plan, pins)
+            matched = _match_no_query(snapshot, view, request, plan, pins)
         else:
-            matches, best, others, pins = _match_query(
-                snapshot, view, request, prepared, plan, pins
-            )
+            matched = _match_query(snapshot, view, request, prepared, plan, pins)
+        matches, best, others, pins = matched
         num_pinned += len(pins.docs)
         if len(pins.docs) and request.has_pins_apart:
             pinned.append(PinnedHits(ordinal, pins, scores_of(best, pins.docs)))
@@ -148,9 +144,20 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> SearchMatches:
     return SearchMatches(hits, ranked, CountedMatches.of(hits, without), pinned, num_pinned)
 
 
-_MatchedView: TypeAlias = tuple[Matches, Matches, dict[str, Matches], PinnedDocs]
-"""All matches; those that can be among the best, with scores if any; by facet, the matches without
-its own clauses; the pinned documents that pass all filters."""
+class _MatchedView(NamedTuple):
+    """The matches of one segment.
+
+    Attributes:
+        hits: all of them.
+        ranked: those that can be among the best, with scores if any.
+        others: by facet, the matches without its own clauses.
+        pins: the pinned documents that pass all filters.
+    """
+
+    hits: Matches
+    ranked: Matches
+    others: Mapping[str, Matches]
+    pins: PinnedDocs
 
 
 def _match_no_query(
@@ -162,16 +169,16 @@ def _match_no_query(
     if len(pins.docs):
         pins = pins.among(matches.words)
     if not request.is_boosted or not (request.num_hits or request.min_score is not None):
-        return matches, matches, others, pins
+        return _MatchedView(matches, matches, others, pins)
     best = boosted(snapshot, matches, request)
     if request.min_score is None:
-        return matches, best, others, pins
+        return _MatchedView(matches, best, others, pins)
     reaching = {}
     for facet, part in others.items():
         kept = _at_least(boosted(snapshot, part, request), request.min_score)
         reaching[facet] = with_docs(kept, all_pins.among(part.words).docs)
     matches = with_docs(_at_least(best, request.min_score, pins), pins.docs)
-    return matches, matches, reaching, pins
+    return _MatchedView(matches, matches, reaching, pins)
 
 
 def _match_query(
@@ -189,30 +196,14 @@ def _match_query(
     """
     base = narrow(snapshot, view, view.live_mask, plan.common)
     groups = resolve_groups(snapshot, view, plan.groups)
-    needs_all_scores = (
-        request.sort
-        or request.after
-        or request.distinct
-        or request.wants_explanation
-        or request.is_boosted
-        or (request.pins and request.num_hits)
-        or request.min_score is not None
-    )
     allowed = base
     for words in groups.values():
         allowed = intersection(allowed, words)
-    if _scores_late(request) or not request.needs_scores:
-        first = None
-        if not groups and _needs_few(request):
-            first = _first_by_key(snapshot, view, request, prepared, allowed)
+    if _ranks_without_scores(request) and not groups and _needs_few(request):
+        first = _first_by_key(snapshot, view, request, prepared, allowed)
         if first is not None:
-            return first, first, {}, pins
-        found = ranked = match_text(view, prepared, allowed, 0).found
-        if request.has_scores:
-            ranked.scorer = partial(_score, view, prepared)
-    else:
-        num_ranked = None if needs_all_scores else request.num_hits
-        found, ranked = match_text(view, prepared, allowed, num_ranked)
+            return _MatchedView(first, first, {}, pins)
+    found, ranked = _match_text(view, request, prepared, allowed)
     if request.is_boosted:
         ranked = boosted(snapshot, ranked, request)
     if request.min_score is not None:
@@ -222,7 +213,7 @@ def _match_query(
         wider_pins, pins = pins.among(base), pins.among(allowed)
         found, ranked = with_docs(found, pins.docs), with_docs(ranked, pins.docs)
     if not groups:
-        return found, ranked, {}, pins
+        return _MatchedView(found, ranked, {}, pins)
     # The second, wider match, for facets that leave out their own clauses.
     if request.min_score is None:
         wider = match_text(view, prepared, base, 0).found
@@ -231,7 +222,36 @@ def _match_query(
         wider = _at_least(boosted(snapshot, scored, request), request.min_score)
     if request.pins:
         wider = with_docs(wider, wider_pins.docs)
-    return found, ranked, leave_out_each(view, wider.docs, groups), pins
+    return _MatchedView(found, ranked, leave_out_each(view, wider.docs, groups), pins)
+
+
+def _match_text(
+    view: SegmentView,
+    request: SearchRequest,
+    prepared: PreparedQuery,
+    allowed: NDArray[np.uint64] | None,
+) -> TextMatch:
+    """Match the query among the allowed documents, with as few scores as the request needs."""
+    if _ranks_without_scores(request):
+        found = match_text(view, prepared, allowed, 0).found
+        if request.has_scores:
+            found.scorer = partial(_score, view, prepared)
+        return TextMatch(found, found)
+    needs_all_scores = (
+        request.sort
+        or request.after
+        or request.distinct
+        or request.wants_explanation
+        or request.is_boosted
+        or (request.pins and request.num_hits)
+        or request.min_score is not None
+    )
+    return match_text(view, prepared, allowed, None if needs_all_scores else request.num_hits)
+
+
+def _ranks_without_scores(request: SearchRequest) -> bool:
+    """Return whether the best hits are found without scores, or with those of few hits."""
+    return _scores_late(request) or not request.needs_scores
 
 
 def _scores_late(request: SearchRequest) -> bool:
@@ -277,11 +297,7 @@ def _first_by_key(
     if allowed is not None:
         picked = np.empty(len(docs), np.uint32)
         docs = picked[: pick_docs(docs, allowed, picked)]
-    try:
-        docs, scores = match_among(view, prepared, docs)
-    except BaseException:
-        SCRATCH.counts = np.zeros(0, np.uint16)  # as in `match`
-        raise
+    docs, scores = match_among(view, prepared, docs)
     if len(docs) <= num_wanted:
         return None
     return Matches(view, docs=docs, scores=scores)
@@ -291,11 +307,8 @@ def _score(
     view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
 ) -> NDArray[np.float64]:
     """Return the scores of some matches of a segment, ascending."""
-    try:
+    with SCRATCH:  # runs after `match`, when hits are selected
         found, scores = match_among(view, prepared, docs)
-    except BaseException:
-        SCRATCH.counts = np.zeros(0, np.uint16)  # as in `match`
-        raise
     assert len(found) == len(docs), "all of them match"
     return scores
 
