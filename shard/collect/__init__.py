@@ -15,6 +15,8 @@ one result.
     facet_counts       matches by facet value
     facet_pairs        pairs of a match and a value, for more than a count
     facet_cube         matches by bin and value together
+    cube_bins          its bins: document → range of a field
+    cube_grid          its counts
     range_counts       matches by interval
     calendars          dates → years, weeks, hours
     trees              matches by node of a tree
