@@ -1,7 +1,7 @@
 """Text analysis, for queries and items alike: characters, words, stems, stop words.
 
 analyzer         text → folded words
-tokenizer        the kernel that cuts them; its bytes: utf8
+tokenizer        the kernel that cuts them
 characters       what each code point is; computed by character_rules, stored by page_table
 accents          what folding removes, as terms of their own
 languages        stems, and which language a field has; stop_words

@@ -53,9 +53,9 @@ from common.analysis.characters import (
     PAGES,
     CharacterClass,
 )
-from common.analysis.utf8 import decode_wide, encode_point
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, int64, uint64
+from common.kernels.utf8 import decode_wide, encode_point
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,6 +21,7 @@ import numpy as np
 from common.kernels.byte_words import load_u64, trailing_zeros
 from common.kernels.decorator import kernel
 from common.kernels.types import U8, I64Array, U8Array, int64, uint8, uint64
+from common.kernels.utf8 import encode_point
 
 FAULT: Final = -1
 
@@ -126,6 +127,22 @@ def hex4(payload: U8Array, position: int) -> int:
     return number
 
 
+@kernel(inline=True, allocates=False)
+def _escaped(byte: U8) -> U8:
+    """Return what a backslash and a letter stand for: a control character, or the byte itself."""
+    if byte == 0x62:
+        return uint8(0x08)
+    if byte == 0x66:
+        return uint8(0x0C)
+    if byte == 0x6E:
+        return uint8(0x0A)
+    if byte == 0x72:
+        return uint8(0x0D)
+    if byte == 0x74:
+        return uint8(0x09)
+    return byte
+
+
 @kernel(allocates=False)
 def unescape(payload: U8Array, start: int, end: int, out: U8Array, out_start: int) -> int:
     """Write the UTF-8 text of the valid JSON string inside ``payload[start:end]`` to `out`.
@@ -143,21 +160,10 @@ def unescape(payload: U8Array, start: int, end: int, out: U8Array, out_start: in
             position += 1
             target += 1
             continue
-        # A backslash and a letter: b, f, n, r, t are control characters, the others themselves.
         byte = payload[position + 1]
         position += 2
         if byte != 0x75:
-            if byte == 0x62:
-                byte = 0x08
-            elif byte == 0x66:
-                byte = 0x0C
-            elif byte == 0x6E:
-                byte = 0x0A
-            elif byte == 0x72:
-                byte = 0x0D
-            elif byte == 0x74:
-                byte = 0x09
-            out[target] = byte
+            out[target] = _escaped(byte)
             target += 1
             continue
         # \uXXXX: a UTF-16 unit; a high surrogate is followed by \uXXXX with the low one.
@@ -166,25 +172,7 @@ def unescape(payload: U8Array, start: int, end: int, out: U8Array, out_start: in
         if 0xD800 <= point < 0xDC00:
             point = 0x10000 + ((point - 0xD800) << 10) + hex4(payload, position + 2) - 0xDC00
             position += 6
-        # The code point in UTF-8: never longer than its escape.
-        if point < 0x80:
-            out[target] = point
-            target += 1
-        elif point < 0x800:
-            out[target] = 0xC0 | (point >> 6)
-            out[target + 1] = 0x80 | (point & 0x3F)
-            target += 2
-        elif point < 0x10000:
-            out[target] = 0xE0 | (point >> 12)
-            out[target + 1] = 0x80 | ((point >> 6) & 0x3F)
-            out[target + 2] = 0x80 | (point & 0x3F)
-            target += 3
-        else:
-            out[target] = 0xF0 | (point >> 18)
-            out[target + 1] = 0x80 | ((point >> 12) & 0x3F)
-            out[target + 2] = 0x80 | ((point >> 6) & 0x3F)
-            out[target + 3] = 0x80 | (point & 0x3F)
-            target += 4
+        target = encode_point(point, out, target)  # never longer than its escape
     return target
 
 

@@ -13,4 +13,5 @@ Leaves of many kernels:
     byte_words     eight bytes at a time
     growth         larger copies of full arrays
     heaps          the k greatest keys so far
+    utf8           code points
 """

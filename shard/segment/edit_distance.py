@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.analysis.utf8 import next_point
 from common.kernels.decorator import kernel
 from common.kernels.types import I32Array, Rows, U8Array
+from common.kernels.utf8 import next_point
 
 
 @kernel(allocates=False)

@@ -45,7 +45,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.analysis.accents import SPELLING_END
-from common.analysis.utf8 import next_point
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
@@ -62,6 +61,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
+from common.kernels.utf8 import next_point
 from shard.segment.edit_distance import distance_to_one, osa_distance
 from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 
