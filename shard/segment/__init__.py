@@ -16,7 +16,7 @@ Text:
 
     term_numbering     words of a batch → numbers
     text_builder       these, inverted: the text structures of a new segment
-    text_merge         the text structures of a merged segment
+    text_merge         the text structures of a merged segment; its lists: term_merge
     text_index         all of them, as a query reads them
     vocabulary         term → ordinal, its neighbours; with typos: edit_distance
     infixes            letters → terms that contain them
