@@ -25,13 +25,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from common.errors import (
-    DeadlineExceeded,
-    PayloadTooLarge,
-    Unauthorized,
-    Unavailable,
-    decode_error,
-)
+from common.errors import DeadlineExceeded, PayloadTooLarge, Unauthorized, Unavailable, decode_error
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS
 from common.protocol.framing import (

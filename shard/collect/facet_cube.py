@@ -28,22 +28,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from common.deadline import check_call
-from common.protocol.messages import (
-    CubeCounts,
-    CubeFacet,
-    CubeRange,
-    CubeRequest,
-    RangeRequest,
-)
+from common.protocol.messages import CubeCounts, CubeFacet, CubeRange, CubeRequest, RangeRequest
 from shard.collect.counted_matches import CountedMatches, Scope
 from shard.collect.cube_bins import bins_of
 from shard.collect.cube_grid import BinnedPart, CubeGrid, Dimension, count_by_bin
-from shard.collect.facet_pairs import (
-    FacetPairs,
-    are_among,
-    facet_pairs,
-    field_values,
-)
+from shard.collect.facet_pairs import FacetPairs, are_among, facet_pairs, field_values
 from shard.collect.range_counts import (
     calendar_buckets,
     histogram_of,

@@ -42,12 +42,7 @@ from shard.query.proximity import Proximity, make_proximity, proximity_scores
 from shard.query.proximity_ranking import rank_by_proximity
 from shard.query.score_selection import best_of
 from shard.query.term_lists import QueryTerms, TermLists
-from shard.segment.doc_sets import (
-    add_docs,
-    count_docs,
-    list_all_docs,
-    reset_bitset,
-)
+from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
 from shard.segment.postings import Entries
 from shard.segment.postings_cursor import Wanted
 from shard.segment.text_index import TextIndex, text_index

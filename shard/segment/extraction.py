@@ -34,13 +34,7 @@ from common.json.tokens import find_closing_quote, find_quote_or_backslash, unes
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, Rows, U8Array, int64, uint8
 from common.values import ValueKind
-from shard.segment.field_registry import (
-    HASH_BASIS,
-    FieldRegistry,
-    PathTable,
-    find_field,
-    hash_step,
-)
+from shard.segment.field_registry import HASH_BASIS, FieldRegistry, PathTable, find_field, hash_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

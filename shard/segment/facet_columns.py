@@ -34,14 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from common.kernels.decorator import kernel
-from common.kernels.types import (
-    I64Array,
-    U8Array,
-    U32Array,
-    U64Array,
-    int64,
-    uint32,
-)
+from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32
 from shard.caches.derived import derived_by_key
 from shard.segment.code_counts import Codes, count_codes
 from shard.segment.column_values import KEY_KINDS, group_values

@@ -43,13 +43,7 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, int64
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.postings import POSTINGS_PADDING, Entries, PostingLists, new_block
-from shard.segment.postings_writer import (
-    ListInWriting,
-    Written,
-    end_list,
-    lists_room,
-    open_list,
-)
+from shard.segment.postings_writer import ListInWriting, Written, end_list, lists_room, open_list
 from shard.segment.prefix_counts import BatchWords, append_entries, count_prefixes
 from shard.segment.prefix_sums import (
     NewDocs,

@@ -29,13 +29,7 @@ from shard.segment.extraction import Extraction
 from shard.segment.field_lengths import DECODED_LENGTHS, arrange_lengths
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray
 from shard.segment.positions import POSITION_BYTES_MAX, Positions, encode_varint
-from shard.segment.postings import (
-    POSTINGS_PADDING,
-    TERM_FREQ_MAX,
-    Entries,
-    PostingLists,
-    new_block,
-)
+from shard.segment.postings import POSTINGS_PADDING, TERM_FREQ_MAX, Entries, PostingLists, new_block
 from shard.segment.postings_writer import (
     ListInWriting,
     end_list,

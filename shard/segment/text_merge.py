@@ -17,13 +17,8 @@ from numpy.typing import NDArray
 from shard.segment.field_lengths import merge_lengths
 from shard.segment.merge_arrays import IN_MEMORY, GrowingArray, MergeAllocator
 from shard.segment.positions import Positions
-from shard.segment.postings import (
-    POSTINGS_PADDING,
-    PostingLists,
-)
-from shard.segment.postings_writer import (
-    lists_room,
-)
+from shard.segment.postings import POSTINGS_PADDING, PostingLists
+from shard.segment.postings_writer import lists_room
 from shard.segment.prefix_lists import PrefixPart, PrefixRanges
 from shard.segment.prefix_sums import NewDocs
 from shard.segment.segment import Segment
