@@ -7,6 +7,7 @@
     refusals           what the disk refuses, and what is damaged
     codecs             bytes of its keys and values
     documents          record → the bytes that a client sent
+    dictionaries       shrink them: learnt from the first items of an index
     item_values        those of a page, checked and decoded in one pass
     word_codes         compresses these as sequences of words
     word_tokens          what a word is

@@ -2,28 +2,8 @@
 
     documents: maps record (u64 BE) to | checksum u32 | codec u8 | place u64 | payload |
 
-Items of one index repeat their keys, words and phrases, so a dictionary learnt from the first of
-them shrinks each item alone, and one item is read without its neighbours. There are two ways, and
-training keeps the one that makes the items it has not learnt from smaller: codes of words
-(`word_codes`), or zstd with a dictionary, for what is not made of words. Rejected: blocks of many
-items (with zstd, 16 items give another 10-20 %, but each read decompresses 16 and each delete
-rewrites 16); larger zstd dictionaries (112 KiB: 4 %, and slower).
-
-Bytes an item (zstd: level 2, dictionary of 32 KiB from 1,500 items; words: from 16,384 items at
-most), on one core of a 2-core virtual machine:
-
-    corpus                                bytes    zstd   words
-    synthetic shop items, random words      513     210     120
-    tate-artworks                           821     153     129
-    debian-packages                       1,146     333     276
-    icecat-products                       1,431     387     301
-    wikipedia-movies                        551     206     142
-
-    compress, decompress (shop items)               3.1 µs, 1.6 µs    3.4 µs, 1.9 µs
-
-The frames carry neither magic number nor dictionary id (8 bytes an item): the codec byte of the
-value says all of it. Until there are items to train on, and where compression does not pay,
-payloads are stored as they are.
+Items are compressed one by one, with what was learnt from the first of them (`dictionaries`). Until
+there are items to train on, and where compression does not pay, payloads are stored as they are.
 
 Worked example: item {"id":5} with place 7 as record 0 before any training is stored under
 00 00 00 00 00 00 00 00 as  cc cc cc cc | 10 | 07 00 00 00 00 00 00 00 | 7b 22 69 64 22 3a 35 7d.
@@ -33,10 +13,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xxhash
@@ -51,10 +29,8 @@ from shard.storage.codecs import (
     CODEC_WORDS,
     DICTIONARIES_MAX,
     ITEM_HEADER_BYTES,
-    ITEMS_AT_ONCE,
     ChecksumMismatch,
     EncodedItems,
-    as_bytes_array,
     check_value,
     decode_value,
     encode_items,
@@ -63,33 +39,24 @@ from shard.storage.codecs import (
     key_number,
     number_key,
 )
+from shard.storage.dictionaries import (
+    TRAINING_ITEM_BYTES_MAX,
+    TRAINING_ITEMS_MAX,
+    WordsDictionary,
+    ZstdDictionary,
+    open_words,
+    train_dictionary,
+)
 from shard.storage.environment import Environment, SubDatabase, Transaction
-from shard.storage.item_values import read_values
 from shard.storage.page_check import END
-from shard.storage.word_codes import WordCodes
-from shard.storage.word_dictionary import DamagedDictionary
-from shard.storage.word_training import train_words
 
-COMPRESSION_LEVEL = 2
-DICTIONARY_BYTES = 32 * 1024
 _SIZE_BYTES = 18
 """A zstd frame without magic number tells its size within this many bytes."""
 TRAINING_ITEMS_MIN = 1_000
 """Fewer items are too few to train on, and too few to matter on disk."""
-TRAINING_ITEMS_MAX = 16_384
-"""Words are learnt from this many; zstd's dictionary from the first `ZSTD_ITEMS_MAX` of them."""
-ZSTD_ITEMS_MAX = 1_500
-TRAINING_ITEM_BYTES_MAX = 8 * 1024
-"""Only the beginning of a long item is used for training."""
 TRAINING_BYTES_MAX = 16 << 20
 RETRAINING_FACTOR = 4
 """Words are learnt again from a group of this many times the items."""
-TEST_SHARE = 8
-"""One in this many items is held out of training: these show which way is better."""
-RATIO_MIN = 1.15
-"""A dictionary that shrinks its own training items by less is not worth its time."""
-BATCH_ITEMS_MIN = 8
-"""Fewer items are compressed one by one: setting up a batch costs as much as eight items."""
 
 READ_AT_ONCE_MAX = 64
 """Larger reads (exports, deep pages) bypass the cache: few of their items are read again soon."""
@@ -97,180 +64,6 @@ READ_AT_ONCE_MAX = 64
 _DICTIONARY_PREFIX = b"dictionary/"
 _WORDS_PREFIX = b"words/"
 _numbers = itertools.count()
-
-
-class Dictionary:
-    """One zstd dictionary of an index with its compressor; decompressors are one a thread.
-
-    Args:
-        number: 1 to 15, in the codec byte of the items that were made with it.
-        content: the trained bytes.
-    """
-
-    def __init__(self, number: int, content: bytes) -> None:
-        self.number = number
-        self.content = content
-        self._parameters = zstandard.ZstdCompressionParameters.from_level(
-            COMPRESSION_LEVEL,
-            window_log=17,
-            format=zstandard.FORMAT_ZSTD1_MAGICLESS,
-            write_dict_id=False,
-            write_content_size=True,
-            write_checksum=False,
-        )
-        self._trained = zstandard.ZstdCompressionDict(content)
-        self._trained.precompute_compress(compression_params=self._parameters)
-        self._compressor = zstandard.ZstdCompressor(
-            dict_data=self._trained, compression_params=self._parameters
-        )
-        self._decompressors = threading.local()
-
-    @property
-    def codec(self) -> int:
-        """The codec byte of items made with this dictionary."""
-        return CODEC_RAW | self.number
-
-    @property
-    def num_items(self) -> int:
-        """How many items it needs to be learnt from: more would not help."""
-        return TRAINING_ITEMS_MAX
-
-    def compress(
-        self, payload: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Compress each span of `payload`; for one thread at a time.
-
-        Returns:
-            The frames, concatenated, and the size of each.
-        """
-        if len(starts) < BATCH_ITEMS_MIN:
-            view = memoryview(payload)  # type: ignore[arg-type]
-            frames: Any = [
-                self._compressor.compress(view[start : start + size])
-                for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
-            ]
-        else:
-            spans = np.empty((len(starts), 2), np.uint64)
-            spans[:, 0] = starts
-            spans[:, 1] = sizes
-            batch = zstandard.BufferWithSegments(payload, spans.tobytes())  # type: ignore[arg-type]
-            packed: Any = self._compressor.multi_compress_to_buffer(batch, threads=1)
-            frames = list(packed)
-        frame_sizes = np.fromiter(map(len, frames), np.int64, len(frames))
-        parts = [
-            np.frombuffer(b"".join(frames[first : first + ITEMS_AT_ONCE]), np.uint8)
-            for first in range(0, len(frames), ITEMS_AT_ONCE)
-        ]
-        return np.concatenate(parts), frame_sizes
-
-    def decompress(self, frame: bytes) -> bytes:
-        """Decompress one item; any thread (each has its own context)."""
-        try:
-            decompressor = self._decompressors.one
-        except AttributeError:
-            decompressor = self._decompressors.one = zstandard.ZstdDecompressor(
-                dict_data=self._trained, format=zstandard.FORMAT_ZSTD1_MAGICLESS
-            )
-        restored: bytes = decompressor.decompress(frame)
-        return restored
-
-
-class Words:
-    """The words of an index, as a dictionary.
-
-    Args:
-        number: 1 to 15, in the codec byte of the items that were made with it.
-        content: the trained bytes.
-
-    Raises:
-        DamagedDictionary: no training has made these.
-    """
-
-    def __init__(self, number: int, content: bytes) -> None:
-        self.number = number
-        self.content = content
-        self._codes = WordCodes(content)
-
-    @property
-    def codec(self) -> int:
-        """The codec byte of items made with this dictionary."""
-        return CODEC_WORDS | self.number
-
-    @property
-    def num_items(self) -> int:
-        """How many items they were learnt from."""
-        return self._codes.num_items
-
-    def compress(
-        self, payload: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Do as `Dictionary.compress`; a frame of 0 bytes would not be smaller than its item."""
-        return self._codes.encode(payload, starts, sizes)
-
-    def decompress(self, frame: bytes) -> bytes | None:
-        """Decompress an item; None if the frame is damaged. Any thread."""
-        return self._codes.decode(frame)
-
-    def read(
-        self, records: Sequence[int], values: Sequence[bytes | None], bytes_max: int
-    ) -> list[bytes | None]:
-        """Return the items of values; None for damaged ones, and those of other codecs. Any thread.
-
-        Raises:
-            PayloadTooLarge: they have more than `bytes_max` bytes.
-        """
-        return read_values(records, values, self.codec, self._codes.decoding, bytes_max)
-
-
-def train_dictionary(
-    number: int, samples: Sequence[bytes], *, words_number: int
-) -> Dictionary | Words | None:
-    """Train a dictionary on items; return None if it would not pay.
-
-    Args:
-        number: of a zstd dictionary.
-        samples: items, or their beginnings.
-        words_number: of a dictionary of words.
-
-    Cost: about 5 ms for 1,500 items of 500 bytes, and 15 µs an item for their words; fixed
-    parameters, no search for better ones (which takes seconds and gains 1-2 %).
-    """
-    cut = [bytes(sample[:TRAINING_ITEM_BYTES_MAX]) for sample in samples]
-    tests = cut[::TEST_SHARE]
-    learnt = [sample for i, sample in enumerate(cut) if i % TEST_SHARE]
-    best: Dictionary | Words | None = None
-    least = sum(map(len, tests)) / RATIO_MIN
-    found = _train_words(words_number, learnt), _train_zstd(number, learnt[:ZSTD_ITEMS_MAX])
-    for one in found:
-        if one is not None and (size := _compressed_size(one, tests)) < least:
-            best, least = one, size
-    return best
-
-
-def _spans(items: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[Any]]:
-    """Return items in one piece of memory, where each begins, and its size."""
-    sizes = np.fromiter(map(len, items), np.int64, len(items))
-    return as_bytes_array(b"".join(items)), np.cumsum(sizes) - sizes, sizes
-
-
-def _compressed_size(dictionary: Dictionary | Words, items: Sequence[bytes]) -> int:
-    _, sizes = dictionary.compress(*_spans(items))
-    return int(np.where(sizes == 0, [len(item) for item in items], sizes).sum())
-
-
-def _train_words(number: int, samples: Sequence[bytes]) -> Words | None:
-    content = train_words(*_spans(samples))
-    return None if content is None else Words(number, content)
-
-
-def _train_zstd(number: int, samples: Sequence[bytes]) -> Dictionary | None:
-    try:
-        trained = zstandard.train_dictionary(
-            DICTIONARY_BYTES, list(samples), k=200, d=8, f=18, accel=4, level=COMPRESSION_LEVEL
-        )
-    except zstandard.ZstdError:
-        return None  # all items alike, or next to nothing in them
-    return Dictionary(number, trained.as_bytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,20 +86,20 @@ class DocumentStore:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._number = next(_numbers)
-        self._dictionaries: dict[int, Dictionary] = {}
-        self._words: dict[int, Words] = {}
-        self._current: Dictionary | Words | None = None
+        self._dictionaries: dict[int, ZstdDictionary] = {}
+        self._words: dict[int, WordsDictionary] = {}
+        self._current: ZstdDictionary | WordsDictionary | None = None
         self._tried_items = 0
         self.num_corrupt = 0
         with environment.read() as txn:
             for key, value in txn.items(SubDatabase.META, prefix=_DICTIONARY_PREFIX):
                 number = int(key.removeprefix(_DICTIONARY_PREFIX))
                 content = decode_value(number, value, "a compression dictionary")
-                self._current = self._dictionaries[number] = Dictionary(number, content)
+                self._current = self._dictionaries[number] = ZstdDictionary(number, content)
             for key, value in txn.items(SubDatabase.META, prefix=_WORDS_PREFIX):
                 number = int(key.removeprefix(_WORDS_PREFIX))
                 content = decode_value(number, value, "a compression dictionary")
-                self._words[number] = _open_words(number, content)
+                self._words[number] = open_words(number, content)
         if self._words:  # numbers ascend with what they were learnt from
             self._current = self._words[max(self._words)]
 
@@ -340,12 +133,12 @@ class DocumentStore:
         dictionary = train_dictionary(number, chosen, words_number=words_number)
         if dictionary is None:
             return
-        is_words = isinstance(dictionary, Words)
+        is_words = isinstance(dictionary, WordsDictionary)
         prefix = _WORDS_PREFIX if is_words else _DICTIONARY_PREFIX
         key = prefix + b"%d" % dictionary.number
         value = encode_value(dictionary.number, dictionary.content)
         self._environment.change(lambda txn: txn.put(SubDatabase.META, key, value))
-        if isinstance(dictionary, Words):
+        if isinstance(dictionary, WordsDictionary):
             self._words[dictionary.number] = dictionary
         else:
             self._dictionaries[dictionary.number] = dictionary
@@ -447,7 +240,7 @@ class DocumentStore:
         return items  # type: ignore[return-value]  # none is missing
 
     def _size_of(self, record: int, value: bytes | None) -> int:
-        """Return the size of an item that `Words.read` did not return; 0 for a damaged one.
+        """Return the size of an item that `_words` did not return; 0 for a damaged one.
 
         Raises:
             InternalError: item_corrupt, the checksum differs.
@@ -558,18 +351,3 @@ class DocumentStore:
             "remove it with facetd rebuild --drop-damaged",
             code="item_corrupt",
         )
-
-
-def _open_words(number: int, content: bytes) -> Words:
-    """Read a dictionary of words.
-
-    Raises:
-        InternalError: item_corrupt, it is none.
-    """
-    try:
-        return Words(number, content)
-    except DamagedDictionary as error:
-        raise InternalError(
-            "a compression dictionary is damaged on disk: restore the index from a backup",
-            code="item_corrupt",
-        ) from error
