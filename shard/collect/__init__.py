@@ -18,6 +18,8 @@ one result.
     cube_bins          its bins: document → range of a field
     cube_grid          its counts
     range_counts       matches by interval
+    histograms         by interval of numbers
+    geo_counts         by cell of a map, and by distance
     calendars          dates → years, weeks, hours
     trees              matches by node of a tree
     value_statistics   min, max and sum of numbers by facet value

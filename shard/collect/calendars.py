@@ -7,14 +7,27 @@ Years, quarters, months and days are the beginning of the text, as written. With
 that has a time is converted first; one without an offset is taken as UTC. A date without a time
 belongs to no zone, and to no shorter span than a day. Weeks are those of ISO 8601: they start on
 Monday, and the first one has a Thursday. 30 February is in a month, but in no week and on no day.
+
+Each distinct text of a segment is parsed once; its code then leads to its bucket.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from common.protocol.messages import RangeRequest
+from shard.caches.lru_cache import COLUMN_CACHE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.segment import Segment
+    from shard.segment.text_columns import TextColumn
 
 _PREFIXES: Final = {
     "year": re.compile(r"\d{4}(?!\d)", re.ASCII),
@@ -32,6 +45,8 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _EPOCH: Final = datetime(1970, 1, 1)
 _DAY: Final = timedelta(days=1)
 _LEAP_SECOND: Final = 60
+_NAME_BYTES: Final = 100
+"""Bytes of the name of a bucket."""
 
 
 def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
@@ -116,3 +131,28 @@ def span_of(calendar: str) -> timedelta:
     found = _FIXED.fullmatch(calendar)
     assert found is not None, "the coordinator lets no other through"
     return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
+
+
+def calendar_buckets(
+    texts: TextColumn, request: RangeRequest, segment: Segment
+) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the keys of the buckets, and by code the bucket's position + 1 (0: no date).
+
+    Cached with the segment that first needed them.
+    """
+    assert request.calendar is not None, "no calendar"
+    cache_key = ("calendar", texts.identity, request.calendar, request.time_zone)
+    known: tuple[list[str], NDArray[np.int64]] | None = COLUMN_CACHE.get(cache_key)
+    if known is not None:
+        return known
+    positions: dict[str, int] = {}
+    bucket_of_code = np.zeros(texts.num_values + 1, np.int64)
+    for number, key in enumerate(texts.all_keys()):
+        name = bucket_of(key.decode("utf-8", "replace"), request.calendar, request.time_zone)
+        if name is not None:
+            bucket = positions.setdefault(name, len(positions) + 1)
+            bucket_of_code[number + 1] = bucket
+    buckets = list(positions), bucket_of_code
+    num_bytes = bucket_of_code.nbytes + _NAME_BYTES * len(positions)
+    COLUMN_CACHE.put(cache_key, buckets, num_bytes, segment)
+    return buckets

@@ -29,21 +29,14 @@ import numpy as np
 
 from common.deadline import check_call
 from common.protocol.messages import CubeCounts, CubeFacet, CubeRange, CubeRequest, RangeRequest
+from shard.collect.calendars import calendar_buckets
 from shard.collect.counted_matches import CountedMatches, Scope
 from shard.collect.cube_bins import bins_of
 from shard.collect.cube_grid import BinnedPart, CubeGrid, Dimension, count_by_bin
 from shard.collect.facet_pairs import FacetPairs, are_among, facet_pairs, field_values
-from shard.collect.range_counts import (
-    calendar_buckets,
-    histogram_of,
-    in_bounds,
-    intervals_of,
-    intervals_within,
-    lacks_field,
-    numbers_of,
-    points_by_bucket,
-    scope_of_range,
-)
+from shard.collect.geo_counts import points_by_bucket
+from shard.collect.histograms import histogram_of, intervals_of, intervals_within, numbers_of
+from shard.collect.range_counts import in_bounds, lacks_field, scope_of_range
 from shard.collect.trees import nodes_of
 from shard.query.filters import resolve
 from shard.segment.facet_columns import FacetColumn, facet_column

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from common.errors import PayloadTooLarge
 from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import LruCache
-from shard.collect import range_counts
-from shard.collect.range_counts import count_ranges, histogram_of
+from shard.collect import calendars, histograms, range_counts
+from shard.collect.histograms import histogram_of
+from shard.collect.range_counts import count_ranges
 from shard.query.matches import Matches
 from shard.segment.snapshot import Snapshot
 from tests.shard.columns_model import Item, World
@@ -52,7 +53,7 @@ def test_what_few_items_have_is_read_from_a_column_after_a_while(
         uses.append(True)
         return histogram_of(*arguments)
 
-    monkeypatch.setattr(range_counts, "histogram_of", note)
+    monkeypatch.setattr(histograms, "histogram_of", note)
 
     assert counted(snapshot, REQUEST) == expected()
     assert uses == [], "five of eighty items"
@@ -67,7 +68,7 @@ def test_a_column_that_was_evicted_is_made_again_after_as_many(
     snapshot = World(ITEMS).snapshot
     for _ in range(2):
         cache = LruCache(1 << 20)
-        monkeypatch.setattr(range_counts, "COLUMN_CACHE", cache)
+        monkeypatch.setattr(histograms, "COLUMN_CACHE", cache)
         assert counted(snapshot, REQUEST) == expected()
         assert len(cache) == 0
         assert counted(snapshot, REQUEST) == expected()
@@ -76,7 +77,7 @@ def test_a_column_that_was_evicted_is_made_again_after_as_many(
 
 def test_the_names_of_buckets_count_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = LruCache(1 << 20)
-    monkeypatch.setattr(range_counts, "COLUMN_CACHE", cache)
+    monkeypatch.setattr(calendars, "COLUMN_CACHE", cache)
     items: list[Item] = [{"tags": f"2020-01-01T00:{minute:02}:00"} for minute in range(60)]
     snapshot = World(items).snapshot
     request = RangeRequest("tags", calendar="1m")
