@@ -18,7 +18,6 @@ from common.protocol.messages import RangeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facet_pairs import are_among
 from shard.collect.histograms import (
-    COUNTED_PER_BUCKET,
     BucketCounts,
     Histogram,
     count_histogram,
@@ -26,6 +25,7 @@ from shard.collect.histograms import (
     keep_histogram,
     numbered,
     pays_off,
+    tally,
 )
 from shard.query.matches import Matches
 from shard.segment.geo_columns import geo_column
@@ -38,22 +38,15 @@ if TYPE_CHECKING:
 
 def count_points(part: Matches, field: int, request: RangeRequest) -> BucketCounts:
     """Count documents by the rings or cells of their points."""
-    grid = None
-    if request.zoom is not None and pays_off(
-        part, _grid_key(part.view.segment, field, request.zoom)
-    ):
-        grid = _grid_of(part.view.segment, field, request.zoom)
-    if grid is not None:
-        return count_histogram(part, grid)
+    segment = part.view.segment
+    if request.zoom is not None and pays_off(part, _grid_key(segment, field, request.zoom)):
+        grid = _grid_of(segment, field, request.zoom)
+        if grid is not None:
+            return count_histogram(part, grid)
     docs, buckets = points_by_bucket(part, field, request)
     if (docs[1:] <= docs[:-1]).any():
         buckets = distinct_buckets(docs, buckets)
-    if int(buckets.max(initial=0)) < COUNTED_PER_BUCKET * len(buckets):
-        counts = np.bincount(buckets)
-        numbers = np.flatnonzero(counts)
-        counts = counts[numbers]
-    else:
-        numbers, counts = np.unique(buckets, return_counts=True)
+    numbers, counts = tally(buckets)
     return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 BucketCounts: TypeAlias = dict[int | float | str, int]
 """By position of the bounds, number of the bucket, or date."""
-COUNTED_PER_BUCKET: Final = 8
+_COUNTED_PER_BUCKET: Final = 8
 """If cell numbers stay below this many times the points, an array counts them; otherwise a sort."""
 _HISTOGRAM_SHARE: Final = 8
 """Once 1 / `_HISTOGRAM_SHARE` of a segment's documents were counted, by one search or by several,
@@ -72,16 +72,20 @@ def count_intervals(
     docs, buckets, is_single = intervals_of(part, field, request)
     if not is_single:
         buckets = distinct_buckets(docs, buckets)
-    if not len(buckets):
-        return {}
-    lowest = buckets.min()
-    if buckets.max() - lowest < COUNTED_PER_BUCKET * len(buckets):
-        counts = np.bincount((buckets - lowest).astype(np.int64))
-        present = np.flatnonzero(counts)
-        keys, counts = present + lowest, counts[present]
-    else:
-        keys, counts = np.unique(buckets, return_counts=True)
+    keys, counts = tally(buckets)
     return dict(zip(numbers_of(keys), counts.tolist(), strict=True))
+
+
+def tally(buckets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct buckets, ascending, and how many times each occurs."""
+    if not len(buckets):
+        return buckets, np.zeros(0, np.int64)
+    lowest = buckets.min()
+    if buckets.max() - lowest >= _COUNTED_PER_BUCKET * len(buckets):
+        return np.unique(buckets, return_counts=True)
+    counts = np.bincount((buckets - lowest).astype(np.int64))
+    present = np.flatnonzero(counts)
+    return present + lowest, counts[present]
 
 
 class Histogram(NamedTuple):
