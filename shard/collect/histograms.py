@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 BucketCounts: TypeAlias = dict[int | float | str, int]
 """By position of the bounds, number of the bucket, or date."""
 _COUNTED_PER_BUCKET: Final = 8
-"""If cell numbers stay below this many times the points, an array counts them; otherwise a sort."""
+"""Buckets whose numbers span less than this many times their number are counted by an array."""
 _HISTOGRAM_SHARE: Final = 8
 """Once 1 / `_HISTOGRAM_SHARE` of a segment's documents were counted, by one search or by several,
 their histogram is made a column."""
@@ -63,7 +63,7 @@ def count_intervals(
     """
     if request.within is not None:
         docs, buckets = intervals_within(snapshot, part, field, request, request.within)
-        keys, counts = np.unique(distinct_buckets(docs, buckets), return_counts=True)
+        keys, counts = tally(distinct_buckets(docs, buckets))
         return dict(zip(numbers_of(keys), counts.tolist(), strict=True))
     if pays_off(part, _histogram_key(part.view.segment, field, request)):
         histogram = histogram_of(part.view.segment, field, request)
