@@ -5,5 +5,6 @@ Its modules:
 searcher            request → response; which documents match: matching
 search_cost         which searches take long, so that they run on a thread
 corpus_statistics   what scoring needs of all shards before a search
-fetch               stored items of hits and by id; their marks: highlight
+fetch               stored items of hits and by id; their marks: highlight, of
+                    query_words, marks and snippets
 """

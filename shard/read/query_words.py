@@ -1,0 +1,141 @@
+"""Which words of a query a word of a text matches, and how well: expansion, the other way round.
+
+An expansion asks which terms of a vocabulary match a word. Here the terms are those of a few texts,
+and for each of them the question is which words of the query it matches, by the same rules: as
+typed, same stem in the field's language, synonym, spacing, prefix, typos.
+
+Cost: some lookups for each distinct term, and 10 ns for it and each word that may have typos.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from common.analysis.languages import FieldClass, stem
+from common.deadline import check_call
+from common.query import Word
+from shard.query.bm25f import TIER_OF_KIND
+from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
+
+_INFIX_TIER: Final = 2
+
+
+class QueryWords:
+    """Finds the words of a query that a vocabulary term matches, and in which tiers.
+
+    Terms are learned in batches: each then costs a few lookups, however many query words there are.
+    """
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        self._words = words
+        self._same: dict[str, list[int]] = defaultdict(list)
+        self._stems: dict[str, dict[str, list[int]]] = {}
+        self._similar: dict[str, list[tuple[int, int, int]]] = {}
+        self._known: dict[tuple[str, FieldClass], list[tuple[int, int]]] = {}
+        for i, word in enumerate(words):
+            alternatives = [one[0] for one in alternatives_of(word) if len(one) == 1]
+            if not word.is_fragment:
+                alternatives.insert(0, word.text)
+            for text in dict.fromkeys(alternatives):
+                self._same[text].append(i)
+
+    def learn(self, terms: Iterable[str]) -> None:
+        """Find which words the terms match as prefix or with typos."""
+        unknown = sorted(term.encode() for term in set(terms).difference(self._similar))
+        if not unknown:
+            return
+        vocabulary = _vocabulary_of(unknown)
+        texts = [term.decode() for term in unknown]
+        self._similar.update((text, []) for text in texts)
+        for i, word in enumerate(self._words):
+            if word.infix:
+                inside = [term for term in texts if word.text in term]
+                for term in inside:
+                    self._similar[term].append((i, _INFIX_TIER, 0))
+            if not word.typos and not word.is_prefix:
+                continue
+            check_call()
+            if word.typos:
+                found, distances = vocabulary.similar(
+                    word.text, word.typos, is_prefix=word.is_prefix
+                )
+                ordinals = found.tolist()
+                tiers = [distance + (1 if distance == 0 else 2) for distance in distances.tolist()]
+            else:
+                ordinals = range(*vocabulary.prefix_range(word.text))
+                tiers = [1] * len(ordinals)
+            if word.is_completed:
+                tiers = [0 if tier == 1 else tier for tier in tiers]
+            needed = dict.fromkeys(ordinals, word.typos)
+            for typos in sorted({*word.typos_by_group}, reverse=True):
+                near: Iterable[int] = ()
+                if typos:
+                    near = vocabulary.similar(word.text, typos, is_prefix=word.is_prefix)[
+                        0
+                    ].tolist()
+                elif word.is_prefix:
+                    near = range(*vocabulary.prefix_range(word.text))
+                needed.update(dict.fromkeys(near, typos))
+            for ordinal, tier in zip(ordinals, tiers, strict=True):
+                self._similar[texts[ordinal]].append((i, tier, needed[ordinal]))
+
+    def tiers(self, term: str, of: FieldClass) -> Sequence[tuple[int, int]]:
+        """Return the words that a learned term matches: (ordinal, tier).
+
+        Tiers are 0 (typed, other form, synonym, spacing, completion), 1 (prefix), 2
+        (inside), 3 and 4 (typos).
+        """
+        key = (term, of)
+        tiers = self._known.get(key)
+        if tiers is None:
+            best: dict[int, int] = dict.fromkeys(self._same.get(term, ()), 0)
+            if of.language is not None:
+                best.update(dict.fromkeys(self._of_stem(term, of.language), 0))
+                for i, tier in self._of_corrections(term, of):
+                    best[i] = min(tier, best.get(i, tier))
+            for i, tier, typos in self._similar[term]:
+                allowed = self._words[i].typos_by_group
+                if tier == _INFIX_TIER and not of.is_infix and self._words[i].infix != 2:
+                    continue
+                if not allowed or typos <= allowed[of.typos]:
+                    best[i] = min(tier, best.get(i, tier))
+            tiers = self._known[key] = list(best.items())
+        return tiers
+
+    def _of_stem(self, term: str, language: str) -> Sequence[int]:
+        """Return the words that share a term's stem."""
+        stems = self._stems.get(language)
+        if stems is None:
+            stems = self._stems[language] = defaultdict(list)
+            for i, word in enumerate(self._words):
+                if word.is_stemmed and not word.is_fragment:
+                    stems[stem(word.text, language)].append(i)
+        return stems.get(stem(term, language), ()) if stems else ()
+
+    def _of_corrections(self, term: str, of: FieldClass) -> Iterator[tuple[int, int]]:
+        """Yield the words with a correction that shares a term's stem: (ordinal, tier)."""
+        assert of.language is not None, "without a language nothing has forms"
+        for i, word in enumerate(self._words):
+            allowed = word.typos_by_group
+            if not word.corrections or (allowed and allowed[of.typos] < word.correction_typos):
+                continue
+            stems = {stem(correction, of.language) for correction in word.corrections}
+            if stem(term, of.language) in stems:
+                yield i, TIER_OF_KIND[word.correction_kind]
+
+
+def alternatives_of(word: Word) -> list[tuple[str, ...]]:
+    """Return the synonyms and spacings of a word."""
+    return list(dict.fromkeys([*word.synonyms, *word.spacings]))
+
+
+def _vocabulary_of(terms: Sequence[bytes]) -> Vocabulary:
+    """Return the vocabulary of some terms in UTF-8, ascending and distinct."""
+    starts = np.zeros(len(terms) + 1, np.int64)
+    np.cumsum([len(term) for term in terms], out=starts[1:])
+    joined = np.frombuffer(bytearray(b"".join(terms)) + bytes(TERM_PADDING), np.uint8)
+    return Vocabulary(finish_vocabulary(joined, starts))
