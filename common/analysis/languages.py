@@ -20,6 +20,7 @@ import Stemmer
 from common.analysis.stop_words import stop_words
 
 __all__ = [
+    "ALL_LANGUAGES",
     "LANGUAGES",
     "FieldClass",
     "Languages",
@@ -64,6 +65,8 @@ _KEEPS_BEGINNING: Final = frozenset(
 """Stemmers that only change a word's end; the others also change its beginning or middle."""
 
 
+ALL_LANGUAGES: Final = (1 << 64) - 1
+"""The mask of all classes of fields."""
 _BITS: Final = 63
 """Number of distinguished classes of fields; the last ones share a bit."""
 

@@ -4,6 +4,7 @@ Start at `text_search` for text and at `filters` for filters. In the order of a 
 
     prepared           what a text query is before any segment is looked at
     expansion          a word → the terms of the vocabulary that match it
+    stem_classes       those of its stem
     strategy           can the best hits be found without scoring all? by sizes: text_cost
     evaluation         a clause → its documents and scores
     clause_matching    all clauses, or some of them, together

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.analysis.languages import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
 from common.kernels.types import (
@@ -49,7 +50,6 @@ from shard.query.bm25f import (
     length_code,
     take_scores,
 )
-from shard.query.expansion import ALL_LANGUAGES
 from shard.query.score_selection import best_of, kth_greatest
 from shard.query.term_lists import SearchedLists
 from shard.segment.doc_sets import count_docs, empty_bitset, has_bit, list_all_docs

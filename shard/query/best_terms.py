@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.analysis.languages import ALL_LANGUAGES
 from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
@@ -52,7 +53,6 @@ from shard.query.bounds import (
     make_block_bounds,
     schedule_group_bounds,
 )
-from shard.query.expansion import ALL_LANGUAGES
 from shard.query.list_scan import Matched, ScoredTerm, scan, scan_scratch
 from shard.query.proximity import Proximity
 from shard.query.proximity_ranking import num_first, rank_by_proximity, rank_front, rank_others

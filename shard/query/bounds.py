@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.analysis.languages import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     BoolArray,
@@ -40,7 +41,6 @@ from common.kernels.types import (
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.bm25f import NO_BITS, SCRATCH, FieldTfNorms, ScoredLists, length_code
-from shard.query.expansion import ALL_LANGUAGES
 from shard.query.list_scan import ScoredTerm
 from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.bitset_postings import find_dense

@@ -27,9 +27,7 @@ With languages by field, a stem counts only in the fields of its language, and s
 lengths by field: each term carries a bit mask of classes of fields, each field has the bit of its
 own (`Languages.masks`).
 
-Costs: see vocabulary for exact, prefix, typos. Stems: words of one stem share their beginning, so
-mostly a few hundred terms are stemmed (0.5 µs each), or thousands once, where a few letters begin
-them; for languages where they do not, all terms are, once per segment. The segment caches the
+Costs: see vocabulary for exact, prefix, typos, and stem_classes for stems. The segment caches the
 result (`shard/caches/query_cache.py`).
 """
 
@@ -39,14 +37,14 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import xxhash
 from msgspec import Struct, structs
 
-from common.analysis.languages import Languages, stem, stem_all, stem_prefix
+from common.analysis.languages import ALL_LANGUAGES, Languages
 from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
-from shard.caches.derived import derived, derived_by_key
+from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
+from shard.query.stem_classes import stem_forms
 from shard.segment.infixes import find_inside
 from shard.segment.text_index import text_index
 
@@ -60,10 +58,6 @@ if TYPE_CHECKING:
 REMEMBERED_TERMS_MAX: Final = 4_096
 """Larger expansions are cached only if typos made them costly: a prefix range is cheap to find
 again."""
-_STEMMED_FEW: Final = 256
-"""Stem classes among more terms are cached: a few letters may begin a tenth of all terms."""
-_ARRAY_BYTES: Final = 120
-"""The header of an array."""
 _KIND_OF_DISTANCE: Final = np.array(
     (MatchKind.PREFIX, MatchKind.TYPO_1, MatchKind.TYPO_2), np.uint8
 )
@@ -72,7 +66,6 @@ _PREFIX_RUN: Final = np.array((MatchKind.PREFIX, MatchKind.INFIX), np.uint8)
 _EXACT_KINDS: Final = np.array((MatchKind.EXACT,), np.uint8)
 _OBJECT_BYTES: Final = 1_200
 """The objects and array headers of an expansion."""
-ALL_LANGUAGES: Final = (1 << 64) - 1
 _ALL_MASKS: Final = np.array((ALL_LANGUAGES,), np.uint64)
 
 
@@ -118,9 +111,14 @@ class Expansion(Struct, frozen=True, eq=False):
         return arrays + _OBJECT_BYTES
 
 
-FoundTerms: TypeAlias = "tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]"
-"""Terms of a word: ordinals, `MatchKind` of each, mask of the languages in whose fields it counts.
-"""
+class FoundTerms(NamedTuple):
+    """Terms of a word; the members are those of `Expansion`."""
+
+    terms: NDArray[np.uint32]
+    kinds: NDArray[np.uint8]
+    languages: NDArray[np.uint64]
+
+
 _Key: TypeAlias = tuple[Word, Hashable]
 """The cache key of an expansion within a segment."""
 
@@ -179,9 +177,8 @@ def _completed_of(
         return None
     kinds = plain.kinds.copy()
     kinds[kinds == MatchKind.PREFIX] = MatchKind.COMPLETION
-    return _make_expansion(
-        text_index(segment), plain.terms, kinds, plain.languages, plain.phrases, None
-    )
+    found = FoundTerms(plain.terms, kinds, plain.languages)
+    return _make_expansion(text_index(segment), found, plain.phrases)
 
 
 def _plain(word: Word) -> Word:
@@ -215,11 +212,11 @@ def _key(word: Word, languages: Languages) -> _Key:
 def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:
     """Return an expansion without its terms of kinds worse than `last`."""
     end = int(expansion.kinds.searchsorted(np.uint8(last), "right"))
-    arrays = (expansion.terms[:end], expansion.kinds[:end], expansion.languages[:end])
+    found = FoundTerms(expansion.terms[:end], expansion.kinds[:end], expansion.languages[:end])
     joined = expansion.joined if last >= MatchKind.PREFIX else None
     if joined is not None:
         joined = _up_to(index, joined, last)
-    return _make_expansion(index, *arrays, expansion.phrases, joined)
+    return _make_expansion(index, found, expansion.phrases, joined)
 
 
 def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
@@ -227,7 +224,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     index = text_index(segment)
     vocabulary = index.vocabulary
     exact = None if word.is_fragment else vocabulary.find(word.text)
-    stems = {} if word.is_fragment else _stems(segment, vocabulary, word, languages)
+    stems = {} if word.is_fragment else stem_forms(segment, word, languages)
     if exact is not None:
         stems.pop(exact, None)
     synonyms = _alternatives(vocabulary, word.synonyms, stems, exact)
@@ -236,7 +233,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         spacings.pop(ordinal, None)
     pieces = []
     if exact is not None:
-        pieces.append((np.array([exact], np.uint32), _EXACT_KINDS, _ALL_MASKS))
+        pieces.append(FoundTerms(np.array([exact], np.uint32), _EXACT_KINDS, _ALL_MASKS))
     for kind, masks in (
         (MatchKind.STEM, stems),
         (MatchKind.SYNONYM, synonyms),
@@ -247,13 +244,13 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
             pieces.append(_piece(forms, kind, [masks[form] for form in forms]))
     better = stems | dict.fromkeys([*synonyms, *spacings], ALL_LANGUAGES)
     pieces.append(_expand_letters(segment, word, languages, exact, better))
-    terms, all_kinds, all_masks = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    found = FoundTerms(*map(np.concatenate, zip(*pieces, strict=True)))
     alternatives = dict.fromkeys([*word.synonyms, *word.spacings])
     phrases = tuple([alternative for alternative in alternatives if len(alternative) > 1])
     joined = None
     if word.is_prefix:
-        joined = _join_prefix(index, word, (terms, all_kinds, all_masks), phrases)
-    return _make_expansion(index, terms, all_kinds, all_masks, phrases, joined)
+        joined = _join_prefix(index, word, found, phrases)
+    return _make_expansion(index, found, phrases, joined)
 
 
 def _expand_letters(
@@ -282,12 +279,11 @@ def _expand_letters(
     masks = _typo_masks(vocabulary, word, languages, terms, kinds)
     _leave_out(better, terms, masks)
     if word.infix:
-        terms, kinds, masks = _with_infixes(
-            segment, word, languages, exact, better, (terms, kinds, masks)
-        )
+        similar = FoundTerms(terms, kinds, masks)
+        terms, kinds, masks = _with_infixes(segment, word, languages, exact, better, similar)
     order = np.argsort(kinds, kind="stable")
     order = order[masks[order] != 0]
-    return terms[order], kinds[order], masks[order]
+    return FoundTerms(terms[order], kinds[order], masks[order])
 
 
 def _join_prefix(
@@ -311,23 +307,21 @@ def _join_prefix(
     prefix_list = index.prefix_lists.get(index.vocabulary.prefix_range(word.text))
     if prefix_list is None:
         return None
-    return _make_expansion(
-        index,
+    joined = FoundTerms(
         np.concatenate((terms[:start], np.array([prefix_list], np.uint32), terms[end:])),
         np.delete(kinds, slice(start + 1, end)),
         np.concatenate((masks[:start], _ALL_MASKS, masks[end:])),
-        phrases,
     )
+    return _make_expansion(index, joined, phrases)
 
 
 def _make_expansion(
     index: TextIndex,
-    terms: NDArray[np.uint32],
-    kinds: NDArray[np.uint8],
-    languages: NDArray[np.uint64],
+    found: FoundTerms,
     phrases: tuple[tuple[str, ...], ...],
     joined: Expansion | None = None,
 ) -> Expansion:
+    terms, kinds, languages = found
     only = None
     if len(terms) == 1 and not phrases:
         only = OnlyTerm(int(terms[0]), int(kinds[0]), int(languages[0]))
@@ -337,7 +331,7 @@ def _make_expansion(
 
 
 def _piece(terms: list[int], kind: MatchKind, masks: list[int]) -> FoundTerms:
-    return (
+    return FoundTerms(
         np.array(terms, np.uint32),
         np.full(len(terms), int(kind), np.uint8),
         np.array(masks, np.uint64),
@@ -397,7 +391,7 @@ def _with_infixes(
     masks[np.isin(terms, found)] &= ~mask
     found_masks = np.full(len(found), mask, np.uint64)
     _leave_out(better, found, found_masks)
-    return (
+    return FoundTerms(
         np.concatenate((terms, found)),
         np.concatenate((kinds, np.full(len(found), MatchKind.INFIX, np.uint8))),
         np.concatenate((masks, found_masks)),
@@ -414,14 +408,12 @@ def _with_spellings(index: TextIndex, plain: Expansion, word: Word) -> Expansion
 
     def inserted(into: Expansion, joined: Expansion | None) -> Expansion:
         at = int(into.kinds.searchsorted(np.uint8(MatchKind.SPELLING)))
-        return _make_expansion(
-            index,
+        found = FoundTerms(
             np.concatenate((into.terms[:at], terms, into.terms[at:])),
             np.concatenate((into.kinds[:at], kinds, into.kinds[at:])),
             np.concatenate((into.languages[:at], masks, into.languages[at:])),
-            into.phrases,
-            joined,
         )
+        return _make_expansion(index, found, into.phrases, joined)
 
     return inserted(plain, None if plain.joined is None else inserted(plain.joined, None))
 
@@ -438,7 +430,7 @@ def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Langu
     forms: dict[int, int] = {}
     for correction in word.corrections:
         meant = Word(correction)
-        for term, mask in _stems(segment, index.vocabulary, meant, languages).items():
+        for term, mask in stem_forms(segment, meant, languages).items():
             forms[term] = forms.get(term, 0) | mask & fields
     start = int(plain.kinds.searchsorted(np.uint8(kind)))
     better = zip(plain.terms[:start].tolist(), plain.languages[:start].tolist(), strict=True)
@@ -453,13 +445,12 @@ def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Langu
         worse[position] &= np.uint64(ALL_LANGUAGES ^ forms[int(plain.terms[start + position])])
     is_left = worse != 0
     terms, kinds, masks = _piece(list(forms), MatchKind(kind), list(forms.values()))
-    return _make_expansion(
-        index,
+    found = FoundTerms(
         np.concatenate((plain.terms[:start], terms, plain.terms[start:][is_left])),
         np.concatenate((plain.kinds[:start], kinds, plain.kinds[start:][is_left])),
         np.concatenate((plain.languages[:start], masks, worse[is_left])),
-        plain.phrases,
     )
+    return _make_expansion(index, found, plain.phrases)
 
 
 def _fields_of_corrections(word: Word, languages: Languages) -> int:
@@ -512,69 +503,6 @@ def _alternatives(
                 if mask:
                     masks[ordinal] = mask
     return masks
-
-
-def _stems(
-    segment: Segment, vocabulary: Vocabulary, word: Word, languages: Languages
-) -> dict[int, int]:
-    """Return the terms of kind STEM: words of the same stem, with masks."""
-    masks: dict[int, int] = {}
-    if word.is_stemmed:
-        for language in languages.used:
-            mask = ALL_LANGUAGES if not languages.by_path else languages.mask_of_language(language)
-            for ordinal in _stem_class(segment, vocabulary, word.text, language):
-                masks[ordinal] = masks.get(ordinal, 0) | mask
-    return masks
-
-
-def _stem_class(segment: Segment, vocabulary: Vocabulary, text: str, language: str) -> list[int]:
-    """Return the ordinals of all terms with the same stem as a word, itself included."""
-    wanted = stem(text, language)
-    beginning = stem_prefix(wanted, language)
-    if beginning is None:
-        return []
-    if beginning:
-        cache = _stem_classes(segment)
-        found = cache.get((wanted, language))
-        if found is None:
-            first, last = vocabulary.prefix_range(beginning)
-            found = _with_stem(vocabulary, (first, last), wanted, language)
-            if last - first > _STEMMED_FEW:
-                num_bytes = len(wanted) + _ARRAY_BYTES + found.nbytes
-                QUERY_CACHE_BUDGET.keep(cache, (wanted, language), found, num_bytes)
-        listed: list[int] = found.tolist()
-        return listed
-    hashes, ordinals = _stem_table(segment, language)
-    digest = np.uint64(xxhash.xxh3_64_intdigest(wanted.encode()))
-    start, end = np.searchsorted(hashes, digest, "left"), np.searchsorted(hashes, digest, "right")
-    return sorted(ordinals[start:end].tolist())
-
-
-def _with_stem(
-    vocabulary: Vocabulary, terms: tuple[int, int], wanted: str, language: str
-) -> NDArray[np.uint32]:
-    """Return the ordinals of the terms of a range that have a stem."""
-    first, last = terms
-    stems = stem_all(vocabulary.terms(first, last), language) if last > first else []
-    return np.array([first + i for i, one in enumerate(stems) if one == wanted], np.uint32)
-
-
-@derived
-def _stem_classes(segment: Segment) -> QueryCache[tuple[str, str], NDArray[np.uint32]]:
-    """Return the stem classes that a segment remembers, by stem and language."""
-    return QueryCache()
-
-
-@derived_by_key
-def _stem_table(segment: Segment, language: str) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Return the hashes of all terms' stems, sorted, and the terms' ordinals."""
-    vocabulary = text_index(segment).vocabulary
-    digest = xxhash.xxh3_64_intdigest
-    first = vocabulary.num_spellings
-    stems = stem_all(vocabulary.terms(first, len(vocabulary)), language)
-    hashes = np.fromiter((digest(one.encode()) for one in stems), np.uint64, len(stems))
-    order = np.argsort(hashes)
-    return hashes[order], (order + first).astype(np.uint32)
 
 
 def count_by_kind(expansion: Expansion, doc_freqs: NDArray[np.integer]) -> NDArray[np.int64]:

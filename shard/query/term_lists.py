@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from common.analysis.languages import ALL_LANGUAGES
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived import derived
 from shard.query.bm25f import SCRATCH, FieldTfNorms, ScoredLists, bm25_tf
-from shard.query.expansion import ALL_LANGUAGES
 from shard.query.list_scan import (
     EntryRanges,
     Matched,

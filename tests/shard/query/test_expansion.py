@@ -13,7 +13,7 @@ from common.analysis.languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget
-from shard.query import expansion
+from shard.query import expansion, stem_classes
 from shard.query.bm25f import NUM_TIERS
 from shard.query.expansion import expand_word, expansions_of
 from shard.query.explanation import explain_score
@@ -39,6 +39,7 @@ def make_words() -> Segment:
 def budget(monkeypatch: pytest.MonkeyPatch) -> QueryCacheBudget:
     budget = QueryCacheBudget(BYTES_MAX)
     monkeypatch.setattr(expansion, "QUERY_CACHE_BUDGET", budget)
+    monkeypatch.setattr(stem_classes, "QUERY_CACHE_BUDGET", budget)
     return budget
 
 
@@ -85,7 +86,7 @@ def test_terms_of_a_few_letters_are_stemmed_once(monkeypatch: pytest.MonkeyPatch
         stemmed.append(len(texts))
         return languages.stem_all(texts, language)
 
-    monkeypatch.setattr(expansion, "stem_all", stem_all)
+    monkeypatch.setattr(stem_classes, "stem_all", stem_all)
     found = [expand_word(segment, Word("li", is_prefix=True), english) for _ in range(3)]
 
     assert not expansions_of(segment)

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from common.analysis.languages import ALL_LANGUAGES
 from common.protocol.messages import FieldWeight
 from shard.query.bm25f import make_tf_norms
-from shard.query.expansion import ALL_LANGUAGES
 from shard.query.term_lists import TermLists
 from shard.segment.doc_sets import bitset_of, count_docs, empty_bitset, list_all_docs
 from shard.segment.field_registry import FieldRegistry
