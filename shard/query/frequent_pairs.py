@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.decorator import kernel
+from common.kernels.decorator import arguments, kernel
 from common.kernels.types import I64Array, U16Array, U32Array, int64
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.derived import derived
@@ -135,6 +135,21 @@ def _decode_list(lists: PostingLists, term: int) -> tuple[U32Array, U16Array, U3
     return docs, fields, freqs
 
 
+@arguments
+class _Slots(NamedTuple):
+    """The occurrences of frequent words in a part of the documents, by document.
+
+    Attributes:
+        first_doc: of the part.
+        starts: by document of the part, where its slots begin; with a sentinel.
+        slots: field, position and word of each occurrence.
+    """
+
+    first_doc: int
+    starts: NDArray[np.int64]
+    slots: NDArray[np.int64]
+
+
 @kernel(inline=True, allocates=False)
 def _before(lists: PostingLists, term: int, doc: int) -> BlockCursor:
     """Return a cursor before the first block of a list that can hold a document or a later one."""
@@ -180,15 +195,21 @@ def _fill_slots(
     lists: PostingLists,
     word_positions: Positions,
     terms: I64Array,
-    first_doc: int,
+    of_docs: _Slots,
     ends: I64Array,
-    slots: I64Array,
     block: Entries,
 ) -> None:
-    """Write each occurrence of a frequent word to its document: field, position, word.
+    """Write each occurrence of a frequent word to its document.
 
-    `ends` is by document where the next one goes; then where they end.
+    Args:
+        lists: of the segment.
+        word_positions: of the segment.
+        terms: the frequent words.
+        of_docs: output.
+        ends: by document where its next slot goes; then where they end.
+        block: scratch.
     """
+    first_doc, _, slots = of_docs
     positions = word_positions.positions
     num_docs = len(ends)
     for word in range(len(terms)):
@@ -236,47 +257,56 @@ def _sort_slots(slots: I64Array, start: int, end: int) -> None:
         gap //= 3
 
 
+@kernel(inline=True, allocates=False)
+def _next_neighbour(slots: I64Array, i: int, other: int, end: int) -> int:
+    """Return the first slot from `other` on that is next to slot i in its field; `end` if none is.
+
+    The slots of the document are sorted; they end at `end`.
+    """
+    after = (slots[i] >> _WORD_BITS) + 1
+    while other < end and slots[other] >> _WORD_BITS < after:
+        other += 1
+    return other if other < end and slots[other] >> _WORD_BITS == after else end
+
+
+@kernel(inline=True, allocates=False)
+def _pair_of(slots: I64Array, i: int, other: int, num_words: int) -> int:
+    """Return the number of the pair of two slots' words."""
+    return (slots[i] & _WORD_MASK) * num_words + (slots[other] & _WORD_MASK)
+
+
 @kernel(allocates=False)
-def _count_pairs(slots: I64Array, starts: I64Array, num_words: int, pair_starts: I64Array) -> None:
+def _count_pairs(of_docs: _Slots, num_words: int, pair_starts: I64Array) -> None:
     """Sort each document's slots; then write where each pair's adjacencies begin."""
+    _, starts, slots = of_docs
     for doc in range(len(starts) - 1):
         end = starts[doc + 1]
         _sort_slots(slots, starts[doc], end)
         for i in range(starts[doc], end):
-            here = slots[i] >> _WORD_BITS
-            other = i + 1
-            while other < end and slots[other] >> _WORD_BITS <= here + 1:
-                if slots[other] >> _WORD_BITS == here + 1:
-                    first = slots[i] & _WORD_MASK
-                    pair_starts[first * num_words + (slots[other] & _WORD_MASK) + 1] += 1
-                other += 1
+            other = _next_neighbour(slots, i, i + 1, end)
+            while other < end:
+                pair_starts[_pair_of(slots, i, other, num_words) + 1] += 1
+                other = _next_neighbour(slots, i, other + 1, end)
     for pair in range(len(pair_starts) - 1):
         pair_starts[pair + 1] += pair_starts[pair]
 
 
 @kernel(allocates=False)
 def _place_pairs(
-    slots: I64Array,
-    starts: I64Array,
-    first_doc: int,
-    num_words: int,
-    ends: I64Array,
-    docs: U32Array,
-    fields: U16Array,
+    of_docs: _Slots, num_words: int, ends: I64Array, docs: U32Array, fields: U16Array
 ) -> None:
     """Write each adjacency to its pair; `ends` as in `_fill_slots`, by pair."""
+    first_doc, starts, slots = of_docs
     for doc in range(len(starts) - 1):
         end = starts[doc + 1]
         for i in range(starts[doc], end):
-            here = slots[i] >> _WORD_BITS
-            other = i + 1
-            while other < end and slots[other] >> _WORD_BITS <= here + 1:
-                if slots[other] >> _WORD_BITS == here + 1:
-                    pair = (slots[i] & _WORD_MASK) * num_words + (slots[other] & _WORD_MASK)
-                    docs[ends[pair]] = first_doc + doc
-                    fields[ends[pair]] = slots[i] >> _PLACE_BITS
-                    ends[pair] += 1
-                other += 1
+            other = _next_neighbour(slots, i, i + 1, end)
+            while other < end:
+                pair = _pair_of(slots, i, other, num_words)
+                docs[ends[pair]] = first_doc + doc
+                fields[ends[pair]] = slots[i] >> _PLACE_BITS
+                ends[pair] += 1
+                other = _next_neighbour(slots, i, other + 1, end)
 
 
 @kernel(allocates=False)
@@ -328,16 +358,15 @@ def _make_part(
     block = new_block()
     starts = np.zeros(num_docs + 1, np.int64)
     _count_slots(lists, terms, first_doc, starts, block)
-    slots = np.empty(starts[num_docs], np.int64)
-    ends = starts[:num_docs].copy()
-    _fill_slots(lists, positions, terms, first_doc, ends, slots, block)
+    of_docs = _Slots(first_doc, starts, np.empty(starts[num_docs], np.int64))
+    _fill_slots(lists, positions, terms, of_docs, starts[:num_docs].copy(), block)
     pair_starts = np.zeros(num_words * num_words + 1, np.int64)
-    _count_pairs(slots, starts, num_words, pair_starts)
+    _count_pairs(of_docs, num_words, pair_starts)
     num_found = pair_starts[num_words * num_words]
     docs = np.empty(num_found, np.uint32)
     fields = np.empty(num_found, np.uint16)
     pair_ends = pair_starts[: num_words * num_words].copy()
-    _place_pairs(slots, starts, first_doc, num_words, pair_ends, docs, fields)
+    _place_pairs(of_docs, num_words, pair_ends, docs, fields)
     return _encode_pairs(pair_starts, docs, fields)
 
 
