@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,23 @@ class OpenSegment:
     records: NDArray[np.uint64]
 
 
+class _Committed(NamedTuple):
+    """What a commit has made of a group."""
+
+    state: State
+    """The counters then."""
+    group: Group
+    """As it is in the log."""
+
+
+class _Built(NamedTuple):
+    """What searches get to see of a group; if it adds nothing, only what was open before."""
+
+    segment: Segment | None
+    open_segment: OpenSegment | None
+    """The same, if the next group may extend it."""
+
+
 class Writer:
     """Applies write groups to one partition, and compacts and purges between them: on one thread.
 
@@ -142,21 +160,21 @@ class Writer:
         self._check_room(request)
         planned = self._planner.plan(request, partition.newest)
         carry_out = self._in_turn if _is_small(planned.additions) else self._at_once
-        (state, group), (segment, open_segment) = carry_out(request, planned, first)
+        committed, built = carry_out(request, planned, first)
         fault("writer.index")
         try:
-            self._publish(state, group, segment, open_segment)
+            self._publish(committed, built)
         except BaseException as error:  # it is on disk, but in no state: only a reopen mends that
             self._fail(error)
             raise
         fault("writer.publish")
-        if segment is not None and segment.path is not None:
+        if built.segment is not None and built.segment.path is not None:
             self._name_file()
         return ApplyResponse(planned.outcomes, planned.text_ids)
 
     def _in_turn(
         self, request: ApplyRequest, planned: Planned, first: int
-    ) -> tuple[tuple[State, Group], tuple[Segment | None, OpenSegment | None]]:
+    ) -> tuple[_Committed, _Built]:
         """Build, then commit: for a small group a second thread costs more than it saves."""
         try:
             built = self._build(planned)
@@ -166,7 +184,7 @@ class Writer:
 
     def _at_once(
         self, request: ApplyRequest, planned: Planned, first: int
-    ) -> tuple[tuple[State, Group], tuple[Segment | None, OpenSegment | None]]:
+    ) -> tuple[_Committed, _Built]:
         """Build while another thread commits."""
         commit = self._committer.submit(carried(partial(self._commit, request, planned, first)))
         try:
@@ -177,8 +195,7 @@ class Writer:
         try:
             return commit.result(), built
         except BaseException:
-            segment, _ = built
-            self._partition.derived.discard([] if segment is None else [segment])
+            self._partition.derived.discard([] if built.segment is None else [built.segment])
             raise
 
     def _answer_again(self, seq: int, *, is_repeat: bool) -> ApplyResponse:
@@ -226,7 +243,7 @@ class Writer:
 
     # --- make it durable
 
-    def _commit(self, request: ApplyRequest, planned: Planned, first: int) -> tuple[State, Group]:
+    def _commit(self, request: ApplyRequest, planned: Planned, first: int) -> _Committed:
         """Store items, log entry, counters and positions in one transaction (committer thread)."""
         seq = request.seq
         partition = self._partition
@@ -269,7 +286,7 @@ class Writer:
             if is_disk_full(error):
                 raise StorageFull("the disk is full: make room, then send it again") from error
             raise InternalError("the disk refused a write; the shard restarts") from error
-        return stored, group
+        return _Committed(stored, group)
 
     def _fail(self, error: BaseException) -> None:
         """Write nothing more: only a reopen knows what the disk has, and shows all of it."""
@@ -295,11 +312,11 @@ class Writer:
         spans = zip(additions.starts[::step].tolist(), additions.ends[::step].tolist(), strict=True)
         documents.train([payload[start:end].tobytes() for start, end in spans])
 
-    def _undo(self, committed: tuple[State, Group], first: int) -> None:
+    def _undo(self, committed: _Committed, first: int) -> None:
         """Undo a group that could not be indexed: it stays in the log, without effect.
 
         Args:
-            committed: the counters and the group.
+            committed: the group.
             first: seq of the first group that it joins.
         """
         partition = self._partition
@@ -325,14 +342,14 @@ class Writer:
 
     # --- make it visible
 
-    def _build(self, planned: Planned) -> tuple[Segment | None, OpenSegment | None]:
+    def _build(self, planned: Planned) -> _Built:
         """Build the segment of a group, together with the open segment if both are small."""
         partition = self._partition
         builder = partition.generation.builder
         additions = planned.additions
         open_segment = self._open_segment if partition.has_open_segment else None
         if not additions.count:
-            return None, open_segment
+            return _Built(None, open_segment)
         first = partition.state.next_record
         records = np.arange(first, first + additions.count, dtype=np.uint64)
         extraction = planned.extraction
@@ -350,8 +367,8 @@ class Writer:
             additions.count >= OPEN_SEGMENT_DOCS_MAX
             or len(additions.payload) >= OPEN_SEGMENT_BYTES_MAX
         ):
-            return self._in_file_if_many_wait(segment), None
-        return segment, OpenSegment(segment.uid, additions, records)
+            return _Built(self._in_file_if_many_wait(segment), None)
+        return _Built(segment, OpenSegment(segment.uid, additions, records))
 
     def _in_file_if_many_wait(self, segment: Segment) -> Segment:
         """Return a large segment, as a file if merges do not keep up with the groups.
@@ -378,10 +395,10 @@ class Writer:
         except OSError as error:  # the merger will, with its own
             _log.warning("manifest not written", index=self._partition.number, reason=str(error))
 
-    def _publish(
-        self, state: State, group: Group, segment: Segment | None, open_segment: OpenSegment | None
-    ) -> None:
+    def _publish(self, committed: _Committed, built: _Built) -> None:
         partition = self._partition
+        state, group = committed
+        segment, open_segment = built
         replaced_uid = 0
         if segment is not None and self._open_segment is not None:
             is_joined = record_bounds(segment)[0] == int(self._open_segment.records[0])
