@@ -91,7 +91,7 @@ class _WordTerm(NamedTuple):
     """One term of a word."""
 
     term: int
-    languages: np.uint64
+    languages: U64
     word: int
 
 
