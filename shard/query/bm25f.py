@@ -112,13 +112,6 @@ class ScoredLists(NamedTuple):
     row_languages: NDArray[np.uint64]
 
 
-@kernel(inline=True, allocates=False)
-def counts_in(scored: ScoredLists, field: int, languages: U64) -> bool:
-    """Return whether a term counts in a field: it is searched, and in one of the languages."""
-    row = uint64(scored.lengths.field_rows[field])  # unsigned: no test for a negative index
-    return scored.row_languages[row] & languages != 0 and scored.tf_norms[row, 1] != 0.0
-
-
 @arguments
 class WeighedTerms(NamedTuple):
     """The terms that match a word.

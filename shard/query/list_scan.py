@@ -26,7 +26,7 @@ import numpy as np
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U32Array, U64Array, int64
-from shard.query.bm25f import ScoredLists, counts_in, length_offset
+from shard.query.bm25f import ScoredLists, length_offset
 from shard.segment.doc_sets import has_bit, set_bit
 from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry, open_block
 from shard.segment.postings_cursor import (
@@ -178,11 +178,13 @@ def _pick_counted(
     scored: ScoredLists, packing: Packing, languages: U64, picked: I64Array, num_picked: int
 ) -> int:
     """Keep those picked entries of a block whose fields count for the term; return how many."""
+    _, lengths, tf_norms, row_languages = scored
     num_kept: Any = 0
     for p in range(num_picked):
         field, _ = decode_entry(scored.lists.postings, packing, picked[p])
+        row = uint64(lengths.field_rows[field])  # unsigned: no test for a negative index
         picked[num_kept] = picked[p]
-        num_kept += int64(counts_in(scored, field, languages))
+        num_kept += int64(row_languages[row] & languages != 0 and tf_norms[row, 1] != 0.0)
     return num_kept
 
 
@@ -330,7 +332,7 @@ def mark_counted(
 
     Only these entries are decoded.
     """
-    lists = scored.lists
+    lists, lengths, tf_norms, row_languages = scored
     docs, firsts, counts = ranges
     for i in range(len(docs)):
         for entry in range(firsts[i], firsts[i] + counts[i]):
@@ -338,5 +340,6 @@ def mark_counted(
             offset = block_offset(lists, lists.skip_postings, term.term, block)
             _, packing = open_block(lists.postings, lists.posting_starts[term.term] + offset)
             field, _ = decode_entry(lists.postings, packing, entry % BLOCK_ENTRIES)
-            if counts_in(scored, field, term.languages):
+            row = uint64(lengths.field_rows[field])  # unsigned: no test for a negative index
+            if row_languages[row] & term.languages != 0 and tf_norms[row, 1] != 0.0:
                 set_bit(marked, int64(docs[i]))

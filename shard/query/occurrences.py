@@ -25,7 +25,7 @@ from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
 from common.kernels.types import U64, U8Array, U32Array, U64Array, int64, uint64
-from shard.query.bm25f import ScoredLists, counts_in
+from shard.query.bm25f import ScoredLists
 from shard.query.prefix_descent import NumberedDocs, find_readings
 from shard.segment.positions import Positions, decode_varint
 from shard.segment.postings import decode_entry
@@ -146,7 +146,7 @@ def _add_occurrences(
 
     A negative result says how long `found` must at least be: grow it and call again.
     """
-    lists = scored.lists
+    lists, lengths, tf_norms, row_languages = scored
     term, languages, word = of_word
     expect_ascending(docs.docs)
     cursor = open_entries(term)
@@ -156,7 +156,9 @@ def _add_occurrences(
         if cursor.size == 0:
             break
         field, freq = decode_entry(lists.postings, cursor.packing, cursor.entry)
-        if not counts_in(scored, field, languages):
+        row = lengths.field_rows[field]
+        # Only fields that the query searches, in a language in which the term counts.
+        if tf_norms[row, 1] == 0.0 or not row_languages[row] & languages:
             continue
         if num_found + freq > len(found):
             return -(num_found + freq)
