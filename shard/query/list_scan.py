@@ -25,7 +25,7 @@ import numpy as np
 
 from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U64, I64Array, U32Array, U64Array, int64
+from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
 from shard.query.bm25f import ScoredLists, length_offset
 from shard.segment.doc_sets import has_bit, set_bit
 from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry, open_block
