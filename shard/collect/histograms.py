@@ -88,7 +88,7 @@ def tally(buckets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return present + lowest, counts[present]
 
 
-class Histogram(NamedTuple):
+class BucketColumn(NamedTuple):
     """The buckets of all numbers of a field of a segment."""
 
     column: FacetColumn
@@ -194,7 +194,7 @@ def _histogram_key(segment: Segment, field: int, request: RangeRequest) -> Hasha
     return ("histogram", segment.uid, field, request.interval)
 
 
-def histogram_of(segment: Segment, field: int, request: RangeRequest) -> Histogram | None:
+def histogram_of(segment: Segment, field: int, request: RangeRequest) -> BucketColumn | None:
     """Return the buckets of all numbers of a field, cached.
 
     Returns:
@@ -203,7 +203,7 @@ def histogram_of(segment: Segment, field: int, request: RangeRequest) -> Histogr
     Cost: 10 ns a number to build, 1-2 bytes a document kept.
     """
     key = _histogram_key(segment, field, request)
-    histogram: Histogram | None = COLUMN_CACHE.get(key)
+    histogram: BucketColumn | None = COLUMN_CACHE.get(key)
     if histogram is not None:
         return histogram
     column = number_column(segment, field)
@@ -240,16 +240,16 @@ def keep_histogram(
     docs: NDArray[np.uint32],
     codes: NDArray[np.uint32],
     keys: list[int | float],
-) -> Histogram:
+) -> BucketColumn:
     """Make a histogram of pairs (document, position of a bucket among `keys`), and cache it."""
     arrays = build_column(docs, codes, segment.num_docs)
-    histogram = Histogram(FacetColumn(arrays, segment.num_docs), keys)
+    histogram = BucketColumn(FacetColumn(arrays, segment.num_docs), keys)
     num_bytes = sum(array.nbytes for array in arrays.values()) + 40 * len(keys)
     COLUMN_CACHE.put(key, histogram, num_bytes, segment)
     return histogram
 
 
-def count_histogram(part: Matches, histogram: Histogram) -> BucketCounts:
+def count_histogram(part: Matches, histogram: BucketColumn) -> BucketCounts:
     """Return how many matches are in each bucket that has any."""
     by_code = np.zeros(len(histogram.keys) + 1, np.uint32)
     count_codes(part.docs, histogram.column.codes, histogram.column.starts, by_code)

@@ -256,7 +256,7 @@ class Scratch(threading.local):
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            self.counts = np.zeros(0, np.uint16)  # `reserve` then makes all of them anew
+            self.counts = np.zeros(0, np.uint16)  # `reserve` then makes all of them again
 
 
 SCRATCH: Final = Scratch()

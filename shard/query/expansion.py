@@ -111,7 +111,7 @@ class Expansion(Struct, frozen=True, eq=False):
         return arrays + _OBJECT_BYTES
 
 
-class FoundTerms(NamedTuple):
+class TermsByKind(NamedTuple):
     """Terms of a word; the members are those of `Expansion`."""
 
     terms: NDArray[np.uint32]
@@ -177,7 +177,7 @@ def _completed_of(
         return None
     kinds = plain.kinds.copy()
     kinds[kinds == MatchKind.PREFIX] = MatchKind.COMPLETION
-    found = FoundTerms(plain.terms, kinds, plain.languages)
+    found = TermsByKind(plain.terms, kinds, plain.languages)
     return _make_expansion(text_index(segment), found, plain.phrases)
 
 
@@ -212,7 +212,7 @@ def _key(word: Word, languages: Languages) -> _Key:
 def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:
     """Return an expansion without its terms of kinds worse than `last`."""
     end = int(expansion.kinds.searchsorted(np.uint8(last), "right"))
-    found = FoundTerms(expansion.terms[:end], expansion.kinds[:end], expansion.languages[:end])
+    found = TermsByKind(expansion.terms[:end], expansion.kinds[:end], expansion.languages[:end])
     joined = expansion.joined if last >= MatchKind.PREFIX else None
     if joined is not None:
         joined = _up_to(index, joined, last)
@@ -233,7 +233,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         spacings.pop(ordinal, None)
     pieces = []
     if exact is not None:
-        pieces.append(FoundTerms(np.array([exact], np.uint32), _EXACT_KINDS, _ALL_MASKS))
+        pieces.append(TermsByKind(np.array([exact], np.uint32), _EXACT_KINDS, _ALL_MASKS))
     for kind, masks in (
         (MatchKind.STEM, stems),
         (MatchKind.SYNONYM, synonyms),
@@ -244,7 +244,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
             pieces.append(_piece(forms, kind, [masks[form] for form in forms]))
     better = stems | dict.fromkeys([*synonyms, *spacings], ALL_LANGUAGES)
     pieces.append(_expand_letters(segment, word, languages, exact, better))
-    found = FoundTerms(*map(np.concatenate, zip(*pieces, strict=True)))
+    found = TermsByKind(*map(np.concatenate, zip(*pieces, strict=True)))
     alternatives = dict.fromkeys([*word.synonyms, *word.spacings])
     phrases = tuple([alternative for alternative in alternatives if len(alternative) > 1])
     joined = None
@@ -259,7 +259,7 @@ def _expand_letters(
     languages: Languages,
     exact: int | None,
     better: dict[int, int],
-) -> FoundTerms:
+) -> TermsByKind:
     """Find the terms that share letters with a word (prefix, typo, infix), best kind first.
 
     Args:
@@ -279,15 +279,15 @@ def _expand_letters(
     masks = _typo_masks(vocabulary, word, languages, terms, kinds)
     _leave_out(better, terms, masks)
     if word.infix:
-        similar = FoundTerms(terms, kinds, masks)
+        similar = TermsByKind(terms, kinds, masks)
         terms, kinds, masks = _with_infixes(segment, word, languages, exact, better, similar)
     order = np.argsort(kinds, kind="stable")
     order = order[masks[order] != 0]
-    return FoundTerms(terms[order], kinds[order], masks[order])
+    return TermsByKind(terms[order], kinds[order], masks[order])
 
 
 def _join_prefix(
-    index: TextIndex, word: Word, found: FoundTerms, phrases: tuple[tuple[str, ...], ...]
+    index: TextIndex, word: Word, found: TermsByKind, phrases: tuple[tuple[str, ...], ...]
 ) -> Expansion | None:
     """Replace the terms that a word is a prefix of with the prefix list of their range.
 
@@ -307,7 +307,7 @@ def _join_prefix(
     prefix_list = index.prefix_lists.get(index.vocabulary.prefix_range(word.text))
     if prefix_list is None:
         return None
-    joined = FoundTerms(
+    joined = TermsByKind(
         np.concatenate((terms[:start], np.array([prefix_list], np.uint32), terms[end:])),
         np.delete(kinds, slice(start + 1, end)),
         np.concatenate((masks[:start], _ALL_MASKS, masks[end:])),
@@ -317,7 +317,7 @@ def _join_prefix(
 
 def _make_expansion(
     index: TextIndex,
-    found: FoundTerms,
+    found: TermsByKind,
     phrases: tuple[tuple[str, ...], ...],
     joined: Expansion | None = None,
 ) -> Expansion:
@@ -330,8 +330,8 @@ def _make_expansion(
     return Expansion(terms, kinds, languages, phrases, num_entries, only, worst, joined, {})
 
 
-def _piece(terms: list[int], kind: MatchKind, masks: list[int]) -> FoundTerms:
-    return FoundTerms(
+def _piece(terms: list[int], kind: MatchKind, masks: list[int]) -> TermsByKind:
+    return TermsByKind(
         np.array(terms, np.uint32),
         np.full(len(terms), int(kind), np.uint8),
         np.array(masks, np.uint64),
@@ -373,8 +373,8 @@ def _with_infixes(
     languages: Languages,
     exact: int | None,
     better: dict[int, int],
-    similar: FoundTerms,
-) -> FoundTerms:
+    similar: TermsByKind,
+) -> TermsByKind:
     """Return prefixes and typos, and after these the terms that have the word inside.
 
     A term that is both a typo and one of these is the latter where that counts.
@@ -391,7 +391,7 @@ def _with_infixes(
     masks[np.isin(terms, found)] &= ~mask
     found_masks = np.full(len(found), mask, np.uint64)
     _leave_out(better, found, found_masks)
-    return FoundTerms(
+    return TermsByKind(
         np.concatenate((terms, found)),
         np.concatenate((kinds, np.full(len(found), MatchKind.INFIX, np.uint8))),
         np.concatenate((masks, found_masks)),
@@ -408,7 +408,7 @@ def _with_spellings(index: TextIndex, plain: Expansion, word: Word) -> Expansion
 
     def inserted(into: Expansion, joined: Expansion | None) -> Expansion:
         at = int(into.kinds.searchsorted(np.uint8(MatchKind.SPELLING)))
-        found = FoundTerms(
+        found = TermsByKind(
             np.concatenate((into.terms[:at], terms, into.terms[at:])),
             np.concatenate((into.kinds[:at], kinds, into.kinds[at:])),
             np.concatenate((into.languages[:at], masks, into.languages[at:])),
@@ -445,7 +445,7 @@ def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Langu
         worse[position] &= np.uint64(ALL_LANGUAGES ^ forms[int(plain.terms[start + position])])
     is_left = worse != 0
     terms, kinds, masks = _piece(list(forms), MatchKind(kind), list(forms.values()))
-    found = FoundTerms(
+    found = TermsByKind(
         np.concatenate((plain.terms[:start], terms, plain.terms[start:][is_left])),
         np.concatenate((plain.kinds[:start], kinds, plain.kinds[start:][is_left])),
         np.concatenate((plain.languages[:start], masks, worse[is_left])),

@@ -26,7 +26,7 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
 from common.kernels.types import U64, U8Array, U32Array, U64Array, int64, uint64
 from shard.query.bm25f import ScoredLists
-from shard.query.prefix_descent import NumberedDocs, find_readings
+from shard.query.prefix_descent import ListedDocs, find_readings
 from shard.segment.positions import Positions, decode_varint
 from shard.segment.postings import decode_entry
 from shard.segment.postings_cursor import (
@@ -138,7 +138,7 @@ def _add_occurrences(
     scored: ScoredLists,
     word_positions: Positions,
     of_word: _WordTerm,
-    docs: NumberedDocs,
+    docs: ListedDocs,
     found: U64Array,
     num_found: int,
 ) -> int:
@@ -195,7 +195,7 @@ def list_occurrences(scored: ScoredLists, lists: OccurrenceLists, wanted: U32Arr
     num_found = int64(0)
     for i in range(num_readings):
         of_word = _WordTerm(read_terms[i], languages[origins[i]], words[origins[i]])
-        among = NumberedDocs(docs[starts[i] : ends[i]], numbers[starts[i] : ends[i]])
+        among = ListedDocs(docs[starts[i] : ends[i]], numbers[starts[i] : ends[i]])
         while True:  # until `found` is long enough
             count = _add_occurrences(scored, positions, of_word, among, found, num_found)
             if count >= 0:

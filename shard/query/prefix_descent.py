@@ -38,7 +38,7 @@ _LISTED_MIN: Final = 256
 
 
 @arguments
-class NumberedDocs(NamedTuple):
+class ListedDocs(NamedTuple):
     """Ascending documents, and each one's position among those wanted."""
 
     docs: NDArray[np.uint32]
@@ -101,7 +101,7 @@ class _Descent(NamedTuple):
 
 
 @kernel(allocates=False)
-def _select_docs(lists: PostingLists, term: int, docs: NumberedDocs, selected: NumberedDocs) -> int:
+def _select_docs(lists: PostingLists, term: int, docs: ListedDocs, selected: ListedDocs) -> int:
     """Write those of the documents that a list has, with their numbers; return how many."""
     expect_ascending(docs.docs)
     num_found = 0
@@ -224,10 +224,10 @@ def _skip_inside(prefixes: PrefixRanges, number: int) -> int:
 
 
 @kernel
-def _with_room(listed: NumberedDocs, size: int) -> NumberedDocs:
+def _with_room(listed: ListedDocs, size: int) -> ListedDocs:
     """Return the documents in arrays that hold at least this many."""
     size += len(listed.docs)
-    return NumberedDocs(grown(listed.docs, size), grown(listed.numbers, size))
+    return ListedDocs(grown(listed.docs, size), grown(listed.numbers, size))
 
 
 @kernel
@@ -235,10 +235,10 @@ def _descend(
     descent: _Descent,
     prefix: int,
     num_wanted: int,
-    listed: NumberedDocs,
+    listed: ListedDocs,
     num_listed: int,
     num_readings: int,
-) -> tuple[NumberedDocs, int, int]:
+) -> tuple[ListedDocs, int, int]:
     """Determine the documents in which to read each term of a prefix list.
 
     Args:
@@ -282,8 +282,8 @@ def _descend(
         count = _select_docs(
             lists,
             num_terms + number,
-            NumberedDocs(listed.docs[start:end], listed.numbers[start:end]),
-            NumberedDocs(listed.docs[num_listed:], listed.numbers[num_listed:]),
+            ListedDocs(listed.docs[start:end], listed.numbers[start:end]),
+            ListedDocs(listed.docs[num_listed:], listed.numbers[num_listed:]),
         )
         if count == 0:  # no document has the prefix, nor a longer one
             number = _skip_inside(prefixes, number)
@@ -299,7 +299,7 @@ def _descend(
 @kernel
 def find_readings(
     lists: PostingLists, num_terms: int, prefixes: PrefixRanges, terms: U32Array, wanted: U32Array
-) -> tuple[Readings, int, NumberedDocs]:
+) -> tuple[Readings, int, ListedDocs]:
     """Determine the documents in which to read each term, for terms and prefix lists.
 
     Args:
@@ -319,7 +319,7 @@ def find_readings(
     num_wanted = len(wanted)
     num_listed = int64(num_wanted)
     room = max(4 * num_wanted, _LISTED_MIN)
-    listed = NumberedDocs(np.empty(room, np.uint32), np.empty(room, np.int64))
+    listed = ListedDocs(np.empty(room, np.uint32), np.empty(room, np.int64))
     for i in range(num_wanted):
         listed.docs[i] = wanted[i]
         listed.numbers[i] = i
