@@ -2,6 +2,7 @@
 
     the godfathr (0 items have godfathr)       ──▶  the godfather       a word is nowhere
     lasr printer (2 items; laser printer 311)  ──▶  laser printer       another has many times more
+    pyton3 (0 items)                           ──▶  python3             digits stay as they are
 
 Candidates come from the index, counted among the items that pass the filters and have the other
 words, so a key's filter hides words here, too.
@@ -124,13 +125,39 @@ class Spelling:
         self, scope: Scope, word: str, others: Sequence[str], *, is_prefix: bool = False
     ) -> list[NearTerm]:
         """Return near words in the items that have the other words, too."""
-        typos = typo_budget(word, LENGTHS)
+        letters, digits = _split_before_digits(word)
+        typos = typo_budget(letters, LENGTHS)
         if not typos:
             return []
         request = first_request(
-            scope, word, CANDIDATES, words=others, typos=typos, is_prefix=is_prefix
+            scope,
+            letters,
+            CANDIDATES,
+            words=others,
+            typos=typos,
+            is_prefix=is_prefix and not digits,
         )
-        return (await self._near.find(scope, request, CANDIDATES)).terms[:CANDIDATES]
+        terms = (await self._near.find(scope, request, CANDIDATES)).terms[:CANDIDATES]
+        return await self._with_digits(scope, terms, digits, others) if digits else terms
+
+    async def _with_digits(
+        self, scope: Scope, terms: Sequence[NearTerm], digits: str, others: Sequence[str]
+    ) -> list[NearTerm]:
+        """Return the words of the index that are near words and these digits, the nearest first."""
+        joined = [(term.text + digits, term.distance) for term in terms if term.distance]
+        counts = await self._near.count(scope, [(text,) for text, _ in joined], words=others)
+        found = [
+            NearTerm(text, count, distance)
+            for (text, distance), count in zip(joined, counts, strict=True)
+            if count
+        ]
+        return sorted(found, key=lambda term: (term.distance, -term.count))
+
+
+def _split_before_digits(word: str) -> tuple[str, str]:
+    """Return the letters that a word begins with, and the rest, in which nothing is corrected."""
+    end = next((i for i, character in enumerate(word) if character.isdigit()), len(word))
+    return word[:end], word[end:]
 
 
 def respelt(text: str, tokens: Sequence[Token], words: Sequence[str]) -> str:
