@@ -76,8 +76,9 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     """Where terms match that have the word inside: 0 nowhere, 1 in fields that are configured so, 2
     everywhere."""
     corrections: tuple[str, ...] = ()
-    """Where the word is nowhere in the index: words of the index that it may be a misspelling of,
-    and whose other forms match as well."""
+    """Where the word is nowhere in the index: words of the index that it is likely to be a
+    misspelling of, most frequent first. Other forms of the first ones match as well. Other words
+    one edit away are of kind TYPO_2."""
     correction_kind: int = 0
     """TYPO_1 or TYPO_2: how the corrections match, all alike; 0 without any."""
     spellings: tuple[tuple[str, str], ...] = ()

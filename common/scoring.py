@@ -87,7 +87,7 @@ WHOLE_FIELD_FACTOR: Final = 0.5
 """Bonus for a field that is the query, relative to the greatest score of its words."""
 WHOLE_FIELDS_MAX: Final = 1_000
 """It is given if at most this many documents have such a field: a colour names nothing."""
-CORRECTIONS_MAX: Final = 3
+CORRECTED_FORMS_MAX: Final = 3
 """Corrections of a mistyped word whose other forms match as well: the most frequent ones."""
 CORRECTIONS_KNOWN_MAX: Final = 32
 """A word that may be a misspelling of more words than this has no corrections: it is too short."""
@@ -169,28 +169,6 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
         by_tier[4],
         by_tier[4] * STEM_FACTOR if doc_freqs[MatchKind.TYPO_2_FORM] else 0.0,
     )
-
-
-def choose_corrections(
-    doc_freqs: Sequence[int], near: Mapping[tuple[int, str], int]
-) -> tuple[MatchKind, tuple[str, ...]] | None:
-    """Return the most likely corrections of a word that is nowhere in the index.
-
-    Args:
-        doc_freqs: live documents by `MatchKind`, of all shards.
-        near: documents by kind (TYPO_1, TYPO_2) and term, of all shards.
-
-    Returns:
-        The kind of the corrections and these, the most frequent ones first; None if a document has
-        the word in a better way, or no word is near, or too many are.
-    """
-    if any(doc_freqs[: MatchKind.TYPO_1]):
-        return None
-    kind = MatchKind.TYPO_1 if doc_freqs[MatchKind.TYPO_1] else MatchKind.TYPO_2
-    known = {term: freq for (of, term), freq in near.items() if of == kind and freq > 0}
-    if not 0 < len(known) <= CORRECTIONS_KNOWN_MAX:
-        return None
-    return kind, tuple(sorted(known, key=lambda term: (-known[term], term))[:CORRECTIONS_MAX])
 
 
 def is_completed(word: str, doc_freqs: Sequence[int]) -> bool:

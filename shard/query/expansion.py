@@ -13,7 +13,8 @@
                                            shewsbury   no: "shewsb", "shews" … are 2 edits away
     guitr, typos 1, English           ──▶  guitar      TYPO_1
                                            guitars     TYPO_1_FORM  if the coordinator says that
-                                                                    guitar may be meant
+                                                                    guitar is likely to be meant;
+                                           guita       TYPO_2       then other words are not
 
 Expansion is exhaustive: it returns every matching term of the vocabulary, each in its best kind. So
 the result over all segments and shards does not depend on how items are spread.
@@ -42,6 +43,7 @@ from msgspec import Struct, structs
 from common.analysis.languages import ALL_LANGUAGES, Languages
 from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from common.scoring import CORRECTED_FORMS_MAX
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.stem_classes import stem_forms
@@ -150,7 +152,8 @@ def expand_word(
             expansion = _completed_of(segment, cache, word, languages)
         if expansion is None and word.corrections:
             plain = expand_word(segment, _uncorrected(word), languages)
-            expansion = _with_forms(segment, plain, word, languages)
+            likely = _with_unlikely_last(text_index(segment), plain, word)
+            expansion = _with_forms(segment, likely, word, languages)
         if expansion is None:
             expansion = _expand(segment, word, languages)
         if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0 or word.infix:
@@ -418,6 +421,23 @@ def _with_spellings(index: TextIndex, plain: Expansion, word: Word) -> Expansion
     return inserted(plain, None if plain.joined is None else inserted(plain.joined, None))
 
 
+def _with_unlikely_last(index: TextIndex, plain: Expansion, word: Word) -> Expansion:
+    """Return an expansion in which the words one edit away that are no corrections are TYPO_2."""
+    if word.correction_kind != MatchKind.TYPO_1:
+        return plain
+    likely = [index.vocabulary.find(correction) for correction in word.corrections]
+    is_unlikely = plain.kinds == MatchKind.TYPO_1
+    is_unlikely &= ~np.isin(plain.terms, [term for term in likely if term is not None])
+    if not is_unlikely.any():
+        return plain
+    kinds = plain.kinds.copy()
+    kinds[is_unlikely] = MatchKind.TYPO_2
+    order = np.lexsort((plain.terms, kinds))
+    return _make_expansion(
+        index, plain.terms[order], kinds[order], plain.languages[order], plain.phrases
+    )
+
+
 def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Languages) -> Expansion:
     """Return an expansion with the other forms of the word's corrections.
 
@@ -428,7 +448,7 @@ def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Langu
     kind = word.correction_kind + 1
     fields = _fields_of_corrections(word, languages)
     forms: dict[int, int] = {}
-    for correction in word.corrections:
+    for correction in word.corrections[:CORRECTED_FORMS_MAX]:
         meant = Word(correction)
         for term, mask in stem_forms(segment, meant, languages).items():
             forms[term] = forms.get(term, 0) | mask & fields

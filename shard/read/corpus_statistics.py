@@ -109,7 +109,7 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
             sums += part.doc_freqs(word, languages)
         freqs.append(tuple(sums.tolist()))
         near.append(())
-        if languages.used and word.is_stemmed and word.typos and not any(sums[: MatchKind.TYPO_1]):
+        if word.typos and not any(sums[: MatchKind.TYPO_1]):
             near[-1] = _near_words(parts, word, languages)
     of_words = (
         tuple([sum([part.spacing_freq(words) for part in parts]) for words in request.spacings]),

@@ -17,11 +17,13 @@ import numpy as np
 
 from common.analysis.languages import FieldClass, stem
 from common.deadline import check_call
-from common.query import Word
+from common.query import MatchKind, Word
+from common.scoring import CORRECTED_FORMS_MAX
 from shard.query.bm25f import TIER_OF_KIND
 from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
 _INFIX_TIER: Final = 2
+_TYPO_TIER: Final = TIER_OF_KIND[MatchKind.TYPO_1]
 
 
 class QueryWords:
@@ -81,7 +83,10 @@ class QueryWords:
                     near = range(*vocabulary.prefix_range(word.text))
                 needed.update(dict.fromkeys(near, typos))
             for ordinal, tier in zip(ordinals, tiers, strict=True):
-                self._similar[texts[ordinal]].append((i, tier, needed[ordinal]))
+                term = texts[ordinal]
+                if word.corrections and tier == _TYPO_TIER == TIER_OF_KIND[word.correction_kind]:
+                    tier += term not in word.corrections
+                self._similar[term].append((i, tier, needed[ordinal]))
 
     def tiers(self, term: str, of: FieldClass) -> Sequence[tuple[int, int]]:
         """Return the words that a learned term matches: (ordinal, tier).
@@ -123,7 +128,8 @@ class QueryWords:
             allowed = word.typos_by_group
             if not word.corrections or (allowed and allowed[of.typos] < word.correction_typos):
                 continue
-            stems = {stem(correction, of.language) for correction in word.corrections}
+            forms_of = word.corrections[:CORRECTED_FORMS_MAX]
+            stems = {stem(correction, of.language) for correction in forms_of}
             if stem(term, of.language) in stems:
                 yield i, TIER_OF_KIND[word.correction_kind]
 

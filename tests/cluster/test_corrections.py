@@ -55,6 +55,29 @@ def test_forms_of_what_was_meant_are_found(index: Index) -> None:
     assert index.ids(query="guitr", **WHOLE) == [1]
 
 
+def test_what_is_likely_to_be_meant_comes_first(services: Services) -> None:
+    books = [{"id": i, "name": f"the great big book of tolkien volume {i}"} for i in range(12)]
+    others = [{"id": 90, "name": "talkin"}, {"id": 91, "name": "talking"}]
+    answers: list[Any] = []
+    for count in (1, 2, 3):
+        index = Index(services(count).client(), "likely")
+        try:
+            assert index.configure({"searchable_fields": ["name"]}).status == 200
+            assert index.put([*others, *books]).status < 300
+            for options in ({}, WHOLE):
+                ids = index.ids(query="tolkin", per_page=20, **options)
+                assert ids[:12] == list(range(12))
+                assert ids[12:] == ([90, 91] if not options else [90])
+            assert index.ids(query="tolkin -tolkien") == [90]
+            asked = {"query": "tolkin", "match": "any", "show": ["score_details"]}
+            answers.append(index.search(**asked, per_page=20)["data"]["items"])
+        finally:
+            index.client.delete(index.path)
+            index.client.close()
+    assert [item["id"] for item in answers[0]] == [*range(12), 90, 91]
+    assert answers[0] == answers[1] == answers[2]
+
+
 def test_forms_count_in_fields_that_have_the_language_and_allow_typos(index: Index) -> None:
     fields = {"searchable_fields": ["name", "code"], "field_typo_lengths": {"code": "none"}}
     assert index.configure({"language": "english", **fields}).status == 200

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from common.query import NUM_MATCH_KINDS, MatchKind
 from common.scoring import (
-    CORRECTIONS_KNOWN_MAX,
     STEM_FACTOR,
-    choose_corrections,
     clause_weights,
     inverse_doc_freq,
     weigh_fields,
@@ -83,41 +81,6 @@ def test_a_form_of_a_correction_weighs_less_than_the_correction() -> None:
     assert weights[MatchKind.TYPO_1] > weights[MatchKind.TYPO_1_FORM] > 0
     weights = clause_weights((*[0] * 10, 40, 1), 500)
     assert weights[MatchKind.TYPO_2] > weights[MatchKind.TYPO_2_FORM] > 0
-
-
-NEAR = {
-    (int(MatchKind.TYPO_1), "guitar"): 90,
-    (int(MatchKind.TYPO_1), "guitare"): 2,
-    (int(MatchKind.TYPO_2), "altar"): 500,
-}
-
-
-def test_the_most_frequent_near_words_are_the_corrections() -> None:
-    freqs = [0] * NUM_MATCH_KINDS
-    freqs[MatchKind.TYPO_1], freqs[MatchKind.TYPO_2] = 92, 500
-    assert choose_corrections(freqs, NEAR) == (MatchKind.TYPO_1, ("guitar", "guitare"))
-    freqs[MatchKind.TYPO_1] = 0
-    assert choose_corrections(freqs, {(int(MatchKind.TYPO_2), "altar"): 500}) == (
-        MatchKind.TYPO_2,
-        ("altar",),
-    )
-    kind = int(MatchKind.TYPO_2)
-    many = {(kind, f"word{i:02}"): 5 for i in range(CORRECTIONS_KNOWN_MAX)}
-    chosen = choose_corrections(freqs, many)
-    assert chosen == (MatchKind.TYPO_2, ("word00", "word01", "word02"))
-
-
-def test_words_that_are_there_or_near_many_have_no_corrections() -> None:
-    freqs = [0] * NUM_MATCH_KINDS
-    freqs[MatchKind.TYPO_1] = 92
-    assert choose_corrections(freqs, {}) is None
-    near = int(MatchKind.TYPO_1)
-    many = {(near, f"word{i:02}"): 5 for i in range(CORRECTIONS_KNOWN_MAX + 1)}
-    assert choose_corrections(freqs, many) is None
-    for kind in range(MatchKind.TYPO_1):
-        known = freqs.copy()
-        known[kind] = 1
-        assert choose_corrections(known, NEAR) is None
 
 
 @given(st.integers(1, 1_000_000), st.integers(0, 1_000_000))

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from common.analysis.analyzer import Analyzer, bare_word, typo_budget
 from coordinator.parameters.typed import KeyTypos
 from coordinator.read.facets.values import FacetValues
+from coordinator.read.text.edit_distance import edit_distances
 
 _LAST_CHARACTER: Final = chr(0x10FFFF)
 _BLOCK_KEYS: Final = 1_024
@@ -196,7 +197,7 @@ def _add_typos(block: _FoldedKeys, word: str, typos: int, found: NDArray[np.bool
     """Mark the keys that contain a word that starts with `word`, give or take typos."""
     missing = np.bitwise_count(np.uint32(_letter_mask(word)) & ~block.stem_masks)
     for i in np.flatnonzero(missing <= typos).tolist():
-        if _prefix_distance(word, block.stems[i], typos) <= typos:
+        if edit_distances(word, block.stems[i], typos)[1] <= typos:
             found[block.stem_keys[i]] = True
 
 
@@ -213,25 +214,3 @@ def _matches(key: str, parts: list[str]) -> bool:
             return False
         at = found + len(part)
     return len(key) - at >= len(parts[-1]) and key.endswith(parts[-1])
-
-
-def _prefix_distance(word: str, candidate: str, limit: int) -> int:
-    """Return the least edit distance from `word` to a prefix of `candidate`.
-
-    Optimal string alignment (a transposition is one edit), row by row over the letters of
-    `candidate`; stops once every cell of a row exceeds `limit`.
-    """
-    above: list[int] = []
-    row = list(range(len(word) + 1))
-    best = row[-1]
-    for i, letter in enumerate(candidate[: len(word) + limit], 1):
-        two_above, above, row = above, row, [i]
-        for j, wanted in enumerate(word, 1):
-            cost = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (letter != wanted))
-            if i > 1 and j > 1 and letter == word[j - 2] and candidate[i - 2] == wanted:
-                cost = min(cost, two_above[j - 2] + 1)
-            row.append(cost)
-        best = min(best, row[-1])
-        if min(row) > limit:
-            break
-    return best

@@ -236,8 +236,12 @@ def _with_alternatives(
         # A word of the index: with another first letter it is another word.
         freqs = _replaced(freqs, MatchKind.TYPO_2, 0)
     if corrections is not None and own is None:
-        kind, words = corrections
-        word = msgspec.structs.replace(word, corrections=words, correction_kind=int(kind))
+        kind, likely, num_unlikely = corrections
+        word = msgspec.structs.replace(word, corrections=likely, correction_kind=int(kind))
+        if kind == MatchKind.TYPO_1:
+            freqs = _replaced(freqs, kind, freqs[kind] - num_unlikely)
+            num_further = freqs[MatchKind.TYPO_2] + num_unlikely
+            freqs = _replaced(freqs, MatchKind.TYPO_2, num_further)
         # Their other forms have not been counted; their weights do not depend on it.
         freqs = _replaced(freqs, MatchKind(kind + 1), freqs[kind])
     return word, freqs

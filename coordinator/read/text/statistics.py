@@ -15,12 +15,12 @@ from common.deadline import Deadline
 from common.option_forms import PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import FieldWeight, StatisticsRequest, StatisticsResponse, TextQuery
 from common.protocol.methods import STATISTICS
-from common.query import Filter, MatchKind, Word
-from common.scoring import choose_corrections
+from common.query import Filter, Word
 from coordinator.cluster.cache_budget import CacheBudget
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
+from coordinator.read.text.corrections import Corrections, choose_corrections
 from coordinator.read.text.item_fields import ItemFields
 from coordinator.read.text.query_parser import ParsedQuery, Words, words_of
 
@@ -93,8 +93,8 @@ class Statistics:
     """By path: the number of documents with words in the field, and the number of these words."""
     doc_freqs: dict[Word, tuple[int, ...]] = field(default_factory=dict)
     """By `MatchKind`."""
-    corrections: dict[Word, tuple[MatchKind, tuple[str, ...]]] = field(default_factory=dict)
-    """What words that are nowhere in the index may be misspellings of, and how these match."""
+    corrections: dict[Word, Corrections] = field(default_factory=dict)
+    """Of words that are nowhere in the index."""
     spacing_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Documents that have a word, or adjacent words."""
     whole_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Statistics:
         for i, word in enumerate(keys.words):
             freqs = [part.doc_freqs[i] for part in parts]
             self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
-            corrections = choose_corrections(self.doc_freqs[word], _near_words(parts, i))
+            corrections = choose_corrections(word, self.doc_freqs[word], _near_words(parts, i))
             if corrections is not None:
                 self.corrections[word] = corrections
         for i, spacing in enumerate(keys.spacings):

@@ -14,7 +14,7 @@ from common.analysis.accents import is_spelling
 from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
-from common.scoring import WHOLE_FIELD_FACTOR, clause_weights
+from common.scoring import CORRECTED_FORMS_MAX, WHOLE_FIELD_FACTOR, clause_weights
 from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, T_MAX, TIER_OF_KIND
 from shard.query.prepared import proximity_pairs, tier_step, tiers_of
 from shard.query.proximity import CHAIN_MAX, WINDOW
@@ -192,7 +192,10 @@ def best_typo(
     typo: MatchKind | None, term: str, word: Word, language: str | None
 ) -> MatchKind | None:
     """Return how a term matches a word that is mistyped: a typo, or a form of a correction."""
-    stems = {stem(correction, language) for correction in word.corrections} if language else set()
+    if typo == MatchKind.TYPO_1 == word.correction_kind and word.corrections:
+        typo = typo if term in word.corrections else MatchKind.TYPO_2
+    corrections = word.corrections[:CORRECTED_FORMS_MAX]
+    stems = {stem(correction, language) for correction in corrections} if language else set()
     if not stems or stem(term, language or "") not in stems:
         return typo
     form = MatchKind(word.correction_kind + 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from common.analysis.analyzer import Analyzer
 from common.process.loop_scheduler import run_to_completion
 from coordinator.read.facets import key_search as module
-from coordinator.read.facets.key_search import _prefix_distance, accept_keys
+from coordinator.read.facets.key_search import accept_keys
 from coordinator.read.facets.values import FacetValues
 
 KEYS = ["Drama", "Melodrama", "Science Fiction", "Café noir", "Film-Noir", "Mystery", "1994"]
@@ -69,34 +69,6 @@ def test_words_with_the_same_letters_before_their_digits_have_the_same_typos() -
 
     assert accepted is not None
     assert accepted.tolist() == [True, True, False, True, False]
-
-
-def naive_distance(word: str, other: str) -> int:
-    table = {(-1, -1): 0}
-    for i in range(len(word)):
-        table[i, -1] = i + 1
-    for j in range(len(other)):
-        table[-1, j] = j + 1
-    for i in range(len(word)):
-        for j in range(len(other)):
-            table[i, j] = min(
-                table[i - 1, j] + 1,
-                table[i, j - 1] + 1,
-                table[i - 1, j - 1] + (word[i] != other[j]),
-            )
-            if i and j and word[i] == other[j - 1] and word[i - 1] == other[j]:
-                table[i, j] = min(table[i, j], table[i - 2, j - 2] + 1)
-    return table[len(word) - 1, len(other) - 1]
-
-
-@given(st.text("abc", min_size=1, max_size=7), st.text("abc", max_size=9))
-def test_prefix_distance_is_the_least_over_all_prefixes(word: str, candidate: str) -> None:
-    expected = min(naive_distance(word, candidate[:n]) for n in range(len(candidate) + 1))
-    for limit in (1, 2):
-        distance = _prefix_distance(word, candidate, limit)
-        assert (distance if distance <= limit else None) == (
-            expected if expected <= limit else None
-        )
 
 
 TEXTS = st.lists(

@@ -1,0 +1,69 @@
+"""Corrections: what a word that is nowhere in the index may be a misspelling of (pure).
+
+    tolkin     tolkien 12 items    one edit away                likely
+               talkin   1          one edit away, but rare      unlikely
+               talking  8          only its beginning is near   unlikely
+
+All near words match. Unlikely ones rank like words two edits away, so a stray talkin does not hide
+the Tolkien that was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from common.query import MatchKind, Word
+from common.scoring import CORRECTIONS_KNOWN_MAX
+from coordinator.read.text.edit_distance import edit_distances
+
+RARER: Final = 10
+"""A near word is unlikely if another one is in more than this many times as many items."""
+_EDITS: Final = {MatchKind.TYPO_1: 1, MatchKind.TYPO_2: 2}
+
+
+class Corrections(NamedTuple):
+    """The near words of a mistyped word, at the least distance that is in the index.
+
+    Attributes:
+        kind: how they match: TYPO_1 or TYPO_2.
+        likely: the words that may be meant, most frequent first.
+        num_unlikely: documents of each of the others, added up.
+    """
+
+    kind: MatchKind
+    likely: tuple[str, ...]
+    num_unlikely: int
+
+
+def choose_corrections(
+    word: Word, doc_freqs: Sequence[int], near: Mapping[tuple[int, str], int]
+) -> Corrections | None:
+    """Return the corrections of a word that is nowhere in the index.
+
+    Args:
+        word: of a query.
+        doc_freqs: live documents by `MatchKind`, of all shards.
+        near: documents by kind (TYPO_1, TYPO_2) and term, of all shards.
+
+    Returns:
+        None if a document has the word in a better way, or no word is near, or too many are.
+    """
+    if any(doc_freqs[: MatchKind.TYPO_1]):
+        return None
+    kind = MatchKind.TYPO_1 if doc_freqs[MatchKind.TYPO_1] else MatchKind.TYPO_2
+    known = {term: freq for (of, term), freq in near.items() if of == kind and freq > 0}
+    if not 0 < len(known) <= CORRECTIONS_KNOWN_MAX:
+        return None
+    near_whole = [term for term in known if _is_near_whole(word, term, _EDITS[kind])]
+    candidates = near_whole or list(known)
+    most = max(known[term] for term in candidates)
+    likely = [term for term in candidates if known[term] * RARER >= most]
+    likely.sort(key=lambda term: (-known[term], term))
+    num_likely = sum(known[term] for term in likely)
+    return Corrections(kind, tuple(likely), sum(known.values()) - num_likely)
+
+
+def _is_near_whole(word: Word, term: str, edits: int) -> bool:
+    """Return whether all of a near word is near, not just its beginning."""
+    return not word.is_prefix or edit_distances(word.text, term, edits)[0] <= edits
