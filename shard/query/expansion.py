@@ -433,9 +433,8 @@ def _with_unlikely_last(index: TextIndex, plain: Expansion, word: Word) -> Expan
     kinds = plain.kinds.copy()
     kinds[is_unlikely] = MatchKind.TYPO_2
     order = np.lexsort((plain.terms, kinds))
-    return _make_expansion(
-        index, plain.terms[order], kinds[order], plain.languages[order], plain.phrases
-    )
+    found = TermsByKind(plain.terms[order], kinds[order], plain.languages[order])
+    return _make_expansion(index, found, plain.phrases)
 
 
 def _with_forms(segment: Segment, plain: Expansion, word: Word, languages: Languages) -> Expansion:

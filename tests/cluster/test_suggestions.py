@@ -357,23 +357,6 @@ def test_a_half_typed_word_is_no_mistake(index: Index) -> None:
     assert meant(index, query="goldfihs", prefix="none", typo=0) == "goldfishs"
 
 
-def test_letters_before_digits_are_corrected_and_digits_stay(services: Services) -> None:
-    index = Index(services(3).client(), "digits")
-    index.configure({"searchable_fields": ["name"]})
-    names = ["python 3", "python3", "python3", "pythons2", "python3doc", "iphone7", "phone"]
-    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
-
-    assert meant(index, query="pyton3") == "python3"
-    assert meant(index, query="PYTON3!") == "python3!"
-    assert meant(index, query="pyton3doc") == "python3doc"
-    assert meant(index, query="pyton4") is None
-    assert meant(index, query="iphnoe7") is None  # no item has iphone alone
-    assert meant(index, query="python3", did_you_mean=True) is None
-    assert meant(index, query="pyton3", filters={"name": ["phone"]}) is None
-    index.client.delete(index.path)
-    index.client.close()
-
-
 def test_many_hits_are_questioned_only_if_asked_for(services: Services) -> None:
     index = Index(services(2).client(), "meaning")
     index.configure({})
@@ -432,6 +415,22 @@ def test_a_suggestion_as_a_query_excludes_nothing(services: Services) -> None:
     assert all(index.ids(query=one["text"]) == [1] for one in listed)
     index.client.delete(index.path)
     index.client.close()
+
+
+def test_letters_before_digits_are_corrected_and_digits_stay(index: Index) -> None:
+    index = Index(index.client, "digits")
+    index.configure({"searchable_fields": ["name"]})
+    names = ["python 3", "python3", "python3", "pythons2", "python3doc", "iphone7", "phone"]
+    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
+
+    assert meant(index, query="pyton3") == "python3"
+    assert meant(index, query="PYTON3!") == "python3!"
+    assert meant(index, query="pyton3doc") == "python3doc"
+    assert meant(index, query="pyton4") is None
+    assert meant(index, query="iphnoe7") is None  # no item has iphone alone
+    assert meant(index, query="python3", did_you_mean=True) is None
+    assert meant(index, query="pyton3", filters={"name": ["phone"]}) is None
+    index.client.delete(index.path)
 
 
 def test_words_cut_from_a_run_are_put_together_again(index: Index) -> None:

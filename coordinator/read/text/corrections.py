@@ -1,11 +1,12 @@
 """Corrections: what a word that is nowhere in the index may be a misspelling of (pure).
 
     tolkin     tolkien 12 items    one edit away                likely
-               talkin   1          one edit away, but rare      unlikely
+               talkin   1          one edit away, but rare      unlikely if nothing else is typed
                talking  8          only its beginning is near   unlikely
 
 All near words match. Unlikely ones rank like words two edits away, so a stray talkin does not hide
-the Tolkien that was meant.
+the Tolkien that was meant. Beside other words, these tell what is meant: `scilence of the lambs` is
+not about science, which many more films are.
 """
 
 from __future__ import annotations
@@ -27,13 +28,20 @@ class Corrections(NamedTuple):
 
     Attributes:
         kind: how they match: TYPO_1 or TYPO_2.
-        likely: the words that may be meant, most frequent first.
+        likely: the words that may be meant, most frequent first, with the documents of each.
         num_unlikely: documents of each of the others, added up.
     """
 
     kind: MatchKind
-    likely: tuple[str, ...]
+    likely: dict[str, int]
     num_unlikely: int
+
+    def if_alone(self) -> Corrections:
+        """Return the corrections of a word that is all of a query: rare words are unlikely."""
+        most = max(self.likely.values())
+        kept = {term: freq for term, freq in self.likely.items() if freq * RARER >= most}
+        num_rare = sum(self.likely.values()) - sum(kept.values())
+        return Corrections(self.kind, kept, self.num_unlikely + num_rare)
 
 
 def choose_corrections(
@@ -56,12 +64,9 @@ def choose_corrections(
     if not 0 < len(known) <= CORRECTIONS_KNOWN_MAX:
         return None
     near_whole = [term for term in known if _is_near_whole(word, term, _EDITS[kind])]
-    candidates = near_whole or list(known)
-    most = max(known[term] for term in candidates)
-    likely = [term for term in candidates if known[term] * RARER >= most]
-    likely.sort(key=lambda term: (-known[term], term))
-    num_likely = sum(known[term] for term in likely)
-    return Corrections(kind, tuple(likely), sum(known.values()) - num_likely)
+    terms = sorted(near_whole or known, key=lambda term: (-known[term], term))
+    likely = {term: known[term] for term in terms}
+    return Corrections(kind, likely, sum(known.values()) - sum(likely.values()))
 
 
 def _is_near_whole(word: Word, term: str, edits: int) -> bool:

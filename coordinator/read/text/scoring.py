@@ -182,11 +182,12 @@ def _weigh(
     ignored = []
     spacings = yield from _worthwhile_spacings(parsed, statistics)
     spellings = dict(parsed.spellings)
+    is_alone = len(parsed.clauses) == 1
     for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
         yield
         if isinstance(clause, Word):
             known = spellings.get(clause.text, ())
-            clause, freqs = _with_alternatives(clause, statistics, spacings)
+            clause, freqs = _with_alternatives(clause, statistics, spacings, is_alone=is_alone)
             if known:
                 clause, freqs = _with_spellings(clause, freqs, known, statistics)
             elif parsed.fragment and clause.is_prefix and clause.text == parsed.fragment[1]:
@@ -219,7 +220,11 @@ def _weigh(
 
 
 def _with_alternatives(
-    word: Word, statistics: Statistics, spacings: Mapping[str, Mapping[tuple[str, ...], int]]
+    word: Word,
+    statistics: Statistics,
+    spacings: Mapping[str, Mapping[tuple[str, ...], int]],
+    *,
+    is_alone: bool,
 ) -> tuple[Word, tuple[int, ...]]:
     """Return a word with its spacings, completions and corrections, and its documents by kind."""
     freqs = statistics.doc_freqs[word]
@@ -236,8 +241,8 @@ def _with_alternatives(
         # A word of the index: with another first letter it is another word.
         freqs = _replaced(freqs, MatchKind.TYPO_2, 0)
     if corrections is not None and own is None:
-        kind, likely, num_unlikely = corrections
-        word = msgspec.structs.replace(word, corrections=likely, correction_kind=int(kind))
+        kind, likely, num_unlikely = corrections.if_alone() if is_alone else corrections
+        word = msgspec.structs.replace(word, corrections=tuple(likely), correction_kind=int(kind))
         if kind == MatchKind.TYPO_1:
             freqs = _replaced(freqs, kind, freqs[kind] - num_unlikely)
             num_further = freqs[MatchKind.TYPO_2] + num_unlikely

@@ -20,28 +20,33 @@ def freqs(**by_kind: int) -> list[int]:
 def test_the_nearest_words_are_the_corrections_most_frequent_first() -> None:
     near = {(ONE, "guitare"): 20, (ONE, "guitar"): 90, (TWO, "altar"): 500}
     chosen = choose_corrections(GUITR, freqs(TYPO_1=110, TYPO_2=500), near)
-    assert chosen == Corrections(MatchKind.TYPO_1, ("guitar", "guitare"), 0)
+    assert chosen == Corrections(MatchKind.TYPO_1, {"guitar": 90, "guitare": 20}, 0)
+    assert list(chosen.likely) == ["guitar", "guitare"]
     far = {(TWO, "altar"): 500}
     chosen = choose_corrections(GUITR, freqs(TYPO_2=500), far)
-    assert chosen == Corrections(MatchKind.TYPO_2, ("altar",), 0)
+    assert chosen == Corrections(MatchKind.TYPO_2, {"altar": 500}, 0)
 
 
-def test_a_word_that_is_many_times_rarer_than_another_is_unlikely() -> None:
+def test_a_word_that_is_many_times_rarer_than_another_is_unlikely_if_alone() -> None:
     near = {(ONE, "tolkien"): 20 * RARER, (ONE, "talkin"): 19, (ONE, "tolpin"): 20}
     chosen = choose_corrections(Word("tolkin", typos=1), freqs(TYPO_1=39 + 20 * RARER), near)
-    assert chosen == Corrections(MatchKind.TYPO_1, ("tolkien", "tolpin"), 19)
+    assert chosen is not None
+    assert list(chosen.likely) == ["tolkien", "tolpin", "talkin"]
+    likely = {"tolkien": 20 * RARER, "tolpin": 20}
+    assert chosen.if_alone() == Corrections(MatchKind.TYPO_1, likely, 19)
 
 
 def test_a_word_whose_beginning_alone_is_near_is_unlikely_beside_one_that_is_near() -> None:
     near = {(ONE, "talking"): 900, (ONE, "tolkien"): 12, (ONE, "talkin"): 1}
     known = freqs(TYPO_1=913)
     chosen = choose_corrections(Word("tolkin", is_prefix=True, typos=1), known, near)
-    assert chosen == Corrections(MatchKind.TYPO_1, ("tolkien",), 901)
+    assert chosen == Corrections(MatchKind.TYPO_1, {"tolkien": 12, "talkin": 1}, 900)
+    assert chosen.if_alone() == Corrections(MatchKind.TYPO_1, {"tolkien": 12}, 901)
     only_begun = {(ONE, "shawshank"): 3}
     chosen = choose_corrections(
         Word("shawhs", is_prefix=True, typos=1), freqs(TYPO_1=3), only_begun
     )
-    assert chosen == Corrections(MatchKind.TYPO_1, ("shawshank",), 0)
+    assert chosen == Corrections(MatchKind.TYPO_1, {"shawshank": 3}, 0)
 
 
 def test_words_that_are_there_or_near_many_have_no_corrections() -> None:
