@@ -163,6 +163,21 @@ class MixedSearches:
             del found["page"]
         return found
 
+    def divided_search(self) -> tuple[Document, str]:
+        """Return a search whose counts add up over a condition and its opposite; the condition."""
+        search = self.search()
+        kept = {name: search[name] for name in _DIVIDED if name in search}
+        if kept.get("match") == "auto":  # which looks at the number of hits
+            del kept["match"]
+        counts = {
+            "per_page": 0,
+            "facet_mode": "strict",
+            "facet_fields": [*FACETS, "d"],
+            "facets": {name: {"size": 10_000, "hide_zero": True} for name in (*FACETS, "d")},
+            "facet_ranges": self.chance.choice(self._ranges()),
+        }
+        return kept | counts, self.chance.choice(self._expressions())
+
     def _choices(self) -> tuple[tuple[float, str, tuple[Any, ...]], ...]:
         buckets, number = self.chance.randint(1, 9), self.chance.randint(0, 9)
         return (
@@ -317,6 +332,10 @@ class MixedSearches:
 _EXPLAINED: Final[tuple[str, ...]] = (
     *("query", "filters", "filter", "match", "min_score", "rules", "similar_to", "not_filters"),
     *("boost", "typo", "prefix", "infix", "search_fields"),
+)
+_DIVIDED: Final[tuple[str, ...]] = (
+    *("query", "match", "typo", "prefix", "infix", "typo_lengths", "search_fields"),
+    *("filters", "not_filters", "boost", "min_score"),
 )
 _MERGED: Final[tuple[str, ...]] = (
     "query",

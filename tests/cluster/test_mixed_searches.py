@@ -111,6 +111,36 @@ def play(clients: list[Client], seed: int, num_searches: int) -> Counter[tuple[i
     return outcomes
 
 
+def counts_of(answer: Any) -> Counter[tuple[str, str]]:
+    """Return all counts of an answer, by field and value or interval."""
+    data = answer["data"]
+    lists = {name: facet["buckets"] for name, facet in data["aggregations"].items()}
+    lists |= {f"ranges of {name}": buckets for name, buckets in data["ranges"].items()}
+    counts = {
+        (name, str(one["key"])): one["doc_count"] for name, ones in lists.items() for one in ones
+    }
+    return +Counter({**counts, ("", "total"): answer["pagination"]["total"]})
+
+
+@pytest.mark.timeout(300)
+def test_a_condition_and_its_opposite_divide_all_counts(clients: list[Client]) -> None:
+    drawn = MixedSearches(seed=2)
+    fill(clients, drawn)
+    num_divided = 0
+    for _ in range(60):
+        search, condition = drawn.divided_search()
+        conditions = ({}, {"filter": condition}, {"filter": f"NOT ({condition})"})
+        found = [ask(clients[1], f"/{INDEX}/search", search | one) for one in conditions]
+        statuses = {status for status, _, _ in found}
+        if statuses != {200}:
+            assert statuses == {400}, search
+            continue
+        whole, with_it, without_it = (counts_of(answer) for _, answer, _ in found)
+        assert whole == with_it + without_it, (json.dumps(search), condition)
+        num_divided += bool(with_it and without_it)
+    assert num_divided > 20
+
+
 @pytest.mark.timeout(300)
 def test_answers_do_not_depend_on_shards_and_history(clients: list[Client]) -> None:
     outcomes = play(clients, seed=1, num_searches=150)
