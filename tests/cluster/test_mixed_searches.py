@@ -129,7 +129,11 @@ def test_a_condition_and_its_opposite_divide_all_counts(clients: list[Client]) -
     num_divided = 0
     for _ in range(60):
         search, condition = drawn.divided_search()
-        conditions = ({}, {"filter": condition}, {"filter": f"NOT ({condition})"})
+        conditions: list[dict[str, str]] = [
+            {},
+            {"filter": condition},
+            {"filter": f"NOT ({condition})"},
+        ]
         found = [ask(clients[1], f"/{INDEX}/search", search | one) for one in conditions]
         statuses = {status for status, _, _ in found}
         if statuses != {200}:
