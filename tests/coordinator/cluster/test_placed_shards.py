@@ -211,6 +211,23 @@ async def test_a_request_that_loses_one_copy_after_the_other_runs_again(num_loss
     assert num_runs == placed_shards.READS_MAX
 
 
+async def test_a_request_that_is_given_up_ends_its_calls_at_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own, b = FakeHost("a", 0), FakeHost("b", 1)
+    placed = placing(own, b)
+    call: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(b, "call", lambda *_: call)
+
+    async def request() -> Any:
+        return await placed.shards[1].call(GET, ITEM)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(placed.read(request, may_repeat=True), 0.01)
+    await asyncio.sleep(0)
+    assert call.cancelled()
+
+
 async def test_a_copy_that_fails_is_not_left_out_of_a_partial_answer() -> None:
     own, b, c = FakeHost("a", 0), FakeHost("b", 1), FakeHost("c", 1, applied=9)
     placed = placing(own, b, c)
