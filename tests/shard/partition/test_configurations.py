@@ -127,6 +127,24 @@ def test_a_switch_that_fails_leaves_no_file(shard: Shard, monkeypatch: pytest.Mo
     assert not shard.partition.derived.reserved
 
 
+def test_a_commit_keeps_the_files_of_a_configuration_that_is_being_built(shard: Shard) -> None:
+    """No manifest names them yet; without them the next start would index everything again."""
+    shard.put(*[{"id": number, "size": number % 3} for number in range(90)])
+    rebuild = Rebuild(shard.partition, index_entry(2, aggregations={"size": {}}))
+    rebuild.run()
+    files = set(shard.folder.glob("*.seg"))
+    assert files
+
+    shard.partition.commit_derived()
+    rebuild.finish()
+
+    assert files <= set(shard.folder.glob("*.seg"))
+    shard.crash()
+    shard.open()
+    assert facet_counts(shard.partition.newest, "size") == {"0": 30, "1": 30, "2": 30}
+    assert {view.segment.path for view in shard.partition.newest.views} == files
+
+
 def test_a_configuration_is_not_built_without_room(
     shard: Shard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
