@@ -54,6 +54,8 @@ _CHUNK_BYTES: Final = 1 << 15
 _EXPANSION_MAX: Final = 8
 """Elements per byte of UTF-8, at most."""
 _KEYS_KEPT: Final = 20_000
+_KEPT_CHARS_MAX: Final = 200
+"""Characters of a text whose key is kept; so those that are kept take some megabytes."""
 _IMPLICIT: Final = 0xFC00
 """From here on, primary weights are of characters without elements: by code point."""
 _ACCENT_LEADS: Final = (0xCC, 0xCD)
@@ -348,8 +350,11 @@ class Collator:
 
     def __init__(self, collation: str) -> None:
         self._tables = make_tables(collation)
-        self.key_of: Callable[[str], bytes] = lru_cache(_KEYS_KEPT)(self._key_of)
-        """Returns the key of one text; the last ones are kept."""
+        self._kept_key_of: Callable[[str], bytes] = lru_cache(_KEYS_KEPT)(self._key_of)
+
+    def key_of(self, text: str) -> bytes:
+        """Return the key of one text; the last ones of short texts are kept."""
+        return self._kept_key_of(text) if len(text) <= _KEPT_CHARS_MAX else self._key_of(text)
 
     def _key_of(self, text: str) -> bytes:
         return self.key(text.encode("utf-8", "surrogatepass"))

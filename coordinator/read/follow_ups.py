@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -25,7 +26,7 @@ from coordinator.read.facets.cube import cube_request, cube_result, edges_of, em
 from coordinator.read.facets.results import CubeResult, FacetResult
 from coordinator.read.facets.value_statistics import statistics_requests, with_statistics
 from coordinator.read.groups import tokens_of, with_groups
-from coordinator.read.merge import Hit, merge_hits
+from coordinator.read.merge import Hit, is_slow_to_order, merge_hits
 from coordinator.read.scatter import Scatter, SearchOutcome, answered
 from coordinator.read.stored_items import page_items
 
@@ -68,9 +69,11 @@ async def with_group_hits(
         answers = answered(await scatter.send(request, parameters, outcome.state.deadline))
     members = None
     if limit:
-        found = merge_hits(
-            answers, outcome.request.sort, parameters.is_place_descending, 0, num_hits, distinct
+        sort = outcome.request.sort
+        merge = partial(
+            merge_hits, answers, sort, parameters.is_place_descending, 0, num_hits, distinct
         )
+        found = await asyncio.to_thread(merge) if is_slow_to_order(answers, sort) else merge()
         inner = msgspec.structs.replace(outcome, answers=answers)
         rendered = await page_items(cluster, parameters, inner, found)
         members = list(zip(found, rendered, strict=True))

@@ -40,6 +40,8 @@ _ARRAYS_MIN = 256
 _EXACT_MAX = 1 << 53
 VALUES_FAST_MAX = 50_000
 """Values of distinct hits that are counted in a millisecond."""
+COLLATED_FAST_CHARS = 50_000
+"""Characters of texts that are put in the order of a language in a millisecond."""
 SCORE_UNIT = 2.0**32
 """Scores are multiples of 1 / SCORE_UNIT."""
 _Keys = list[tuple[SortKey, list[Any]]]
@@ -133,6 +135,27 @@ def merge_hits(
         shard, answer, start = found_by[position]
         hits.append(Hit(shard, answer, position - start))
     return hits
+
+
+def is_slow_to_order(
+    answers: Sequence[tuple[int, SearchResponse]], sort: Sequence[SortKey]
+) -> bool:
+    """Return whether ordering hits takes milliseconds: of long texts, in the order of a language.
+
+    Args:
+        answers: (shard ordinal, response).
+        sort: the sort keys of the request.
+    """
+    collated = [i for i, key in enumerate(sort) if key.collation]
+    num_chars = sum([
+        len(value)
+        for i in collated
+        for _, answer in answers
+        if answer.places
+        for value in answer.sort_values[i]
+        if type(value) is str
+    ])  # fmt: skip
+    return num_chars > COLLATED_FAST_CHARS
 
 
 def num_asked(num_hits: int, num_shards: int) -> int:

@@ -23,11 +23,13 @@ from coordinator.cluster.fan_out import call_all
 from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
+from coordinator.read.facets.merged_counts import ShardResponses
 from coordinator.read.merge import (
     NOTHING_PINNED,
     Hit,
     PinnedOnPage,
     bucket_height,
+    is_slow_to_order,
     lacks_hits,
     merge_hits,
     num_asked,
@@ -87,9 +89,18 @@ class Paging:
         while True:
             retrieval = Retrieval(num_first, cursor, may_be_inline, terms=terms)
             outcome = await self._scatter.search(parameters, state, retrieval)
-            page = await _merged(outcome, parameters, offset, num_before)
-            if num_first == num_hits or not page.lacks_hits(outcome, parameters):
-                return outcome, page.hits
+            merge = partial(
+                _hits_of_page,
+                outcome,
+                parameters,
+                offset,
+                num_before,
+                are_all_sent=num_first == num_hits,
+            )
+            is_slow = _is_slow_to_merge(outcome.answers, parameters)
+            hits = await asyncio.to_thread(merge) if is_slow else merge()
+            if hits is not None:
+                return outcome, hits
             num_first = num_hits
 
     async def _with_buckets(
@@ -166,29 +177,42 @@ class _Page(NamedTuple):
         return lacks_hits(outcome.answers, self.others, sort, is_newest_first, self.num_others)
 
 
-async def _merged(
-    outcome: SearchOutcome, parameters: SearchParameters, offset: int, num_before: int
-) -> _Page:
-    """Return what `_merged_page` does, on another thread where that takes long."""
-    merge = partial(_merged_page, outcome, parameters, offset, num_before)
-    num_hits = sum([len(answer.places) for _, answer in outcome.answers]) >> 3
+def _is_slow_to_merge(answers: ShardResponses, parameters: SearchParameters) -> bool:
+    """Return whether merging takes milliseconds: of many hits, or of long texts to be collated."""
+    num_hits = sum([len(answer.places) for _, answer in answers]) >> 3
     is_sorted = bool(parameters.sort) or parameters.distinct is not None
-    if num_hits <= (SORTED_FAST_MAX if is_sorted else SCORED_FAST_MAX):
-        return merge()
-    return await asyncio.to_thread(merge)
+    if num_hits > (SORTED_FAST_MAX if is_sorted else SCORED_FAST_MAX):
+        return True
+    return is_sorted and is_slow_to_order(answers, parameters.sort)
 
 
-def _merged_page(
-    outcome: SearchOutcome, parameters: SearchParameters, offset: int, num_before: int
-) -> _Page:
-    """Return a page of the shards' hits.
+def _hits_of_page(
+    outcome: SearchOutcome,
+    parameters: SearchParameters,
+    offset: int,
+    num_before: int,
+    *,
+    are_all_sent: bool,
+) -> list[Hit] | None:
+    """Return a page of the shards' hits; None if it may lack hits that they did not send.
 
     Args:
         outcome: the shards' responses.
         parameters: of the search.
         offset: hits of the responses that precede the page.
         num_before: hits of all earlier pages.
+        are_all_sent: whether the shards have sent as many hits as the page may take of each.
     """
+    page = _merged_page(outcome, parameters, offset, num_before)
+    if not are_all_sent and page.lacks_hits(outcome, parameters):
+        return None
+    return page.hits
+
+
+def _merged_page(
+    outcome: SearchOutcome, parameters: SearchParameters, offset: int, num_before: int
+) -> _Page:
+    """Return a page of the hits that the shards sent; arguments as of `_hits_of_page`."""
     answers, limit, pinned = outcome.answers, parameters.per_page, NOTHING_PINNED
     if parameters.pins:
         pinned = pinned_on_page(answers, outcome.total, parameters.pins, num_before, limit)

@@ -315,6 +315,11 @@ class FacetDictionary:
         keys, offsets, _ = self._arrays
         return [keys[offsets[number] : offsets[number + 1]].tobytes() for number in numbers]
 
+    def num_bytes(self, length: int) -> int:
+        """Return how many bytes the first `length` keys have together."""
+        _, offsets, _ = self._arrays
+        return int(offsets[length])
+
     def folded(self, length: int, fold: Callable[[str], str]) -> list[str]:
         """Return at least the first `length` keys, folded; cached, so always pass one `fold`."""
         known = self._folded

@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
 _SORTED_FAST_MAX: Final = 10_000
 """Up to this many values of a facet are sorted within 2 ms."""
+_COLLATED_FAST_BYTES: Final = 100_000
+"""Up to this many bytes of texts are put in the order of a language within 2 ms."""
+_COLLATED_FAST_LENGTH: Final = 10_000
+"""The longest text, in bytes, up to which the hits of several segments are ordered likewise: each
+search collates theirs again."""
 _CHUNK_DOCS: Final = 4_096
 """Documents read at a time to build a text column; bounds the memory for their bytes."""
 
@@ -75,6 +80,7 @@ class TextColumn:
         are_ranks_global: whether ranks mean the same in all segments of the snapshot.
         collation: which order this is; empty: by code point.
         identity: identifies these texts, as a cache key for what is derived from them.
+        longest: bytes of the longest text, if they were extracted; 0 of a facet.
         size: bytes that the LRU cache charges for it.
     """
 
@@ -84,6 +90,7 @@ class TextColumn:
         "collation",
         "column",
         "identity",
+        "longest",
         "num_values",
         "order",
         "ranks",
@@ -101,6 +108,7 @@ class TextColumn:
         are_ranks_global: bool = False,
         collation: str = CODE_POINTS,
         identity: tuple[int, int] | None = None,
+        longest: int = 0,
         size: int = 0,
     ) -> None:
         self.column = column
@@ -111,6 +119,7 @@ class TextColumn:
         self.are_ranks_global = are_ranks_global
         self.collation = collation
         self.identity = (next(_serials), 0) if identity is None else identity
+        self.longest = longest
         self.size = size
 
     def keys(self, numbers: Sequence[int]) -> list[bytes]:
@@ -172,15 +181,27 @@ def needs_texts(
     snapshot: Snapshot, view: SegmentView, field: int, collation: str = CODE_POINTS
 ) -> bool:
     """Return whether `text_column` takes milliseconds or more: to read documents, or to sort."""
-    if not _is_facet_of_texts(snapshot, view, field):
-        if collation != CODE_POINTS and presence_of(view.segment).kinds(field) & TEXT_KINDS:
-            texts = _remembered_texts(view, field)
-            if texts is not None and texts.num_values > _SORTED_FAST_MAX:
-                return COLUMN_CACHE.get(("collated", texts.identity, collation)) is None
-        return needs_documents(snapshot, view, field)
-    dictionary = snapshot.dictionaries[snapshot.registry.paths[field]]
-    _, length = _facet_identity(snapshot, field)
-    return length > _SORTED_FAST_MAX and not dictionary.is_sorted(length, collation)
+    if _is_facet_of_texts(snapshot, view, field):
+        dictionary = snapshot.dictionaries[snapshot.registry.paths[field]]
+        _, length = _facet_identity(snapshot, field)
+        if dictionary.is_sorted(length, collation):
+            return False
+        return _is_slow_to_sort(length, dictionary.num_bytes(length), collation)
+    if needs_documents(snapshot, view, field):
+        return True
+    texts = _remembered_texts(view, field)
+    if texts is None or collation == CODE_POINTS:
+        return False
+    return texts.longest > _COLLATED_FAST_LENGTH or (
+        _is_slow_to_sort(texts.num_values, texts.size, collation)
+        and COLUMN_CACHE.get(("collated", texts.identity, collation)) is None
+    )
+
+
+def _is_slow_to_sort(num_values: int, num_bytes: int, collation: str) -> bool:
+    return num_values > _SORTED_FAST_MAX or (
+        collation != CODE_POINTS and num_bytes > _COLLATED_FAST_BYTES
+    )
 
 
 def texts_identity(snapshot: Snapshot, view: SegmentView, field: int) -> tuple[int, int] | None:
@@ -246,6 +267,7 @@ def _collated(texts: TextColumn, collation: str, segment: Segment) -> TextColumn
             ranks=ranks,
             collation=collation,
             identity=texts.identity,
+            longest=texts.longest,
         )
         COLUMN_CACHE.put(key, found, order.nbytes + ranks.nbytes, segment)
     return found
@@ -317,4 +339,6 @@ def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextCol
         return [keys[offsets[number] : offsets[number + 1]].tobytes() for number in numbers]
 
     size = keys.nbytes + offsets.nbytes + sum(array.nbytes for array in arrays.values())
-    return TextColumn(FacetColumn(arrays, segment.num_docs), keys_of, length, size=size)
+    longest = int(np.diff(offsets).max(initial=0))
+    column = FacetColumn(arrays, segment.num_docs)
+    return TextColumn(column, keys_of, length, longest=longest, size=size)

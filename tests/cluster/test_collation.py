@@ -57,6 +57,22 @@ def test_texts_are_in_the_order_of_a_language(index: Index) -> None:
     assert index.get("configuration", effective="true").json["collation"] == "sv"
 
 
+def test_long_texts_are_in_the_order_of_a_language(index: Index) -> None:
+    """They are ordered on threads, by shards and coordinator."""
+    assert index.configure({}).status == 200
+    start = "a" * 60_000
+    ordered = [f"{start}{last}" for last in ("y", "Z", "å", "Ä", "ö")] + ["b"]
+    assert index.put([{"name": name} for name in (*ordered[::2], *ordered[1::2])]).status < 300
+    assert index.put([{"name": "A"}]).status < 300
+    ordered.insert(0, "A")
+    for order, expected in (("asc", ordered), ("desc", ordered[::-1])):
+        found: list[str] = []
+        for page in (1, 2, 3):
+            sort = f"name:{order}:collation=sv"
+            found += names(index.search(sort=sort, per_page=3, page=page))
+        assert found == expected
+
+
 def test_values_of_a_facet_are_in_the_order_of_a_language(index: Index) -> None:
     assert index.configure({"aggregations": {"tag": {"size": 9}}, "collation": "de"}).status == 200
     assert index.put([{"tag": [tag]} for tag in ("Öl", "Ofen", "ölig", "Zug", "Å")]).status < 300

@@ -11,7 +11,15 @@ from msgspec import structs
 
 from common.protocol.messages import Distinct, DistinctCounts, SearchResponse, SortKey
 from common.values import NO_TOKEN
-from coordinator.read.merge import lacks_hits, merge_hits, num_asked, num_distinct, num_inline
+from coordinator.read.merge import (
+    COLLATED_FAST_CHARS,
+    is_slow_to_order,
+    lacks_hits,
+    merge_hits,
+    num_asked,
+    num_distinct,
+    num_inline,
+)
 
 
 def answer(rows: list[tuple[float | None, int, tuple[Any, ...]]], num_keys: int) -> SearchResponse:
@@ -211,3 +219,18 @@ def test_shards_send_their_share_of_the_documents_and_some_more() -> None:
     assert num_inline(10, 2) == 9
     assert num_inline(40, 2) == 28
     assert num_inline(10, 8) == 4
+
+
+def test_only_long_texts_in_the_order_of_a_language_are_slow_to_order() -> None:
+    long = "a" * (COLLATED_FAST_CHARS // 2)
+    answers = [(0, answer([(None, 1, (long, 1)), (None, 2, (None, 2))], 2))]
+    twice = [*answers, (1, answer([(None, 3, (long + "b", 3))], 2))]
+    nothing = (2, structs.replace(answer([], 2), sort_values=()))
+    by_language = SortKey("name", collation="sv")
+    for sort, expected in (
+        ((SortKey("name"), SortKey("year")), False),
+        ((by_language, SortKey("year")), True),
+        ((SortKey("name"), structs.replace(by_language, field="year")), False),
+    ):
+        assert not is_slow_to_order([*answers, nothing], sort)
+        assert is_slow_to_order([*twice, nothing], sort) == expected

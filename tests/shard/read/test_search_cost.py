@@ -125,6 +125,29 @@ def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.Mo
         assert not search_cost.is_slow(many.snapshot, asked), "what was made is kept"
 
 
+def test_putting_long_texts_in_the_order_of_a_language_is_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a facet and of few texts the first time; always where hits have texts to read again."""
+    monkeypatch.setattr(text_columns, "_COLLATED_FAST_BYTES", 1_000)
+    monkeypatch.setattr(text_columns, "_COLLATED_FAST_LENGTH", 500)
+    for field, length, is_slow_again in (
+        ("tags", 10, False),
+        ("tags", 400, False),
+        ("tags", 600, False),
+        ("name", 10, False),
+        ("name", 400, False),
+        ("name", 600, True),
+    ):
+        world = World([{field: f"{i}" * length} for i in range(3)])
+        searcher.search(world.snapshot, request((SortKey(field),)))
+        assert not search_cost.is_slow(world.snapshot, request((SortKey(field),)))
+        by_language = request((SortKey(field, collation="sv"),))
+        assert search_cost.is_slow(world.snapshot, by_language) == (length > 10)
+        searcher.search(world.snapshot, by_language)
+        assert search_cost.is_slow(world.snapshot, by_language) == is_slow_again
+
+
 def test_what_looks_at_all_values_of_a_tree_is_slow_the_first_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
