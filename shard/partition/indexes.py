@@ -39,7 +39,7 @@ from shard.partition.closing_indexes import ClosingIndexes
 from shard.partition.index_folders import IndexFolders
 from shard.partition.merger import Job, Merger
 from shard.partition.open_index import OpenIndex
-from shard.partition.open_indexes import OpenIndexes
+from shard.partition.open_indexes import OpenIndexes, num_open_max
 from shard.partition.opening_indexes import OpeningIndexes
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
@@ -82,9 +82,9 @@ class Indexes:
         settings: ShardSettings,
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        self._settings = settings
         self._on_failure = on_failure
-        self.open = OpenIndexes(settings.open_indexes_max, self._close_surplus)
+        self._num_open_max = num_open_max(settings.open_indexes_max)
+        self.open = OpenIndexes(self._num_open_max, self._close_surplus)
         self.folders = IndexFolders(folder, shard, num_shards, settings, lambda: self.open.seq_max)
         self.merger = Merger()
         self.closed = ClosedIndexes()
@@ -122,7 +122,7 @@ class Indexes:
             return list(found)
         large = [number for number, closed in found.items() if closed.is_large]
         large.sort(key=lambda number: found[number].is_settled)
-        return large[: self._settings.open_indexes_max]
+        return large[: self._num_open_max]
 
     @property
     def is_ready(self) -> bool:

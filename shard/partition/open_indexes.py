@@ -4,13 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from common.process.logs import Log
 from shard.partition.open_index import OpenIndex
 
+DESCRIPTORS_OF_AN_INDEX: Final = 2
+DESCRIPTORS_OF_OTHERS: Final = 160
+"""Connections, logs, indexes that are being closed, files that are written or copied."""
+OPEN_AT_LEAST: Final = 16
+
 T = TypeVar("T")
+
+_log = Log("shard")
+
+
+def num_open_max(wanted: int) -> int:
+    """Return how many indexes should be open: fewer than wanted if descriptors are few."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return wanted
+    room = (allowed - DESCRIPTORS_OF_OTHERS) // DESCRIPTORS_OF_AN_INDEX
+    if room >= wanted:
+        return wanted
+    num_open = min(wanted, max(room, OPEN_AT_LEAST))
+    _log.warning(
+        "fewer indexes are kept open: allow more open files (ulimit -n)",
+        num_open=num_open,
+        open_indexes_max=wanted,
+        open_files_max=allowed,
+    )
+    return num_open
 
 
 class OpenIndexes:

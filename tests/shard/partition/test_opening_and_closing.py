@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import threading
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from common.errors import Unavailable
 from common.process.threads import ThreadPool
 from common.shard_settings import ShardSettings
-from shard.partition import closing_indexes
+from shard.partition import closing_indexes, open_indexes
 from shard.partition import indexes as module
 from shard.partition.closed_index import ClosedIndex
 from shard.partition.closing_indexes import ClosingIndexes
@@ -67,6 +68,24 @@ async def test_an_index_comes_to_rest_by_itself(tmp_path: Path) -> None:
     await until(lambda: partition.is_at_rest)
     assert partition.newest.num_docs == 80
     await stopped(indexes)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "num_open"),
+    [
+        (resource.RLIM_INFINITY, 256),
+        (65_536, 256),
+        (open_indexes.DESCRIPTORS_OF_OTHERS + 2 * 256, 256),
+        (open_indexes.DESCRIPTORS_OF_OTHERS + 100, 50),
+        (64, open_indexes.OPEN_AT_LEAST),
+    ],
+)
+def test_fewer_indexes_are_open_where_descriptors_are_few(
+    monkeypatch: pytest.MonkeyPatch, allowed: int, num_open: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
+    assert open_indexes.num_open_max(256) == num_open
+    assert open_indexes.num_open_max(5) == 5
 
 
 async def test_an_index_that_is_being_closed_is_listed(
