@@ -428,6 +428,11 @@ class Request:
         except TimeoutError:
             transport.abort()
             raise ConnectionResetError("the client does not read") from None
+        except ConnectionError as error:
+            # Its frames have the response, and the future that has it: they would keep each other
+            # until the garbage collector comes, which in an idle process is never.
+            error.__traceback__ = None
+            raise ConnectionResetError("the client is gone") from None
 
 
 class ByteLimit:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
 
 from common.process.request_ids import REQUEST_IDS
 from coordinator.http import server
+from coordinator.http.responses import Response
 from tests.http.conftest import MakeWeb, Web
 from tests.http.raw_client import RawConnection
 from tests.http.raw_requests import SEARCH, get, request
@@ -174,6 +176,27 @@ async def test_slow_readers_that_hold_too_much_are_let_go(make_web: MakeWeb) -> 
     await until(lambda: web.app._server.slow_clients.num_bytes == 0)  # type: ignore[union-attr]
     for connection in slow:
         await connection.close()
+
+
+async def test_a_slow_reader_that_leaves_leaves_nothing(web: Web) -> None:
+    """Not even until the garbage collector comes."""
+    web.search.items = [b'{"text":"%b"}' % (b"x" * 2_000_000)] * 10
+    connection = await web.connect()
+    connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    gc.collect()
+    gc.disable()
+    try:
+        await connection.send(SEARCH)
+        await until(lambda: web.app._server.slow_clients.num_bytes)  # type: ignore[union-attr]
+        connection.writer.transport.abort()
+        await until(lambda: not web.services.metrics.num_connections())
+        await until(lambda: not _num_large_responses())
+    finally:
+        gc.enable()
+
+
+def _num_large_responses() -> int:
+    return sum(isinstance(one, Response) and len(one.body) > 10**7 for one in gc.get_objects())
 
 
 async def test_a_connection_that_is_kept_holds_no_body(web: Web) -> None:
