@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from common.errors import InvalidRequest
 from common.protocol.messages import RangeRequest
 from common.query import Same
 from shard.caches.derived import derived
@@ -126,7 +127,11 @@ def intervals_of(
             doubles[is_match], None if residuals is None else residuals[is_match], request
         )
     if not np.isfinite(buckets).all():
-        raise request.too_small_interval()
+        raise InvalidRequest(
+            f"the interval {request.interval:g} is too small for the values of {request.field!r}",
+            code="invalid_facet_ranges",
+            param=f"facet_ranges.{request.field}.interval",
+        )
     return docs, buckets, column.is_dense
 
 

@@ -80,14 +80,6 @@ class RangeRequest(Message, frozen=True, array_like=True):
     within: Same | None = None
     """As in `FacetRequest`, for `bounds` and `interval`."""
 
-    def too_small_interval(self) -> InvalidRequest:
-        """Return the error: no double lies between the edges of an interval."""
-        return InvalidRequest(
-            f"the interval {self.interval:g} is too small for the values of {self.field!r}",
-            code="invalid_facet_ranges",
-            param=f"facet_ranges.{self.field}.interval",
-        )
-
 
 class ValueStatisticsRequest(Message, frozen=True, array_like=True):
     """Statistics of numbers within the documents that have each of some values of a facet."""

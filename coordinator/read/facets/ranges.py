@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ def merge_ranges(
         limits: on the number of buckets.
 
     Raises:
-        InvalidRequest: `invalid_facet_ranges`; a field has too many buckets, or too small ones.
+        InvalidRequest: `invalid_facet_ranges`; a field has too many buckets.
     """
     results = []
     for i, request in enumerate(requests):
@@ -72,16 +73,9 @@ def range_buckets(request: RangeRequest, keys: Sequence[Any]) -> list[dict[str, 
     Args:
         request: bounds, an interval, a grid, rings or a calendar.
         keys: positions of bounds or rings, numbers of intervals or cells, or dates.
-
-    Raises:
-        InvalidRequest: `invalid_facet_ranges`; no double lies between the edges of an interval.
     """
     if request.interval is not None:
-        step = request.interval
-        edges = [(edge_of(key, step), edge_of(key + 1, step)) for key in keys]
-        if any(low == high for low, high in edges):
-            raise request.too_small_interval()
-        return [{"key": low, "from": low, "to": high} for low, high in edges]
+        return [_interval(key, request.interval) for key in keys]
     if request.zoom is not None:
         return [_cell(request.zoom, number) for number in keys]
     if request.rings:
@@ -99,6 +93,19 @@ def range_buckets(request: RangeRequest, keys: Sequence[Any]) -> list[dict[str, 
             bucket["to"] = upper
         buckets.append(bucket)
     return buckets
+
+
+def _interval(number: int | float, step: int | float) -> dict[str, Any]:
+    """Return the bucket of an interval of a histogram.
+
+    Numbers of a great size are further apart than a small interval is wide, so both of its edges
+    may be one number. It then ends at the next number: one item with such a value does not fail
+    the searches of others, and the bucket holds what it counts.
+    """
+    low, high = edge_of(number, step), edge_of(number + 1, step)
+    if low == high:
+        high = finite(math.nextafter(low, math.inf))
+    return {"key": low, "from": low, "to": high}
 
 
 def _ring(low: float, high: float | None) -> dict[str, Any]:

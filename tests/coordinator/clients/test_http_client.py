@@ -93,12 +93,16 @@ def test_https_is_spoken_and_certificates_are_checked(
     assert paths == ["/x/_health"]
 
 
-@pytest.mark.parametrize(
-    "url", ["ftp://host", "http://", "http://host:x", "http://h/?a=b", "http://u:p@h"]
-)
+@pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:x", "http://h/?a=b"])
 def test_an_invalid_service_address_is_refused(url: str) -> None:
     with pytest.raises(ClientError, match="the URL must be http://HOST:PORT or https://"):
         Client(url)
+
+
+def test_an_address_with_a_password_is_refused_without_quoting_it() -> None:
+    with pytest.raises(ClientError, match="must be without user and password") as raised:
+        Client("http://user:secret@host")
+    assert "secret" not in str(raised.value)
 
 
 def test_another_server_is_reported_as_such(serve: Serve) -> None:
