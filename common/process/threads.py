@@ -59,12 +59,16 @@ async def to_the_end(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwa
     """
     running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     try:
-        return await asyncio.shield(running)
+        await asyncio.wait([running])  # not a shield: from Python 3.14 on, that logs a late error
     finally:
         while not running.done():  # cancelled, maybe several times: the first one is raised
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
         running.exception()  # marks it as retrieved
+    try:
+        return running.result()
+    finally:
+        del running  # it has the error, which refers to this frame
 
 
 def _nothing() -> None:
