@@ -146,6 +146,10 @@ def test_pools_of_threads_are_those_whose_refusals_are_final() -> None:
     assert users == ["common/process/threads.py"]
 
 
+def test_work_that_outlives_a_cancellation_is_not_shielded_by_asyncio() -> None:
+    assert not [p for p in MODULES if "asyncio.shield(" in p.read_text()], "see uncancelled.py"
+
+
 @pytest.mark.parametrize(
     ("library", "owner"),
     [("lmdb", "shard/storage/environment.py"), ("Stemmer", "common/analysis/languages.py")],

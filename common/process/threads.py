@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
+
+from common.process.uncancelled import until_done
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,13 +59,7 @@ async def to_the_end(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwa
     For what a lock protects, or what must not happen beside the caller's clean-up.
     """
     running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    try:
-        await asyncio.wait([running])  # not a shield: from Python 3.14 on, that logs a late error
-    finally:
-        while not running.done():  # cancelled, maybe several times: the first one is raised
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([running])
-        running.exception()  # marks it as retrieved
+    await until_done(running)
     try:
         return running.result()
     finally:

@@ -28,6 +28,7 @@ import msgspec
 from common.errors import DeadlineExceeded, PayloadTooLarge, Unauthorized, Unavailable, decode_error
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS
+from common.process.uncancelled import result_of
 from common.protocol.framing import (
     UNDECODABLE,
     Attachment,
@@ -157,7 +158,7 @@ class RpcClient(asyncio.Protocol):
         """
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                nonce = await asyncio.shield(self._challenge)
+                nonce = await result_of(self._challenge)
         except TimeoutError as error:
             raise Unavailable(
                 f"{self.name} does not begin the handshake: it hangs, or another program answers"

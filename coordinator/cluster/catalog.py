@@ -15,7 +15,6 @@ requests: a search never names a revision that a shard has not applied.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -27,6 +26,7 @@ from common.configuration import IndexConfiguration
 from common.configuration_parser import parse_stored
 from common.data_directory import DataDirectoryError, explaining_disk_failure
 from common.errors import NotFound
+from common.process.uncancelled import until_done
 from common.protocol.messages import CatalogUpdate
 from coordinator.cluster.catalog_file import CatalogFile, CatalogInDoubt, whole
 from coordinator.cluster.catalog_state import CatalogState, StoredIndex, difference
@@ -188,18 +188,16 @@ class Catalog:
         """Apply a change to this host's catalog; see `change`."""
         async with self._lock:
             state = function(self.state)
-            # Shielded: no cancellation between the write on disk and the assignment here.
+            # To its end: no cancellation between the write on disk and the assignment here.
             writing = asyncio.ensure_future(
                 asyncio.to_thread(self._stored.store, self.state, state)
             )
             writing.add_done_callback(self._look_for_doubt)
             try:
+                await until_done(writing)
                 with explaining_disk_failure("nothing was changed"):
-                    await asyncio.shield(writing)
+                    writing.result()
             finally:
-                while not writing.done():  # cancelled, maybe several times: the first one is raised
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await asyncio.wait([writing])
                 if writing.exception() is None:
                     self.state = state
                     if is_active:

@@ -30,6 +30,7 @@ from common.errors import (
 from common.json.scan import ItemScanner
 from common.limits import Limits
 from common.process.logs import Log
+from common.process.uncancelled import result_of
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
@@ -150,7 +151,7 @@ class BulkLoads:
             writing = self._tasks.start(self._write_spool(index, spool, progress))
             writing.add_done_callback(lambda _: self.running.remove(progress))
             is_handed_over = True
-            result: WriteResult = await asyncio.shield(writing)
+            result: WriteResult = await result_of(writing)
         finally:
             if not is_handed_over:
                 if spool is not None:

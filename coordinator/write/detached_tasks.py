@@ -9,6 +9,7 @@ from typing import Any, Final
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.process.logs import Log
+from common.process.uncancelled import result_of
 
 TASKS_MAX: Final = 256
 """Unfinished tasks beyond which no request starts another one."""
@@ -65,7 +66,7 @@ class DetachedTasks:
         try:
             seconds = None if deadline is None else deadline.remaining_seconds
             async with asyncio.timeout(seconds):
-                return await asyncio.shield(task)
+                return await result_of(task)
         except TimeoutError:
             raise DeadlineExceeded(
                 "it takes longer than this request's deadline, and continues; look again later"

@@ -12,6 +12,7 @@ from functools import partial
 from common.process.logs import Log
 from common.process.priority import run_after_searches
 from common.process.threads import ThreadPool
+from common.process.uncancelled import result_of
 from shard.partition.closed_index import ClosedIndex
 from shard.partition.merger import Merger
 from shard.partition.open_index import OpenIndex
@@ -83,7 +84,7 @@ class ClosingIndexes:
         self._tasks[number] = copy
         copy.add_done_callback(lambda _: self._tasks.pop(number))
         try:
-            await asyncio.shield(copy)
+            await result_of(copy)
         finally:
             await asyncio.wait([copy])
 

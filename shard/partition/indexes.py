@@ -29,6 +29,7 @@ from common.errors import NotFound, ServiceError, Unavailable
 from common.process.logs import Log
 from common.process.priority import run_after_searches
 from common.process.threads import ThreadPool
+from common.process.uncancelled import result_of
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
@@ -196,7 +197,7 @@ class Indexes:
             if number in self.closing:
                 await self.closing.wait_for(number)
             else:
-                await asyncio.shield(self.opening.begin(number))
+                await result_of(self.opening.begin(number))
         raise NotFound("there is no such index", code="index_not_found")
 
     def _take_up(self, partition: Partition) -> None:

@@ -7,6 +7,7 @@ import contextlib
 from functools import partial
 
 from common.errors import NotFound
+from common.process.uncancelled import result_of
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
@@ -36,7 +37,7 @@ class WriteGroups:
         """Apply a write group, or several as one; cancelling the caller does not stop it."""
         with self._indexes.open.using(await self._indexes.opened(request.index)) as index:
             done = index.submit(partial(self._apply, index, request))
-            return await asyncio.shield(asyncio.wrap_future(done))
+            return await result_of(asyncio.wrap_future(done))
 
     def _apply(self, index: OpenIndex, request: ApplyRequest | JoinedGroups) -> ApplyResponse:
         """Apply groups on the writer's thread, and tell the merger of the state that this makes.
