@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final, TypeVar
 
@@ -34,7 +35,7 @@ class LruCache:
 
     Safe to use from several threads. Two that miss the same key both compute it, and the second
     value replaces the first, which is equal; what takes long or much memory is made by
-    `get_or_make`.
+    `get_or_make`, or while `making` it.
     """
 
     __slots__ = ("_entries", "_gone", "_lock", "_makers", "_owners", "bytes_max", "size")
@@ -81,18 +82,27 @@ class LruCache:
             DeadlineExceeded: another thread still makes it.
         """
         value: Value | None = self.get(key)
-        if value is not None:
-            return value
+        if value is None:
+            with self.making(key):
+                value = self.get(key)
+                if value is None:
+                    value = make()
+                    self.put(key, value, size(value), owner)
+        return value
+
+    @contextmanager
+    def making(self, key: Hashable) -> Iterator[None]:
+        """Let one thread at a time make the value of a key.
+
+        Raises:
+            DeadlineExceeded: another thread still makes it.
+        """
         with self._lock:
             maker = self._makers.setdefault(key, Lock())
         while not maker.acquire(timeout=_WAIT_SECONDS):
             check_call()
         try:
-            value = self.get(key)
-            if value is None:
-                value = make()
-                self.put(key, value, size(value), owner)
-            return value
+            yield
         finally:
             with self._lock:
                 self._makers.pop(key, None)

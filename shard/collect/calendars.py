@@ -141,18 +141,21 @@ def calendar_buckets(
     Cached with the segment that first needed them.
     """
     assert request.calendar is not None, "no calendar"
-    cache_key = ("calendar", texts.identity, request.calendar, request.time_zone)
-    known: tuple[list[str], NDArray[np.int64]] | None = COLUMN_CACHE.get(cache_key)
-    if known is not None:
-        return known
-    positions: dict[str, int] = {}
-    bucket_of_code = np.zeros(texts.num_values + 1, np.int64)
-    for number, key in enumerate(texts.all_keys()):
-        name = bucket_of(key.decode("utf-8", "replace"), request.calendar, request.time_zone)
-        if name is not None:
-            bucket = positions.setdefault(name, len(positions) + 1)
-            bucket_of_code[number + 1] = bucket
-    buckets = list(positions), bucket_of_code
-    num_bytes = bucket_of_code.nbytes + _NAME_BYTES * len(positions)
-    COLUMN_CACHE.put(cache_key, buckets, num_bytes, segment)
-    return buckets
+    calendar, time_zone = request.calendar, request.time_zone
+
+    def make() -> tuple[list[str], NDArray[np.int64]]:
+        positions: dict[str, int] = {}
+        bucket_of_code = np.zeros(texts.num_values + 1, np.int64)
+        for number, key in enumerate(texts.all_keys()):
+            name = bucket_of(key.decode("utf-8", "replace"), calendar, time_zone)
+            if name is not None:
+                bucket = positions.setdefault(name, len(positions) + 1)
+                bucket_of_code[number + 1] = bucket
+        return list(positions), bucket_of_code
+
+    return COLUMN_CACHE.get_or_make(
+        ("calendar", texts.identity, calendar, time_zone),
+        make,
+        lambda made: made[1].nbytes + _NAME_BYTES * len(made[0]),
+        segment,
+    )

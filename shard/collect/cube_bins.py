@@ -60,11 +60,12 @@ def bins_of(snapshot: Snapshot, request: CubeRequest, part: Matches) -> NDArray[
     column = None if field is None else number_column(segment, field)
     if column is None:
         return np.zeros(segment.num_docs, np.uint16)
-    key = ("bins", segment.uid, field, request.edges)
-    bins: NDArray[np.uint16] | None = COLUMN_CACHE.get(key)
-    if bins is None:
-        bins = _bins_by_doc(column, request.edges, segment)
-        COLUMN_CACHE.put(key, bins, bins.nbytes + 40 * len(request.edges), segment)
+    bins = COLUMN_CACHE.get_or_make(
+        ("bins", segment.uid, field, request.edges),
+        lambda: _bins_by_doc(column, request.edges, segment),
+        lambda made: made.nbytes + 40 * len(request.edges),
+        segment,
+    )
     if not column.is_dense and (bins[part.docs] == _SEVERAL).any():
         raise InvalidRequest(
             f"facet_cube needs at most one number in {request.field!r} of an item: some have "

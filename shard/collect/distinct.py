@@ -206,12 +206,12 @@ def values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> Matc
             numbers[i] = np.zeros(1, np.uint32)
     if not found:
         return MatchValues(by_doc, numbers, np.zeros(0, np.uint64))
-    key = ("joined", *[groups.serial for groups in found.values()])
-    joined: _Joined | None = COLUMN_CACHE.get(key)
-    if joined is None:
-        joined = _joined_values([groups.tokens for groups in found.values()])
-        num_bytes = joined.tokens.nbytes + sum(part.nbytes for part in joined.numbers)
-        COLUMN_CACHE.put(key, joined, num_bytes, matches[max(found)].view.segment)
+    joined = COLUMN_CACHE.get_or_make(
+        ("joined", *[groups.serial for groups in found.values()]),
+        lambda: _joined_values([groups.tokens for groups in found.values()]),
+        lambda made: made.tokens.nbytes + sum(part.nbytes for part in made.numbers),
+        matches[max(found)].view.segment,
+    )
     for i, own in zip(found, joined.numbers, strict=True):
         numbers[i] = own
     return MatchValues(by_doc, numbers, joined.tokens)

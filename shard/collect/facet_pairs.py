@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.query.matches import Matches
+    from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView, Snapshot
+    from shard.segment.text_columns import TextColumn
 
 
 class FacetPairs(NamedTuple):
@@ -115,25 +117,31 @@ def field_values(snapshot: Snapshot, view: SegmentView, field: int) -> FieldValu
 
     Cost: 300 ns a value, once; texts are read from the stored documents (`text_column`).
     """
+    segment = view.segment
     texts = text_column(snapshot, view, field)
-    memo_key = ("values", view.segment.uid, field, None if texts is None else texts.identity)
-    known: FieldValues | None = COLUMN_CACHE.get(memo_key)
-    if known is not None:
-        return known
+    return COLUMN_CACHE.get_or_make(
+        ("values", segment.uid, field, None if texts is None else texts.identity),
+        lambda: _read_values(segment, field, texts),
+        lambda made: made.pairs.docs.nbytes + made.pairs.codes.nbytes + 100 * len(made.keys),
+        segment,
+    )
+
+
+def _read_values(segment: Segment, field: int, texts: TextColumn | None) -> FieldValues:
     # Each type of value has pairs of its own; equal keys, as of 1 and "1", share a code.
     codes: dict[str, int] = {}
     parts: list[FacetPairs] = []
     if texts is not None:
-        docs = np.arange(view.segment.num_docs, dtype=np.uint32)
+        docs = np.arange(segment.num_docs, dtype=np.uint32)
         every = _pairs_of(texts.column, docs)
         keys = [key.decode("utf-8", "surrogatepass") for key in texts.all_keys()]
         by_number = _codes_of(keys, codes)
         parts.append(FacetPairs(every.docs, by_number[every.codes.astype(np.int64) - 1]))
-    numbers = number_column(view.segment, field)
+    numbers = number_column(segment, field)
     if numbers is not None:
         docs, keys, positions = _number_keys(numbers)
         parts.append(FacetPairs(docs, _codes_of(keys, codes)[positions]))
-    presence = presence_of(view.segment)
+    presence = presence_of(segment)
     for aspect, key in ((Aspect.TRUE, "true"), (Aspect.FALSE, "false")):
         if presence.count(field, aspect):
             docs = presence.docs(field, aspect)
@@ -141,10 +149,7 @@ def field_values(snapshot: Snapshot, view: SegmentView, field: int) -> FieldValu
     pairs = NO_PAIRS
     if parts:
         pairs = distinct_pairs(*[np.concatenate(column) for column in zip(*parts, strict=True)])
-    values = FieldValues(list(codes), pairs)
-    num_bytes = pairs.docs.nbytes + pairs.codes.nbytes + 100 * len(codes)
-    COLUMN_CACHE.put(memo_key, values, num_bytes, view.segment)
-    return values
+    return FieldValues(list(codes), pairs)
 
 
 def _number_keys(

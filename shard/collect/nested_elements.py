@@ -285,15 +285,15 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
     Cost: 10 ns an element that passes, and 2 ns a document, to build.
     """
     assert key.within is not None, "no elements to order by"
+    within = key.within
     segment = view.segment
-    memo_key = ("elements", segment.uid, field, key.within, key.is_descending)
-    order: SortColumn | None = COLUMN_CACHE.get(memo_key)
-    if order is None:
+
+    def make() -> SortColumn:
         numbers = np.full(segment.num_docs, np.nan)
-        elements = element_view(snapshot, segment, key.within.field)
+        elements = element_view(snapshot, segment, within.field)
         column = None if elements is None else number_column(elements.view.segment, field)
         if elements is not None and column is not None:
-            passing = list_passing(snapshot, elements, key.within.condition)
+            passing = list_passing(snapshot, elements, within.condition)
             owners, doubles = column.pairs_of(passing)
             doubles += 0.0  # -0.0 is 0.0
             docs = elements.docs[owners]
@@ -301,9 +301,14 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
             if len(firsts):
                 best = np.maximum if key.is_descending else np.minimum
                 numbers[docs[firsts]] = best.reduceat(doubles, firsts)
-        order = SortColumn(segment.num_docs, numbers=numbers)
-        COLUMN_CACHE.put(memo_key, order, order.size + numbers.nbytes, segment)
-    return order
+        return SortColumn(segment.num_docs, numbers=numbers)
+
+    return COLUMN_CACHE.get_or_make(
+        ("elements", segment.uid, field, within, key.is_descending),
+        make,
+        lambda made: made.size + np.dtype(np.float64).itemsize * segment.num_docs,
+        segment,
+    )
 
 
 def matching_elements(

@@ -34,10 +34,11 @@ def random_numbers(segment: Segment, docs: NDArray[np.uint32], seed: int) -> NDA
 
 def _hashes(segment: Segment) -> NDArray[np.uint64]:
     """Return, by document, the hash of each item's id, or its insertion number; cached."""
-    key = ("id hashes", segment.uid)
-    hashes: NDArray[np.uint64] | None = COLUMN_CACHE.get(key)
-    if hashes is None:
+
+    def make() -> NDArray[np.uint64]:
         hashes = places_of(segment)
         hashes[segment["ids.doc"]] = segment["ids.hash"]
-        COLUMN_CACHE.put(key, hashes, hashes.nbytes, segment)
-    return hashes
+        return hashes
+
+    key = ("id hashes", segment.uid)
+    return COLUMN_CACHE.get_or_make(key, make, lambda made: made.nbytes, segment)

@@ -85,24 +85,27 @@ def nodes_of(
     column = facet_column(segment, field)
     if column is None or request.field not in snapshot.dictionaries:
         return None
-    key = _nodes_key(segment, field, request)
-    nodes: _Nodes | None = COLUMN_CACHE.get(key)
-    if nodes is not None:
-        return nodes
-    present = np.flatnonzero(np.bincount(column.codes))
-    values = present[present > 0] - 1
-    texts = snapshot.dictionaries[request.field].values(0)
-    names: dict[str, int] = {}
-    of_values = [
-        [names.setdefault(path, len(names)) for path in _paths(texts[value], request.separator)]
-        for value in values.tolist()
-    ]
-    arrays = _column_of_nodes(column, segment.num_docs, values, of_values)
-    below = _children(names, request.parent_separator)
-    nodes = _Nodes(FacetColumn(arrays, segment.num_docs), list(names), below)
-    size = sum(array.nbytes for array in arrays.values()) + 300 * len(names)
-    COLUMN_CACHE.put(key, nodes, size, segment)
-    return nodes
+    dictionary = snapshot.dictionaries[request.field]
+
+    def make() -> _Nodes:
+        present = np.flatnonzero(np.bincount(column.codes))
+        values = present[present > 0] - 1
+        texts = dictionary.values(0)
+        names: dict[str, int] = {}
+        of_values = [
+            [names.setdefault(path, len(names)) for path in _paths(texts[value], request.separator)]
+            for value in values.tolist()
+        ]
+        arrays = _column_of_nodes(column, segment.num_docs, values, of_values)
+        below = _children(names, request.parent_separator)
+        return _Nodes(FacetColumn(arrays, segment.num_docs), list(names), below)
+
+    return COLUMN_CACHE.get_or_make(
+        _nodes_key(segment, field, request),
+        make,
+        lambda made: made.column.codes.nbytes + made.column.starts.nbytes + 300 * len(made.names),
+        segment,
+    )
 
 
 def _paths(text: str, separator: str) -> list[str]:

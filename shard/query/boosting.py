@@ -264,11 +264,11 @@ def _moments(
 
 def _moments_by_rank(view: SegmentView, field: int, texts: TextColumn) -> NDArray[np.float64]:
     """Return the moment of every text of a column, by rank; cached."""
-    key = ("moments", view.segment.uid, field, texts.identity)
-    by_rank: NDArray[np.float64] | None = COLUMN_CACHE.get(key)
-    if by_rank is None:
+
+    def make() -> NDArray[np.float64]:
         read = [timestamp_of(one.decode("utf-8", "replace")) for one in texts.all_keys()]
         by_number = np.array([np.nan if one is None else one for one in read], np.float64)
-        by_rank = by_number if texts.order is None else by_number[texts.order]
-        COLUMN_CACHE.put(key, by_rank, by_rank.nbytes, view.segment)
-    return by_rank
+        return by_number if texts.order is None else by_number[texts.order]
+
+    key = ("moments", view.segment.uid, field, texts.identity)
+    return COLUMN_CACHE.get_or_make(key, make, lambda made: made.nbytes, view.segment)

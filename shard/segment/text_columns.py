@@ -245,21 +245,24 @@ def text_column(
         )
     texts = _remembered_texts(view, field)
     if texts is None:
-        texts = _extract_texts(snapshot, view, field)
-        entry = _StoredTexts(texts, view.deleted)
-        COLUMN_CACHE.put(("texts", view.segment.uid, field), entry, texts.size, view.segment)
+        key = ("texts", view.segment.uid, field)
+        with COLUMN_CACHE.making(key):
+            texts = _remembered_texts(view, field)
+            if texts is None:
+                texts = _extract_texts(snapshot, view, field)
+                entry = _StoredTexts(texts, view.deleted)
+                COLUMN_CACHE.put(key, entry, texts.size, view.segment)
     return texts if collation == CODE_POINTS else _collated(texts, collation, view.segment)
 
 
 def _collated(texts: TextColumn, collation: str, segment: Segment) -> TextColumn:
     """Return extracted texts in the order of a language; cached."""
-    key = ("collated", texts.identity, collation)
-    found: TextColumn | None = COLUMN_CACHE.get(key)
-    if found is None:
+
+    def make() -> TextColumn:
         order = sort_keys(*collator(collation).keys(*join_keys(texts.all_keys())))
         ranks = np.empty(len(order), np.uint32)
         ranks[order] = np.arange(len(order), dtype=np.uint32)
-        found = TextColumn(
+        return TextColumn(
             texts.column,
             texts.keys,
             texts.num_values,
@@ -268,9 +271,12 @@ def _collated(texts: TextColumn, collation: str, segment: Segment) -> TextColumn
             collation=collation,
             identity=texts.identity,
             longest=texts.longest,
+            size=order.nbytes + ranks.nbytes,
         )
-        COLUMN_CACHE.put(key, found, order.nbytes + ranks.nbytes, segment)
-    return found
+
+    return COLUMN_CACHE.get_or_make(
+        ("collated", texts.identity, collation), make, lambda made: made.size, segment
+    )
 
 
 def _is_facet_of_texts(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
