@@ -76,9 +76,12 @@ _serials = itertools.count(1)
 def distinct_values(snapshot: Snapshot, view: SegmentView, field: int) -> DistinctValues:
     """Return the documents of a segment by their value of a field; cached."""
     segment = view.segment
-    texts = None
-    if presence_of(segment).kinds(field) & TEXT_KINDS:
-        texts = text_column(snapshot, view, field)
+    has_texts = bool(presence_of(segment).kinds(field) & TEXT_KINDS)
+    identity = texts_identity(snapshot, view, field) if has_texts else None
+    values: DistinctValues | None = COLUMN_CACHE.get(_key(segment, field, identity))
+    if values is not None:
+        return values
+    texts = text_column(snapshot, view, field) if has_texts else None
 
     def make() -> DistinctValues:
         if texts is not None and _has_one_text_at_most(segment, field, texts):
