@@ -16,6 +16,11 @@ FEW_ITEMS: Final = 8
 """A page may have this many items whatever their size, which is 16 MiB at most."""
 
 
+def is_too_large(num_items: int, num_bytes: int) -> bool:
+    """Return whether items take more than a page may."""
+    return num_bytes > PAGE_BYTES_MAX and num_items > FEW_ITEMS
+
+
 def page_too_large() -> PayloadTooLarge:
     """Return the error for a page of too many bytes."""
     return PayloadTooLarge(

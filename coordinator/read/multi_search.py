@@ -16,7 +16,7 @@ from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, PayloadTooLarge
 from common.limits import Limits
-from common.page_size import FEW_ITEMS, PAGE_BYTES_MAX
+from common.page_size import PAGE_BYTES_MAX, is_too_large
 from coordinator.parameters.typed import SearchParameters
 
 SEARCHES_AT_ONCE: Final = 4
@@ -92,7 +92,7 @@ class ItemSum:
         """
         self._num_items += len(items)
         self._num_bytes += sum(map(len, items))
-        if self._num_bytes > PAGE_BYTES_MAX and self._num_items > FEW_ITEMS:
+        if is_too_large(self._num_items, self._num_bytes):
             raise PayloadTooLarge(
                 f"the items of this request take more than {PAGE_BYTES_MAX >> 20} MiB together; "
                 "ask for fewer at a time",

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from common.deadline import Deadline
-from common.page_size import FEW_ITEMS, PAGE_BYTES_MAX, page_too_large
+from common.page_size import is_too_large, page_too_large
 from common.protocol.messages import FetchRequest
 from common.protocol.methods import FETCH
 from coordinator.cluster.catalog import Index
@@ -44,7 +44,7 @@ async def page_items(
     marks = None
     if documents is None:
         documents, marks = await _documents(cluster, parameters, outcome, hits)
-    if sum(map(len, documents)) > PAGE_BYTES_MAX and len(documents) > FEW_ITEMS:
+    if is_too_large(len(documents), sum(map(len, documents))):
         raise page_too_large()
     return await rendered_items(parameters, hits, documents, marks)
 

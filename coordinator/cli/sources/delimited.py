@@ -171,27 +171,26 @@ class _Table:
 
     def _described(self, found: list[ColumnKind]) -> list[Column]:
         """Return what is shown of each column."""
-        return [
-            Column(
-                "id" if i == self._id_column and name.lower() == "id" else name,
-                f"{kind}, the id" if i == self._id_column else kind,
-                column.num_filled,
-                shown(column.example),
-                shown(column.comma_example) if may_be_other else "",
-                may_be_other and column.has_other_dates,
-                column.date_orders,
-                column.greatest if kind == column.kind else None,
-                *_list_of(column, kind),
-                shown(column.group_example) if may_be_other else "",
-                shown(column.rounded_example) if may_be_other else "",
-                *_price_of(column, may_be_other),
-                column.null_texts if kind == "text" and column.is_text_by_nulls else (),
-            )
-            for i, (name, kind, column) in enumerate(
-                zip(self._names, self._kinds, found, strict=True)
-            )
-            for may_be_other in [kind == "text" and not column.null_texts]
-        ]
+        return [self._description(i, column) for i, column in enumerate(found)]
+
+    def _description(self, i: int, column: ColumnKind) -> Column:
+        name, kind, is_id = self._names[i], self._kinds[i], i == self._id_column
+        may_be_other = kind == "text" and not column.null_texts
+        return Column(
+            "id" if is_id and name.lower() == "id" else name,
+            f"{kind}, the id" if is_id else kind,
+            column.num_filled,
+            shown(column.example),
+            shown(column.comma_example) if may_be_other else "",
+            may_be_other and column.has_other_dates,
+            column.date_orders,
+            column.greatest if kind == column.kind else None,
+            *_list_of(column, kind),
+            shown(column.group_example) if may_be_other else "",
+            shown(column.rounded_example) if may_be_other else "",
+            *_price_of(column, may_be_other),
+            column.null_texts if kind == "text" and column.is_text_by_nulls else (),
+        )
 
     def _mistake_of_cells(
         self,

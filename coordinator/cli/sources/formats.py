@@ -91,11 +91,9 @@ def _read_file(opened: OpenedSource, options: ReadOptions) -> Source:
 
 def _refuse_text_options(options: ReadOptions, what_it_is: str) -> None:
     """Raise for an option about tables of text."""
-    if options.delimiter is not None:
-        raise SourceError(f"--delimiter is for CSV and TSV; {what_it_is}")
-    if options.decimal != ".":
-        raise SourceError(f"--decimal is for CSV and TSV; {what_it_is}")
     for option, is_given in (
+        ("--delimiter", options.delimiter is not None),
+        ("--decimal", options.decimal != "."),
         ("--no-header", not options.has_header),
         ("--columns", bool(options.column_names)),
         ("--null", bool(options.null_texts)),
