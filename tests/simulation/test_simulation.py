@@ -120,7 +120,7 @@ class TestMistakesAreFound:
     A simulation that fails is given up where it is, with the files that it has open.
     """
 
-    SEEDS = range(40, 60)
+    SEEDS = range(40, 100)
 
     def _is_found(self) -> bool:
         for seed in self.SEEDS:
@@ -255,7 +255,7 @@ def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible(
     assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
 
 
-BUSY_SEEDS = (3,)
+BUSY_SEEDS = (1, *range(3, 30))
 BUSY_SEEDS_LONG = range(100, 300)
 
 
@@ -266,10 +266,13 @@ def test_every_answer_of_hosts_that_fall_behind_is_admissible(
 ) -> None:
     joined = _count_joined(monkeypatch)
 
-    assert sum(simulate_hosts(seed, is_busy=True).num_reads for seed in BUSY_SEEDS) > 0
+    for seed in BUSY_SEEDS:
+        assert simulate_hosts(seed, is_busy=True).num_reads > 0
+        gc.collect()
+        if joined["groups"] > 10 and joined["skipped"] > 0:
+            return
 
-    assert joined["groups"] > 10
-    assert joined["skipped"] > 0
+    pytest.fail(f"no simulation joined groups of which a shard had some: {joined}")
 
 
 def _count_joined(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
@@ -336,15 +339,17 @@ def test_hosts_that_start_do_not_wait_for_each_others_shards() -> None:
     simulate_start_after_power_cut(1)
 
 
-POWER_SEEDS = (1, 2, 3)
+POWER_SEEDS = range(1, 30)
 POWER_SEEDS_LONG = range(100, 300)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_after_a_power_cut_hosts_that_hold_some_shards_answer_without_the_log() -> None:
-    found = [simulate_power_cut(seed) for seed in POWER_SEEDS]
+    for seed in POWER_SEEDS:
+        if simulate_power_cut(seed).num_hidden > 0:
+            return
 
-    assert any(one.num_hidden for one in found)  # their states were not the newest ones
+    pytest.fail("the states of all hosts were the newest ones, in all simulations")
 
 
 @pytest.mark.long
@@ -377,7 +382,7 @@ def test_who_has_applied_what_the_log_has_lost_stops_in_hundreds_of_simulations(
 class TestMistakesOfSeveralHostsAreFound:
     """What is planted into the way from a host to the log and back."""
 
-    SEEDS = (1, 3, 10, *range(11, 30))
+    SEEDS = (1, 3, 10, *range(11, 100))
 
     def _is_found(self, **planted: bool) -> bool:
         for seed in self.SEEDS:
@@ -471,7 +476,7 @@ class TestMistakesOfPlacedShardsAreFound:
 
     SEEDS = (2, 11, 28, 3, 38, 15, *range(1, 60))
     MOVES_SEEDS = range(1, 16)
-    POWER_SEEDS = (118, 25, 7, *range(1, 30))
+    POWER_SEEDS = (37, 51, 118, 25, 7, *range(1, 200))  # one in 25 finds the rarest mistake
 
     def _is_found(
         self, simulation: Callable[[int], object] = simulate_placed, seeds: Sequence[int] = SEEDS
