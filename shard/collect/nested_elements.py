@@ -20,7 +20,7 @@ from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, uint32, uint64
 from common.query import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
-from shard.query.filters import element_view, resolve
+from shard.query.filters.filter_bitsets import element_view, resolve
 from shard.segment.doc_sets import (
     bitset_of,
     complement,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.protocol.messages import SortKey
-    from shard.query.filters import ElementView
+    from shard.query.filters.filter_bitsets import ElementView
     from shard.query.matches import Matches
     from shard.segment.nested_elements import ElementSegment
     from shard.segment.snapshot import SegmentView, Snapshot

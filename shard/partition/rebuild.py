@@ -22,7 +22,7 @@ from pyroaring import BitMap64
 
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
-from shard.collect.facet_counts import facet_counter
+from shard.collect.facets.facet_counts import facet_counter
 from shard.partition.changed_views import delete_records
 from shard.partition.generation import Generation
 from shard.partition.partition import Partition

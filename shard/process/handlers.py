@@ -84,7 +84,7 @@ from shard.partition.indexes import Indexes
 from shard.partition.write_groups import WriteGroups
 from shard.process.process_statistics import process_statistics
 from shard.process.read_scheduler import ReadScheduler
-from shard.query.near_terms import is_slow_to_list, near_terms
+from shard.query.spelling.near_terms import is_slow_to_list, near_terms
 from shard.read import corpus_statistics, fetch, search_cost, searcher
 from shard.segment.snapshot import Snapshot
 from shard.storage.refusals import explaining_refusal

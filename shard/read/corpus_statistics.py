@@ -17,16 +17,25 @@ from common.protocol.messages import FieldStatistics, StatisticsRequest, Statist
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from common.values import ValueKind
 from shard.caches.derived import derived
-from shard.query.languages import languages_of
-from shard.query.spacings import cut_freqs, cut_freqs_among, spacing_freq, spacing_freq_among
-from shard.query.statistics import doc_freqs, field_statistics, freqs_of_near_words
-from shard.query.visible_docs import (
+from shard.query.spelling.spacings import (
+    cut_freqs,
+    cut_freqs_among,
+    spacing_freq,
+    spacing_freq_among,
+)
+from shard.query.statistics.segment_statistics import (
+    doc_freqs,
+    field_statistics,
+    freqs_of_near_words,
+)
+from shard.query.statistics.visible_docs import (
     Visible,
     visible_doc_freqs,
     visible_docs,
     visible_field_statistics,
 )
-from shard.query.whole_fields import whole_freq, whole_freq_among
+from shard.query.text.whole_fields import whole_freq, whole_freq_among
+from shard.read.field_languages import languages_of
 from shard.segment.presence import Aspect, presence_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from common.protocol.messages import (
     GetRequest,
     GetResponse,
 )
-from shard.collect.hits import Hits, sort_values
+from shard.collect.top_hits.hits import Hits, sort_values
 from shard.read.highlight import mark_documents
 from shard.segment.doc_numbers import places_of, records_of_few
 from shard.segment.external_ids import find_live, is_item_of, shown_id_of

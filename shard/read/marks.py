@@ -17,7 +17,7 @@ from common.analysis.analyzer import Token
 from common.analysis.languages import Languages
 from common.deadline import check_call
 from common.query import Word
-from shard.query.bm25f import NUM_TIERS
+from shard.query.scoring.bm25f import NUM_TIERS
 from shard.read.query_words import QueryWords, alternatives_of
 
 if TYPE_CHECKING:

@@ -20,18 +20,18 @@ import numpy as np
 from common.deadline import check_call
 from common.protocol.messages import FacetRequest, RangeRequest, SearchRequest, elements_of
 from common.query import Filter
-from shard.collect.counted_matches import CountedMatches
-from shard.collect.range_counts import all_ranges, group_of
-from shard.collect.segment_order import first_docs_by
-from shard.query.bm25f import SCRATCH
-from shard.query.boosting import boosted
-from shard.query.disjunctive import intersection, leave_out_each
-from shard.query.filter_matches import match_filters, narrow, resolve_groups
-from shard.query.languages import languages_of
+from shard.collect.facets.counted_matches import CountedMatches
+from shard.collect.facets.range_counts import all_ranges, group_of
+from shard.collect.top_hits.segment_order import first_docs_by
+from shard.query.filters.disjunctive import intersection, leave_out_each
+from shard.query.filters.filter_matches import match_filters, narrow, resolve_groups
 from shard.query.matches import Matches
-from shard.query.pinning import PinnedDocs, find_pinned, scores_of, with_docs, without_docs
-from shard.query.prepared import PreparedQuery
-from shard.query.text_search import TextMatch, match_among, match_text, num_hits_expected
+from shard.query.scoring.bm25f import SCRATCH
+from shard.query.scoring.boosting import boosted
+from shard.query.scoring.pinning import PinnedDocs, find_pinned, scores_of, with_docs, without_docs
+from shard.query.text.prepared import PreparedQuery
+from shard.query.text.text_search import TextMatch, match_among, match_text, num_hits_expected
+from shard.read.field_languages import languages_of
 from shard.segment.doc_sets import pick_docs
 
 if TYPE_CHECKING:

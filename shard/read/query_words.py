@@ -19,7 +19,7 @@ from common.analysis.languages import FieldClass, stem
 from common.deadline import check_call
 from common.query import MatchKind, Word
 from common.scoring import CORRECTED_FORMS_MAX
-from shard.query.bm25f import TIER_OF_KIND
+from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
 _INFIX_TIER: Final = 2

@@ -10,14 +10,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from common.protocol.messages import SearchRequest, StatisticsRequest
-from shard.collect.distinct import num_values_at_hand
-from shard.collect.range_counts import all_ranges
-from shard.collect.trees import needs_nodes
-from shard.query import boosting, filters
-from shard.query.languages import languages_of
-from shard.query.near_terms import is_slow_to_list
-from shard.query.text_cost import is_slow_text, num_matches_max, words_of
-from shard.query.whole_fields import is_slow_to_find
+from shard.collect.facets.range_counts import all_ranges
+from shard.collect.facets.trees import needs_nodes
+from shard.collect.grouping.distinct import num_values_at_hand
+from shard.query.filters import filter_bitsets
+from shard.query.scoring import boosting
+from shard.query.spelling.near_terms import is_slow_to_list
+from shard.query.text.text_cost import is_slow_text, num_matches_max, words_of
+from shard.query.text.whole_fields import is_slow_to_find
+from shard.read.field_languages import languages_of
 from shard.segment.sort_columns import needs_column
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     conditions = [one.filter for one in request.filters]
     conditions += [one.filter for one in request.factors]
     return any(
-        filters.is_slow(snapshot, view, condition)
+        filter_bitsets.is_slow(snapshot, view, condition)
         for condition in conditions
         for view in snapshot.views
     )
@@ -98,7 +99,7 @@ def _is_slow_to_tell_apart(snapshot: Snapshot, request: SearchRequest) -> bool:
 
 def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether ranges, joint counts and sums are likely to take milliseconds."""
-    if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
+    if snapshot.num_docs > filter_bitsets.KEYS_FAST_MAX and any(
         one.calendar is not None or one.is_of_values for one in all_ranges(request)
     ):
         return True
@@ -106,7 +107,9 @@ def _is_slow_to_range(snapshot: Snapshot, request: SearchRequest) -> bool:
         if one.tree is not None:
             for view in snapshot.views:
                 num_docs = view.segment.num_docs
-                if num_docs > filters.KEYS_FAST_MAX and needs_nodes(snapshot, view.segment, one):
+                if num_docs > filter_bitsets.KEYS_FAST_MAX and needs_nodes(
+                    snapshot, view.segment, one
+                ):
                     return True
     is_joint = request.value_statistics or request.cube is not None
     return bool(is_joint) and (

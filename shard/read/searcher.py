@@ -32,23 +32,23 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
 )
-from shard.collect.counted_matches import CountedMatches
-from shard.collect.distinct import select_distinct
-from shard.collect.facet_counts import count_facets
-from shard.collect.facet_cube import count_cube
-from shard.collect.groups import GroupCounter, select_groups
-from shard.collect.hits import Hits, hits_of, sort_values
+from shard.collect.facets.counted_matches import CountedMatches
+from shard.collect.facets.facet_counts import count_facets
+from shard.collect.facets.facet_cube import count_cube
+from shard.collect.facets.range_counts import count_ranges, scope_of_range
+from shard.collect.facets.value_statistics import value_statistics
+from shard.collect.grouping.distinct import select_distinct
+from shard.collect.grouping.groups import GroupCounter, select_groups
 from shard.collect.nested_elements import matching_elements
-from shard.collect.range_counts import count_ranges, scope_of_range
-from shard.collect.top_k import select_hits
-from shard.collect.value_statistics import value_statistics
-from shard.query.boosting import explain_boosts
-from shard.query.explanation import explain_score
-from shard.query.languages import languages_of
+from shard.collect.top_hits.hits import Hits, hits_of, sort_values
+from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
-from shard.query.near_terms import near_terms
-from shard.query.prepared import PreparedQuery
+from shard.query.scoring.boosting import explain_boosts
+from shard.query.spelling.near_terms import near_terms
+from shard.query.text.explanation import explain_score
+from shard.query.text.prepared import PreparedQuery
 from shard.read.corpus_statistics import statistics
+from shard.read.field_languages import languages_of
 from shard.read.matching import PinnedHits, match
 from shard.segment.external_ids import find_live
 

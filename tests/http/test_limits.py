@@ -315,7 +315,7 @@ HELD_ELSEWHERE = {
     "range_buckets_max": (
         "coordinator/read/facets/test_ranges.py::test_buckets_of_all_shards_together_are_bounded"
     ),
-    "facet_cube_counts_max": "shard/collect/test_facet_cube.py::test_counts_are_bounded",
+    "facet_cube_counts_max": "shard/collect/facets/test_facet_cube.py::test_counts_are_bounded",
     "searches_words_max": (
         "coordinator/read/test_multi_search.py::test_words_of_all_searches_are_bounded_together"
     ),

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.analysis.analyzer import Analyzer
-from shard.query.frequent_pairs import keep_frequent_pairs
-from shard.query.text_search import TextMatch
+from shard.query.phrases.frequent_pairs import keep_frequent_pairs
+from shard.query.text.text_search import TextMatch
 from shard.segment import bitset_postings as dense_lists
 from shard.segment import prefix_lists
 from shard.segment.extraction import Extraction, extract

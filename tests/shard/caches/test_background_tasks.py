@@ -21,7 +21,7 @@ from shard.process.handlers import Handlers
 from shard.process.loop_share import LoopShare
 from shard.read import search_cost, searcher
 from shard.segment.sort_columns import PERMUTATION_USES_MIN, sort_column
-from tests.shard.collect.test_top_k import large_world, request
+from tests.shard.collect.top_hits.test_top_k import large_world, request
 
 
 class Owner:

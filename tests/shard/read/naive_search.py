@@ -15,7 +15,7 @@ from common.protocol.messages import (
 from common.query import AnyOf
 from tests.common.protocol.packed_model import unpack
 from tests.shard.columns_model import FACETS, Item, World
-from tests.shard.query.test_filters import conditions, keys, passes
+from tests.shard.query.filters.test_filters import conditions, keys, passes
 
 clauses = st.lists(
     st.builds(

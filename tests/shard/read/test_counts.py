@@ -20,13 +20,13 @@ from common.protocol.messages import (
 )
 from common.query import AnyOf
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.collect import facet_counts
+from shard.collect.facets import facet_counts
 from shard.read import searcher
 from shard.segment import facet_rows
 from tests.common.protocol.packed_model import unpack
-from tests.shard.collect.test_top_k import request
+from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import PATHS, World, keys_of, numbers_of, worlds
-from tests.shard.query.test_filters import passes, ranges
+from tests.shard.query.filters.test_filters import passes, ranges
 from tests.shard.read.naive_search import clauses, decode, large_world, surviving
 
 

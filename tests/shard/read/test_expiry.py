@@ -18,13 +18,14 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.query import NUM_MATCH_KINDS, AnyOf, Word
-from shard.query import expansion, text_cost
-from shard.query.languages import languages_of
-from shard.query.statistics import doc_freqs
+from shard.query.statistics.segment_statistics import doc_freqs
+from shard.query.terms import expansion
+from shard.query.text import text_cost
 from shard.read import corpus_statistics, matching, search_cost, searcher
+from shard.read.field_languages import languages_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView, Snapshot
-from tests.shard.collect.test_top_k import request
+from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Documents, World
 from tests.shard.text_model import make_segment
 

@@ -16,11 +16,11 @@ from common.analysis.analyzer import Analyzer
 from common.analysis.languages import Languages
 from common.protocol.messages import HighlightRequest, ScoredClause
 from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
-from shard.query.bm25f import TIER_OF_KIND
+from shard.query.scoring.bm25f import TIER_OF_KIND
 from shard.read.highlight import mark_document
 from shard.read.marks import Marker
 from shard.read.query_words import QueryWords
-from tests.shard.query.naive_text_search import ENGLISH, VOCABULARY, WORDS, match_kind
+from tests.shard.query.text.naive_text_search import ENGLISH, VOCABULARY, WORDS, match_kind
 from tests.shard.text_model import strings
 
 ONES = (1.0,) * NUM_MATCH_KINDS

@@ -19,10 +19,11 @@ from common.protocol.messages import (
     ValueStatisticsRequest,
 )
 from common.query import NUM_MATCH_KINDS, AnyOf, Contains, Under, Word
-from shard.query import filters, whole_fields
+from shard.query.filters import filter_bitsets
+from shard.query.text import whole_fields
 from shard.read import corpus_statistics, search_cost, searcher
 from shard.segment import distinct_values, sort_columns, text_columns
-from tests.shard.collect.test_top_k import request
+from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Item, World
 
 
@@ -107,7 +108,7 @@ def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.Mo
     monkeypatch.setattr(search_cost, "VALUES_FAST_MAX", 5)
     monkeypatch.setattr(text_columns, "_SORTED_FAST_MAX", 5)
     monkeypatch.setattr(distinct_values, "_HASHED_FAST_MAX", 5)
-    monkeypatch.setattr(filters, "KEYS_FAST_MAX", 5)
+    monkeypatch.setattr(filter_bitsets, "KEYS_FAST_MAX", 5)
 
     def world(num_values: int) -> World:
         return World([{"tags": f"v{i}"} for i in range(num_values)])
@@ -151,7 +152,7 @@ def test_putting_long_texts_in_the_order_of_a_language_is_slow(
 def test_what_looks_at_all_values_of_a_tree_is_slow_the_first_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(filters, "KEYS_FAST_MAX", 5)
+    monkeypatch.setattr(filter_bitsets, "KEYS_FAST_MAX", 5)
     nodes = RangeRequest("tags", tree="tags", separator=" > ", parents=("",))
     for asked in (
         request(ranges=(nodes,)),

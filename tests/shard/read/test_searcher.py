@@ -20,13 +20,13 @@ from common.protocol.messages import (
     TermsRequest,
 )
 from common.query import AllOf, And, AnyOf, Filter, Not
-from shard.query import disjunctive, filter_matches
-from shard.query.near_terms import near_terms
+from shard.query.filters import disjunctive, filter_matches
+from shard.query.spelling.near_terms import near_terms
 from shard.read import searcher
 from shard.segment.facet_columns import SETS_DOCS_MIN
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
-from tests.shard.collect.test_top_k import expected_order, request
+from tests.shard.collect.top_hits.test_top_k import expected_order, request
 from tests.shard.columns_model import FACETS, Item, World, keys_of, worlds
 from tests.shard.read.naive_search import clauses, decode, large_world, surviving
 from tests.shard.text_model import make_segment

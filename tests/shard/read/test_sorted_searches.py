@@ -20,10 +20,10 @@ from common.protocol.messages import (
 )
 from common.query import NUM_MATCH_KINDS, AnyOf, Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.query.prepared import PreparedQuery
+from shard.query.text.prepared import PreparedQuery
 from shard.read import matching, searcher
 from shard.segment.snapshot import SegmentView
-from tests.shard.collect.test_top_k import request
+from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Item, World
 
 

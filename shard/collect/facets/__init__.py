@@ -1,0 +1,17 @@
+"""Counts of matches: facets, ranges, cubes.
+
+counted_matches    what counts are within: all, or without a facet's own clauses
+facet_counts       matches by facet value
+facet_pairs        pairs of a match and a value, for more than a count
+trees              matches by node of a tree
+value_statistics   min, max and sum of numbers by facet value
+
+range_counts       matches by interval
+histograms         by interval of numbers
+geo_counts         by cell of a map, and by distance
+calendars          dates → years, weeks, hours
+
+facet_cube         matches by bin and value together
+cube_bins          its bins: document → range of a field
+cube_grid          its counts
+"""

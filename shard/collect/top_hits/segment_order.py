@@ -1,0 +1,427 @@
+"""The best k matches of one segment, by any order: level by level, later levels for ties only.
+
+    keys of all candidates ─▶ k-th smallest T ─▶ below T: in        equal to T: candidates of the
+                                                                     next level, for the rest of k
+
+Mostly the first sort key says enough to leave nearly all matches out before any key is computed: a
+field's documents are kept in its order (`Permutation`), and where many documents match, walking it
+finds k of them in few steps. Scores are computed late if they only break ties of the first key.
+
+A cursor (`after`) leaves out whatever does not come after the hit that it names, by the same
+levels.
+
+    75,000 matches, k = 10       one pass over the keys with a heap                      40 µs
+    75,000 matches, k = 10,000   np.partition, one pass, one sort of 10,000              0.8 ms
+    sort key, most match         walk the field's permutation until k are found          1 µs a 100
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from common.kernels.decorator import kernel
+from common.kernels.heaps import replace_least
+from common.kernels.types import U64, BoolArray, I64Array, U32Array, U64Array, int64, uint64
+from shard.collect.top_hits.hits import column_of
+from shard.collect.top_hits.sort_levels import (
+    FieldLevel,
+    Level,
+    MinorLevel,
+    PlaceLevel,
+    RandomLevel,
+    ScoreLevel,
+)
+from shard.query.matches import Matches
+from shard.segment.distance_columns import DistanceColumn
+from shard.segment.doc_sets import has_bit
+from shard.segment.number_columns import split_number
+from shard.segment.sort_columns import MISSING_KEY, Permutation, SortColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.protocol.messages import SearchRequest, SortKey
+    from shard.segment.snapshot import SegmentView, Snapshot
+
+_HEAP_MAX = 128
+"""Up to this k, a heap finds the k-th smallest key: one pass, with hardly a misprediction."""
+_WALK_STEPS_MAX = 3
+"""A permutation is walked if that should visit at most this many documents per match. A step takes
+a fifth to a third of the time of a random read of a match's key.
+"""
+_WALK_LUCK = 1.5
+"""A walk is abandoned at this multiple of the expected steps: the matches may all be near its end.
+"""
+_WALK_MATCHES_MIN = 1_024
+_ALL_ONES = uint64(MISSING_KEY)
+_TOP_BIT = uint64(1 << 63)
+_LEAST = np.iinfo(np.int64).min
+
+
+@kernel
+def _kth_smallest_heap(keys: U64Array, k: int) -> U64:
+    """Return the k-th smallest of more than k keys: the k-th greatest of all inverted ones."""
+    heap = np.full(k, int64(_LEAST))
+    kth = _ALL_ONES
+    for key in keys:
+        if key < kth:
+            replace_least(heap, k, int64(~key ^ _TOP_BIT))
+            kth = ~(uint64(heap[0]) ^ _TOP_BIT)
+    return kth
+
+
+@kernel
+def _split_at(keys: U64Array, threshold: U64, below: I64Array, equal: I64Array) -> tuple[int, int]:
+    """Write the positions of the keys below a threshold, and of those equal to it."""
+    num_below = 0
+    num_equal = 0
+    for position in range(len(keys)):
+        if keys[position] <= threshold:
+            if keys[position] < threshold:
+                below[num_below] = position
+                num_below += 1
+            else:
+                equal[num_equal] = position
+                num_equal += 1
+    return num_below, num_equal
+
+
+@kernel
+def _walk(
+    permutation: Permutation,
+    words: U64Array,
+    k: int,
+    is_backward: bool,
+    takes_first: bool,
+    steps_max: int,
+    found: U32Array,
+) -> int:
+    """Write the matching documents among the first of a permutation, at least k of them.
+
+    Runs of equal keys are visited from the first to the last, or from the last to the first; within
+    a run documents ascend. With `takes_first`, that order breaks ties between equal keys; otherwise
+    the run that holds the k-th is walked to its end, so that a later level can break them.
+
+    Returns:
+        How many were found, or -1 if that takes more steps, or more of `found`, than there are.
+    """
+    docs, is_first = permutation
+    count = 0
+    num_steps = 0
+    at = len(docs) if is_backward else 0
+    while count < k and (at > 0 if is_backward else at < len(docs)):
+        # Backward: find the start of the run before.
+        start = at
+        if is_backward:
+            start -= 1
+            while not is_first[start]:
+                start -= 1
+            at = start
+        while True:
+            if count == k and takes_first:
+                return count
+            # Out of luck: the caller compares keys instead.
+            if num_steps >= steps_max or count == len(found):
+                return -1
+            doc = docs[at]
+            if has_bit(words, doc):
+                found[count] = doc
+                count += 1
+            num_steps += 1
+            at += 1
+            if at == len(docs) or is_first[at]:
+                break
+        if is_backward:
+            at = start
+    return count if count >= k else -1
+
+
+@kernel(allocates=False)
+def _length_of_runs(is_first: BoolArray, count: int, is_backward: bool) -> int:
+    """Return the length of the first, or last, whole runs that have at least `count` documents."""
+    size = len(is_first)
+    length = count
+    if is_backward:
+        while not is_first[size - length]:
+            length += 1
+    else:
+        while length < size and not is_first[length]:
+            length += 1
+    return length
+
+
+class Best(NamedTuple):
+    """The best matches of one segment, with the keys that order them."""
+
+    matches: Matches
+    positions: NDArray[np.int64]
+    levels: list[Level]
+    is_in_order: bool
+    """Whether the positions are in the order of the hits."""
+
+
+class SegmentOrder:
+    """The order of one request over the segments of a snapshot."""
+
+    def __init__(
+        self, snapshot: Snapshot, request: SearchRequest, matches: Sequence[Matches]
+    ) -> None:
+        self._request = request
+        self._has_scores = request.has_scores
+        self._columns: dict[tuple[int, int], SortColumn] = {}
+        self._has_minors: list[bool] = []
+        for k, key in enumerate(request.sort):
+            # A cursor's value may have a residual although no document of this shard has one.
+            has_minors = (
+                key.field is not None
+                and request.after is not None
+                and type(request.after[k]) is int
+                and split_number(request.after[k])[1] != 0
+            )
+            field = _field_of(snapshot, key)
+            for i, part in enumerate(matches):
+                if key.field is not None and part.count:
+                    view = snapshot.views[i]
+                    # A field that only other shards know: the hit of a cursor may have a value.
+                    column = (
+                        SortColumn(view.segment.num_docs)
+                        if field is None
+                        else column_of(snapshot, view, field, key)
+                    )
+                    self._columns[k, i] = column
+                    has_minors |= column.minor_keys is not None
+            self._has_minors.append(has_minors)
+
+    def best_of(self, ordinal: int, matches: Matches, k: int) -> Best:
+        """Return the best k matches of one segment, in any order.
+
+        First narrow them to fewer, cheaply, if the order allows it; then compare keys.
+        """
+        request = self._request
+        is_in_order = False
+        if request.after is None:
+            if matches.scorer is not None:
+                matches = self._scored_first(ordinal, matches, k)
+            elif not request.sort and not self._has_scores:
+                matches = self._first_by_place(matches, k)
+            else:
+                matches, is_in_order = self._first_by_walk(ordinal, matches, k)
+        levels = self._levels(ordinal, matches)
+        positions = None
+        if request.after is not None:
+            positions = self._positions_after(levels, request.after, matches.count)
+        chosen = _choose(levels, matches.count, positions, k)
+        return Best(matches, chosen, levels, is_in_order)
+
+    def _levels(self, ordinal: int, matches: Matches) -> list[Level]:
+        """Return the levels of the order over the matches of a segment; the last has no ties."""
+        request = self._request
+        docs = matches.docs
+        levels: list[Level] = []
+        for k, key in enumerate(request.sort):
+            if key.seed is not None:
+                levels.append(RandomLevel(matches.view.segment, docs, key))
+            elif key.field is None:
+                height = key.bucket_height
+                levels.append(
+                    ScoreLevel(matches, is_descending=key.is_descending, bucket_height=height)
+                )
+            else:
+                column = self._columns[k, ordinal]
+                levels.append(FieldLevel(column, docs, key))
+                if self._has_minors[k]:
+                    levels.append(MinorLevel(column, docs, key))
+        if self._has_scores:
+            levels.append(ScoreLevel(matches, is_descending=True))
+        is_descending = self._is_place_descending
+        levels.append(PlaceLevel(matches.view.segment, docs, is_descending=is_descending))
+        return levels
+
+    @property
+    def _is_place_descending(self) -> bool:
+        return self._request.is_place_descending and not self._request.sort and not self._has_scores
+
+    def _first_by_place(self, matches: Matches, k: int) -> Matches:
+        """Return at least the best k by insertion number: the first, or last, documents."""
+        view = matches.view
+        if matches.count <= k or not are_places_ascending(view):
+            return matches
+        if self._is_place_descending:
+            return Matches(view, docs=matches.docs[-k:])
+        return Matches(view, docs=matches.first_docs(k))
+
+    def _scored_first(self, ordinal: int, matches: Matches, k: int) -> Matches:
+        """Return at least the best k, with scores: those that the first key puts first.
+
+        Scores break its ties, so all documents that tie with the k-th are among them.
+        """
+        assert matches.scorer is not None
+        column = self._columns.get((0, ordinal))
+        first = matches
+        if column is not None and matches.count > k:
+            first, _ = self._first_by_walk(ordinal, matches, k)
+        docs = first.docs
+        if column is not None and first is matches and matches.count > k:
+            keys = FieldLevel(column, docs, self._request.sort[0]).keys(None)
+            docs = docs[keys <= _kth_smallest(keys, k)]
+        return Matches(matches.view, docs=docs, scores=matches.scorer(docs))
+
+    def _first_by_walk(self, ordinal: int, matches: Matches, k: int) -> tuple[Matches, bool]:
+        """Return at least the best k by walking the permutation of the first key, if that pays off.
+
+        Returns:
+            Matches, and whether they are the best k in their order (then they may not ascend).
+        """
+        request = self._request
+        count = matches.count
+        if matches.scores is not None or not request.sort or count < _WALK_MATCHES_MIN:
+            return matches, False
+        key = request.sort[0]
+        column = self._columns.get((0, ordinal))
+        if column is None or key.is_missing_first:
+            return matches, False
+        if isinstance(column, DistanceColumn):
+            if key.is_descending:
+                return matches, False
+            return Matches(matches.view, docs=column.closest(matches.docs, k)), False
+        # Matches are spread evenly in expectation: k of them take k · num_docs / count steps.
+        if k * matches.view.segment.num_docs > _WALK_STEPS_MAX * count * count:
+            return matches, False
+        permutation: Permutation | None = column.permutation()
+        if permutation is None:
+            return matches, False
+        is_ordered_within = self._are_runs_in_order(matches.view)
+        if not len(permutation.docs) and is_ordered_within:
+            return self._first_by_place(matches, k), True
+        found = np.empty(count // 4, np.uint32)
+        num_found = _walk(
+            permutation,
+            matches.words,
+            k,
+            key.is_descending,
+            is_ordered_within,
+            int(_WALK_LUCK * _WALK_STEPS_MAX * count),
+            found,
+        )
+        if num_found < 0:
+            return matches, False
+        found = found[:num_found]
+        if is_ordered_within:
+            return Matches(matches.view, docs=found), True
+        return Matches(matches.view, docs=np.sort(found)), False
+
+    def _are_runs_in_order(self, view: SegmentView) -> bool:
+        """Return whether ascending documents break all ties of the first key."""
+        return (
+            len(self._request.sort) == 1
+            and not self._has_scores
+            and not self._has_minors[0]
+            and are_places_ascending(view)
+        )
+
+    def _positions_after(
+        self, levels: Sequence[Level], after: tuple[Any, ...], count: int
+    ) -> NDArray[np.int64]:
+        """Return the positions of the matches that come after the hit that a cursor names.
+
+        The order is lexicographic: the first level on which they differ decides.
+        """
+        is_after = np.zeros(count, np.bool_)
+        is_equal = np.ones(count, np.bool_)
+        for level, value in zip(levels, self._level_values(levels, after), strict=True):
+            low, high = level.bounds(value)
+            keys = level.keys(None)
+            is_greater = keys > np.uint64(high - 1)
+            is_after |= is_equal & is_greater
+            is_equal &= ~is_greater & (keys >= np.uint64(min(low, MISSING_KEY)))
+        return np.flatnonzero(is_after)
+
+    def _level_values(self, levels: Sequence[Level], after: tuple[Any, ...]) -> list[Any]:
+        """Return the cursor's value for each level; minor levels repeat that of their field."""
+        score, place = after[-2], after[-1]
+        values: list[Any] = []
+        fields = iter(
+            value
+            for value, key in zip(after, self._request.sort, strict=False)
+            if key.seed is not None or key.field is not None
+        )
+        for level in levels:
+            if isinstance(level, FieldLevel | RandomLevel):
+                values.append(next(fields))
+            elif isinstance(level, MinorLevel):
+                values.append(values[-1])
+            else:
+                values.append(score if isinstance(level, ScoreLevel) else place)
+        return values
+
+
+def first_docs_by(
+    snapshot: Snapshot, view: SegmentView, key: SortKey, count: int
+) -> NDArray[np.uint32] | None:
+    """Return, ascending, the first documents by a key, and all that tie with the last one.
+
+    Args:
+        snapshot: that the view is of.
+        view: the segment; deleted documents are among them.
+        key: a field's.
+        count: how many, at least.
+
+    Returns:
+        None if they are not known without sorting, are fewer, or ties more than double them.
+    """
+    field = _field_of(snapshot, key)
+    column = None if field is None else column_of(snapshot, view, field, key)
+    if not isinstance(column, SortColumn) or key.is_missing_first:
+        return None
+    permutation = column.permutation()
+    if permutation is None or len(permutation.docs) <= count:
+        return None
+    length = _length_of_runs(permutation.is_first, count, key.is_descending)
+    if length > 2 * count:
+        return None
+    docs = permutation.docs
+    return np.sort(docs[-length:] if key.is_descending else docs[:length])
+
+
+def _field_of(snapshot: Snapshot, key: SortKey) -> int | None:
+    """Return the number of the field that a key compares, or None."""
+    return None if key.field is None else snapshot.registry.number(key.field)
+
+
+def are_places_ascending(view: SegmentView) -> bool:
+    """Return whether the documents of a segment are in order of their insertion numbers."""
+    is_ascending: bool = view.segment.meta["places_ascending"]
+    return is_ascending
+
+
+def _choose(
+    levels: Sequence[Level], count: int, positions: NDArray[np.int64] | None, k: int
+) -> NDArray[np.int64]:
+    """Return the positions of the best k of some matches (all if None), in any order."""
+    chosen: list[NDArray[np.int64]] = []
+    for level in levels:
+        num_candidates = count if positions is None else len(positions)
+        if num_candidates <= k:
+            break
+        keys = level.keys(positions)
+        threshold = _kth_smallest(keys, k)
+        below = np.empty(k, np.int64)
+        equal = np.empty(num_candidates, np.int64)
+        num_below, num_equal = _split_at(keys, threshold, below, equal)
+        below, equal = below[:num_below], equal[:num_equal]
+        # Keys below the threshold are in; ties are decided by the next level.
+        chosen.append(below if positions is None else positions[below])
+        positions = equal if positions is None else positions[equal]
+        k -= num_below
+    if positions is None:
+        return np.arange(count)
+    chosen.append(positions[:k])
+    return np.concatenate(chosen) if len(chosen) > 1 else chosen[0]
+
+
+def _kth_smallest(keys: NDArray[np.uint64], k: int) -> Any:
+    """Return the k-th smallest of more than k keys."""
+    return _kth_smallest_heap(keys, k) if k <= _HEAP_MAX else np.partition(keys, k - 1)[k - 1]

@@ -1,0 +1,221 @@
+"""Filters on the values of one field of one segment: the leaves of `filter_bitsets`.
+
+Which column answers depends on the field alone, never on how the segment came about:
+
+    AnyOf AllOf           facet: its column                      else: numbers, booleans, texts
+    StartsWith Contains   facet: keys of its dictionary          else: keys of its values
+    Range                 numbers: the number column             texts: ranks of the text column
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, assert_never
+
+import numpy as np
+
+from common.query import AllOf, AnyOf, Contains, Range, StartsWith
+from common.values import WHOLE_FLOAT_MAX, number_text
+from shard.segment.doc_sets import empty_bitset, full_bitset
+from shard.segment.facet_columns import FacetColumn, facet_column
+from shard.segment.number_columns import NumberColumn, number_column
+from shard.segment.presence import Aspect, presence_of
+from shard.segment.sort_columns import plain_number
+from shard.segment.text_columns import TextColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.snapshot import SegmentView, Snapshot
+
+_EQUAL_SCANS_MAX: Final = 4
+"""Up to this many numbers are looked up one scan each; more share one pass."""
+
+
+def fold_key(text: str) -> str:
+    """Return a text without case and accents, for STARTS WITH and CONTAINS.
+
+    Unlike the analyzer, which knows words only, this keeps spaces and punctuation: "c++" is not
+    "c".
+    """
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "".join(character for character in decomposed if not unicodedata.combining(character))
+
+
+class FieldColumns:
+    """The values of one field of one segment, whichever columns hold them."""
+
+    def __init__(
+        self, snapshot: Snapshot, view: SegmentView, field: int, texts: TextColumn | None
+    ) -> None:
+        self._snapshot = snapshot
+        self._view = view
+        self._field = field
+        self._texts = texts
+        self._path = snapshot.registry.paths[field]
+        self._presence = presence_of(view.segment)
+        self._num_docs = view.segment.num_docs
+
+    def resolve(
+        self, condition: AnyOf | AllOf | Range | StartsWith | Contains
+    ) -> NDArray[np.uint64]:
+        """Return the documents that pass a condition on this field."""
+        match condition:
+            case AnyOf(values=keys):
+                return self._with_any(keys)
+            case AllOf(values=keys):
+                words = full_bitset(self._num_docs)
+                for key in keys:
+                    words &= self._with_any((key,))
+                return words
+            case Range():
+                return self._in_range(condition)
+            case StartsWith(text=text):
+                return self._with_key_like(text, str.startswith)
+            case Contains(text=text):
+                return self._with_key_like(text, str.__contains__)
+            case _:
+                assert_never(condition)
+
+    def _facet(self) -> FacetColumn | None:
+        return facet_column(self._view.segment, self._field)
+
+    @property
+    def _is_facet(self) -> bool:
+        return self._path in self._snapshot.dictionaries
+
+    def _with_any(self, keys: Sequence[str]) -> NDArray[np.uint64]:
+        """Return the documents that have a value with one of the keys."""
+        words = empty_bitset(self._num_docs)
+        if self._is_facet:
+            column = self._facet()
+            if column is not None:
+                length = self._snapshot.dictionary_lengths[self._path]
+                numbers = self._snapshot.dictionaries[self._path].numbers(keys, length)
+                column.add_docs_with(numbers, words)
+            return words
+        numeric = number_column(self._view.segment, self._field)
+        if numeric is not None:
+            _add_docs_equal(
+                numeric, [n for key in keys if (n := _number_of(key)) is not None], words
+            )
+        self._add_booleans(keys, words)
+        texts = self._texts
+        if texts is not None:
+            ranks = [low for low, high in map(texts.rank_bounds, keys) if high > low]
+            if ranks:
+                texts.column.add_docs_with(_numbers_of_ranks(texts, ranks), words)
+        return words
+
+    def _add_booleans(self, keys: Iterable[str], words: NDArray[np.uint64]) -> None:
+        if "true" in keys:
+            self._presence.add_docs(self._field, Aspect.TRUE, words)
+        if "false" in keys:
+            self._presence.add_docs(self._field, Aspect.FALSE, words)
+
+    def _in_range(self, condition: Range) -> NDArray[np.uint64]:
+        words = empty_bitset(self._num_docs)
+        lower, upper = condition.lower, condition.upper
+        if isinstance(lower, str) or isinstance(upper, str):
+            assert not isinstance(lower, int | float), "bounds of different types"
+            assert not isinstance(upper, int | float), "bounds of different types"
+            self._add_texts_in_range(
+                lower, condition.is_lower_open, upper, condition.is_upper_open, words
+            )
+            return words
+        numeric = number_column(self._view.segment, self._field)
+        if numeric is not None:
+            numeric.add_docs_in_range(
+                lower, condition.is_lower_open, upper, condition.is_upper_open, words
+            )
+        return words
+
+    def _add_texts_in_range(
+        self,
+        lower: str | None,
+        is_lower_open: bool,
+        upper: str | None,
+        is_upper_open: bool,
+        words: NDArray[np.uint64],
+    ) -> None:
+        texts = self._texts
+        if texts is None:
+            return
+        first, end = 0, texts.num_values
+        if lower is not None:
+            first = texts.rank_bounds(lower)[1 if is_lower_open else 0]
+        if upper is not None:
+            end = texts.rank_bounds(upper)[0 if is_upper_open else 1]
+        numbers = texts.numbers_between(first, end)
+        if len(numbers):
+            texts.column.add_docs_with(numbers, words)
+
+    def _with_key_like(self, text: str, is_like: Callable[[str, str], bool]) -> NDArray[np.uint64]:
+        """Return the documents with a value whose folded key is like the folded text."""
+        wanted = fold_key(text)
+        words = empty_bitset(self._num_docs)
+        if self._is_facet:
+            column = self._facet()
+            if column is not None:
+                length = self._snapshot.dictionary_lengths[self._path]
+                folded = self._snapshot.dictionaries[self._path].folded(length, fold_key)
+                alike = [n for n in range(length) if is_like(folded[n], wanted)]
+                column.add_docs_with(alike, words)
+            return words
+        self._add_booleans([key for key in ("true", "false") if is_like(key, wanted)], words)
+        numeric = number_column(self._view.segment, self._field)
+        if numeric is not None:
+            named = [n for n in _distinct(numeric) if is_like(fold_key(number_text(n)), wanted)]
+            _add_docs_equal(numeric, named, words)
+        texts = self._texts
+        if texts is not None:
+            keys = [key.decode("utf-8", "surrogatepass") for key in texts.all_keys()]
+            texts.column.add_docs_with(
+                [n for n, key in enumerate(keys) if is_like(fold_key(key), wanted)], words
+            )
+        return words
+
+
+def _numbers_of_ranks(texts: TextColumn, ranks: list[int]) -> list[int]:
+    numbers = ranks if texts.order is None else texts.order[ranks].tolist()
+    return sorted(set(numbers))
+
+
+def _number_of(key: str) -> int | float | None:
+    """Return the number whose key this is, or None ("1.0" is not a key: the key of 1.0 is "1")."""
+    try:
+        number: int | float = int(key) if key.lstrip("-").isdecimal() else float(key)
+    except ValueError:
+        return None
+    is_short = abs(number) < WHOLE_FLOAT_MAX if isinstance(number, int) else math.isfinite(number)
+    if not is_short or number_text(number) != key:
+        return None
+    if isinstance(number, float) and number.is_integer():
+        return int(number)  # exact, and compares equal to itself
+    return number
+
+
+def _add_docs_equal(
+    column: NumberColumn, numbers: Sequence[int | float], words: NDArray[np.uint64]
+) -> None:
+    """Add the documents that have one of the numbers to a bitset."""
+    if len(numbers) <= _EQUAL_SCANS_MAX or not column.is_exact_as_double:
+        for number in numbers:
+            column.add_docs_in_range(number, False, number, False, words)
+        return
+    # An integer between two doubles is none of the column's numbers.
+    doubles = [float(number) for number in numbers if float(number) == number]
+    column.add_docs_among(np.array(doubles), words)
+
+
+def _distinct(column: NumberColumn) -> list[int | float]:
+    """Return the distinct numbers of a column."""
+    _, doubles, residuals = column.pairs()
+    if residuals is None:
+        return [plain_number(double, 0) for double in np.unique(doubles).tolist()]
+    pairs = set(zip(doubles.tolist(), residuals.tolist(), strict=True))
+    return [plain_number(double, residual) for double, residual in sorted(pairs)]

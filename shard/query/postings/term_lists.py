@@ -1,0 +1,565 @@
+"""Intersects the posting lists of a query's terms, and scores the documents that have all of them.
+
+Most queries are plain words, and most of their cost is reading posting lists. Lists are intersected
+rarest first, each one read only for the documents of those before (`list_scan.py`):
+
+    green (19,000)   documents only ─▶ bits
+    mile  (52,000)   documents only, those with a bit ─▶ field, frequency, score of these
+    green            blocks that hold one of them ─▶ field, frequency, score of these
+
+If a list has a bitset (`shard/segment/bitset_postings.py`), the bitset answers which documents have
+the term; only the entries of documents with all terms are read:
+
+    green (19,000)   documents only, those with a bit of mile ─▶ field, frequency, score of these
+    mile             field, frequency, score of these
+
+How each term is read is decided once, and is a value: `TermPlan`.
+
+Costs: 1.5 ns an entry whose document is decoded, 6 ns a document that is scored; 8 ns by a bitset.
+`shard/query/pruning/best_terms.py` avoids scoring documents that cannot reach the top k.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from common.analysis.languages import ALL_LANGUAGES
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import I64Array, U32Array, U64Array, int64, uint64
+from shard.caches.derived import derived
+from shard.query.postings.list_scan import (
+    EntryRanges,
+    Matched,
+    ScoredTerm,
+    mark_counted,
+    scan,
+    scan_scratch,
+    sum_entries,
+)
+from shard.query.scoring.bm25f import SCRATCH, FieldTfNorms, ScoredLists, bm25_tf
+from shard.segment.bitset_postings import (
+    DenseLists,
+    add_members,
+    find_dense,
+    find_entries,
+    find_members,
+    member_words,
+)
+from shard.segment.doc_sets import (
+    add_docs,
+    count_docs,
+    list_all_docs,
+    pick_docs,
+    reset_bitset,
+)
+from shard.segment.postings_cursor import Wanted
+from shard.segment.text_index import text_index
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from shard.segment.segment import Segment
+
+_PIECE_DOCS: Final = 512
+_LOCATED_COST: Final = 32
+"""Locating an entry by a bitset and decoding it takes as long as reading this many in order."""
+
+_ALL_LANGUAGES: Final = uint64(ALL_LANGUAGES)
+_NO_WEIGHTS: Final = np.zeros(0)
+
+
+@arguments
+class QueryTerms(NamedTuple):
+    """One term for each of some words, rarest first.
+
+    Attributes:
+        terms: ordinals.
+        languages: masks of the languages in whose fields each counts.
+        weights: of the words; none where only documents are wanted.
+    """
+
+    terms: NDArray[np.int64]
+    languages: NDArray[np.uint64]
+    weights: NDArray[np.float64]
+
+
+@arguments
+class SearchedLists(NamedTuple):
+    """All posting lists of a segment, as one query searches and scores them.
+
+    Attributes:
+        scored: the lists, with field lengths and tf norms.
+        dense: the bitset postings that the longest lists have besides.
+        are_all_searched: whether the query searches all fields.
+        k1: of the query, in units of 2^-24.
+        num_docs: of the segment.
+        bits: clean bitset over at least these documents, for a kernel's own use.
+    """
+
+    scored: ScoredLists
+    dense: DenseLists
+    are_all_searched: bool
+    k1: float
+    num_docs: int
+    bits: NDArray[np.uint64]
+
+
+@arguments
+class TermPlan(NamedTuple):
+    """The terms of a query, and how each is read in a segment.
+
+    Attributes:
+        words: the terms.
+        dense_ranks: by term, its rank among the bitset postings; -1: its posting list is read.
+        checks_fields: whether there are fields in which some of the terms do not count. Bitsets do
+            not tell fields apart, so no term is read by its bitset then.
+    """
+
+    words: QueryTerms
+    dense_ranks: NDArray[np.int64]
+    checks_fields: bool
+
+
+@kernel
+def plan_terms(searched: SearchedLists, words: QueryTerms) -> TermPlan:
+    """Decide how to read each term: by its bitset if it has one and all fields count."""
+    dense = searched.dense
+    are_counted = searched.are_all_searched
+    for mask in words.languages:
+        are_counted &= mask == _ALL_LANGUAGES
+    dense_ranks = np.full(len(words.terms), -1)
+    if are_counted:
+        for i in range(len(dense_ranks)):
+            dense_ranks[i] = find_dense(dense, words.terms[i])
+    return TermPlan(words, dense_ranks, not are_counted)
+
+
+@kernel(inline=True, allocates=False)
+def scored_term(plan: TermPlan, i: int) -> ScoredTerm:
+    """Return one of the terms, to read its list."""
+    return ScoredTerm(plan.words.terms[i], plan.words.languages[i], plan.checks_fields)
+
+
+@kernel(inline=True, allocates=False)
+def _last_read(dense_ranks: I64Array) -> int:
+    """Return the last term whose posting list is read (it has no bitset), or -1."""
+    last = len(dense_ranks) - 1
+    while last >= 0 and dense_ranks[last] >= 0:
+        last -= 1
+    return last
+
+
+@kernel(inline=True, allocates=False)
+def count_dense(dense_ranks: I64Array) -> int:
+    """Return how many terms have bitset postings."""
+    count = 0
+    for dense_rank in dense_ranks:
+        count += dense_rank >= 0
+    return count
+
+
+@kernel(allocates=False)
+def _add_bm25_tf(totals: I64Array, weight: float, k1: float, scores: I64Array) -> None:
+    """Add the scores of these t, in a separate loop so that the compiler vectorizes it."""
+    for i in range(len(scores)):
+        scores[i] += bm25_tf(totals[i], weight, k1)
+
+
+@kernel
+def add_dense(searched: SearchedLists, plan: TermPlan, docs: U32Array, scores: I64Array) -> None:
+    """Add to documents what the terms with bitset postings score in them.
+
+    A few hundred documents at a time, so that their scratch data stays in the first-level cache.
+    """
+    scored, dense = searched.scored, searched.dense
+    num_docs, k1 = searched.num_docs, searched.k1
+    dense_ranks, terms, weights = plan.dense_ranks, plan.words.terms, plan.words.weights
+    if count_dense(dense_ranks) == 0:
+        return
+    firsts = np.empty(_PIECE_DOCS, np.int64)
+    counts = np.empty(_PIECE_DOCS, np.uint16)
+    totals = np.empty(_PIECE_DOCS, np.int64)
+    entries = scan_scratch().entries
+    for start in range(0, len(docs), _PIECE_DOCS):
+        ranges = EntryRanges(docs[start : start + _PIECE_DOCS], firsts, counts)
+        for i in range(len(dense_ranks)):
+            if dense_ranks[i] >= 0:
+                find_entries(dense, dense_ranks[i], num_docs, ranges.docs, firsts, counts)
+                sum_entries(scored, terms[i], ranges, entries, totals)
+                _add_bm25_tf(totals, weights[i], k1, scores[start : start + _PIECE_DOCS])
+
+
+@kernel
+def add_read(
+    searched: SearchedLists, plan: TermPlan, i: int, docs: U32Array, scores: I64Array
+) -> None:
+    """Add to documents what one of the terms, which all of them have, scores in them.
+
+    Its posting list is read.
+    """
+    bits = searched.bits
+    matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
+    add_docs(bits, docs)
+    wanted = Wanted(bits, docs, True)
+    scan(searched.scored, scored_term(plan, i), wanted, True, matched, scan_scratch())
+    reset_bitset(bits, docs)
+    _add_bm25_tf(matched.totals, plan.words.weights[i], searched.k1, scores)
+
+
+@kernel
+def _test_in_bitsets(searched: SearchedLists, plan: TermPlan, docs: U32Array) -> U32Array:
+    """Return the documents that all terms with bitset postings have: few, so each is tested."""
+    dense = searched.dense
+    kept = docs.copy()
+    count = len(kept)
+    for dense_rank in plan.dense_ranks:
+        if dense_rank >= 0:
+            start, end = member_words(dense_rank, searched.num_docs)
+            count = pick_docs(kept[:count], dense.dense_bits[start:end], kept)
+    return kept[:count]
+
+
+@kernel
+def _intersect(
+    searched: SearchedLists, plan: TermPlan, wanted: Wanted, is_scored: bool
+) -> tuple[U32Array, I64Array]:
+    """Return the documents that have all terms; with `is_scored`, also the t of the last list read.
+
+    Bitset postings are not read as lists: they are intersected first, and the first list is read
+    only for the documents that all of them have.
+    """
+    scored, bits = searched.scored, searched.bits
+    dense_ranks, terms = plan.dense_ranks, plan.words.terms
+    last = _last_read(dense_ranks)
+    totals = np.empty(0, np.int64)
+    # What is wanted of the next list: the documents listed so far, or else those of a bitset.
+    is_listed = wanted.is_listed
+    docs = wanted.docs
+    allowed = wanted.bits
+    if count_dense(dense_ranks) > 0:
+        if is_listed:
+            docs = _test_in_bitsets(searched, plan, docs)
+        else:
+            allowed = find_members(searched.dense, dense_ranks, allowed, searched.num_docs)
+            if last < 0:  # no list to read: this is the result
+                return list_all_docs(allowed, count_docs(allowed)), totals
+    scratch = scan_scratch()
+    for i in range(last + 1):
+        if dense_ranks[i] >= 0:
+            continue
+        # Each list narrows the next one. The last, by then read for few documents, is scored in
+        # passing; the others are read again once all documents are known.
+        size = len(docs) if is_listed else int64(scored.lists.entry_counts[terms[i]])
+        more = np.empty(size + 1, np.uint32)
+        is_scored_now = is_scored and i == last
+        if is_scored_now:
+            totals = np.empty(size, np.int64)
+        if is_listed:
+            add_docs(bits, docs)
+        num_more = scan(
+            scored,
+            scored_term(plan, i),
+            Wanted(bits if is_listed else allowed, docs, is_listed),
+            is_scored_now,
+            Matched(more, totals),
+            scratch,
+        )
+        if is_listed:
+            reset_bitset(bits, docs)
+        docs = more[:num_more]
+        is_listed = True
+        if num_more == 0:
+            break
+    return docs, totals
+
+
+@kernel
+def match_terms(
+    searched: SearchedLists, plan: TermPlan, wanted: Wanted, is_scored: bool
+) -> tuple[U32Array, I64Array]:
+    """Return the documents with all terms, and what the terms without bitset postings score."""
+    docs, totals = _intersect(searched, plan, wanted, is_scored)
+    scores = np.zeros(len(docs) if is_scored else 0, np.int64)
+    if len(scores) == 0:
+        return docs, scores
+    dense_ranks = plan.dense_ranks
+    last = _last_read(dense_ranks)
+    if last >= 0:
+        _add_bm25_tf(totals, plan.words.weights[last], searched.k1, scores)
+    # All documents are known now: read the earlier lists again for them, this time for scores.
+    for i in range(last):
+        if dense_ranks[i] < 0:
+            add_read(searched, plan, i, docs, scores)
+    return docs, scores
+
+
+@kernel
+def _match_all(
+    searched: SearchedLists, words: QueryTerms, wanted: Wanted, is_scored: bool
+) -> tuple[U32Array, I64Array]:
+    """Kernel of `TermLists.match`."""
+    plan = plan_terms(searched, words)
+    # A single list that is scored in full is read sequentially: faster than by its bitset.
+    if len(words.terms) == 1 and is_scored and len(wanted.bits) == 0 and not wanted.is_listed:
+        plan.dense_ranks[0] = -1
+    docs, scores = match_terms(searched, plan, wanted, is_scored)
+    if is_scored:
+        add_dense(searched, plan, docs, scores)
+    return docs, scores
+
+
+@kernel
+def docs_with_terms(searched: SearchedLists, terms: U32Array, wanted: Wanted) -> U32Array:
+    """Return the documents that have all of some terms; these need not be in order, nor differ.
+
+    The terms count in all languages.
+    """
+    entry_counts = searched.scored.lists.entry_counts
+    rarest_first = np.empty(len(terms), np.int64)
+    count = 0
+    for i in range(len(terms)):
+        term = int64(terms[i])
+        is_new = True
+        for other in rarest_first[:count]:
+            is_new &= other != term
+        if not is_new:
+            continue
+        at = count
+        while at > 0 and entry_counts[rarest_first[at - 1]] > entry_counts[term]:
+            rarest_first[at] = rarest_first[at - 1]
+            at -= 1
+        rarest_first[at] = term
+        count += 1
+    words = QueryTerms(rarest_first[:count], np.full(count, _ALL_LANGUAGES), np.ones(count))
+    docs, _ = match_terms(searched, plan_terms(searched, words), wanted, False)
+    return docs
+
+
+@kernel
+def _count_all(
+    searched: SearchedLists, words: QueryTerms, ends: I64Array, wanted: Wanted
+) -> I64Array:
+    """Kernel of `count_with_all_terms`; the terms of set i end at ``ends[i]``."""
+    terms, languages, weights = words
+    counts = np.empty(len(ends), np.int64)
+    start = int64(0)
+    for i in range(len(ends)):
+        end = ends[i]
+        of_set = QueryTerms(terms[start:end], languages[start:end], weights[start:end])
+        docs, _ = _intersect(searched, plan_terms(searched, of_set), wanted, False)
+        counts[i] = len(docs)
+        start = end
+    return counts
+
+
+@kernel
+def mark_term(
+    searched: SearchedLists, plan: TermPlan, i: int, wanted: Wanted, marked: U64Array
+) -> None:
+    """Set the bits of the wanted documents that have one of the terms."""
+    dense, num_docs = searched.dense, searched.num_docs
+    dense_rank = plan.dense_ranks[i]
+    if dense_rank >= 0 and not wanted.is_listed:
+        add_members(dense, dense_rank, num_docs, wanted.bits, marked)
+        return
+    if dense_rank >= 0:
+        docs = wanted.docs.copy()
+        start, end = member_words(dense_rank, num_docs)
+        count = pick_docs(docs, dense.dense_bits[start:end], docs)
+    else:
+        num_entries = int64(searched.scored.lists.entry_counts[plan.words.terms[i]])
+        docs = np.empty(num_entries + 1, np.uint32)
+        matched = Matched(docs, np.empty(0, np.int64))
+        term = scored_term(plan, i)
+        count = scan(searched.scored, term, wanted, False, matched, scan_scratch())
+    add_docs(marked, docs[:count])
+
+
+@kernel
+def _mark_located(
+    searched: SearchedLists, term: ScoredTerm, dense_rank: int, wanted: U32Array, marked: U64Array
+) -> None:
+    """Do the work of `mark_term` by a bitset where some fields do not count.
+
+    The bitset tells which entries are those of the wanted documents; only these are decoded.
+    """
+    dense, num_docs = searched.dense, searched.num_docs
+    docs = wanted.copy()
+    start, end = member_words(dense_rank, num_docs)
+    docs = docs[: pick_docs(docs, dense.dense_bits[start:end], docs)]
+    firsts = np.empty(len(docs), np.int64)
+    counts = np.empty(len(docs), np.uint16)
+    find_entries(dense, dense_rank, num_docs, docs, firsts, counts)
+    mark_counted(searched.scored, term, EntryRanges(docs, firsts, counts), marked)
+
+
+@kernel
+def _mark_terms(
+    searched: SearchedLists, words: QueryTerms, wanted: Wanted, marked: U64Array
+) -> None:
+    """Kernel of `TermLists.mark`."""
+    plan = plan_terms(searched, words)
+    entry_counts = searched.scored.lists.entry_counts
+    for i in range(len(words.terms)):
+        term = words.terms[i]
+        if plan.checks_fields and wanted.is_listed:
+            # Few documents of a long list: its bitset says which entries to look at.
+            is_located = len(wanted.docs) * _LOCATED_COST < int64(entry_counts[term])
+            dense_rank = find_dense(searched.dense, term) if is_located else -1
+            if dense_rank >= 0:
+                _mark_located(searched, scored_term(plan, i), dense_rank, wanted.docs, marked)
+                continue
+        mark_term(searched, plan, i, wanted, marked)
+
+
+class TermLists:
+    """The posting lists of one segment, as one query scores them.
+
+    Args:
+        segment: whose lists.
+        fields: tf norms of the query's fields.
+        k1: in units of 2^-24.
+        bits: clean bitset over the segment's documents; used by one call at a time.
+    """
+
+    __slots__ = ("fields", "index", "k1", "searched", "segment")
+
+    def __init__(
+        self, segment: Segment, fields: FieldTfNorms, k1: float, bits: NDArray[np.uint64]
+    ) -> None:
+        self.segment = segment
+        self.index = text_index(segment)
+        self.fields = fields
+        self.k1 = k1
+        index = self.index
+        self.searched = SearchedLists(
+            fields.lists, index.dense_lists, fields.are_all_searched, k1, index.num_docs, bits
+        )
+        """What kernels take."""
+
+    def match(
+        self,
+        words: QueryTerms,
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+        *,
+        is_scored: bool = True,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the documents that have all terms.
+
+        Args:
+            words: the terms.
+            allowed: bitset of documents; empty: all.
+            candidates: the only documents to look at, ascending (`allowed` is then ignored); or
+                None.
+            is_scored: whether scores are wanted.
+
+        Returns:
+            Documents, ascending; scores in units of 2^-32 (empty if not wanted).
+        """
+        matched: tuple[NDArray[np.uint32], NDArray[np.int64]] = _match_all(
+            self.searched, words, Wanted.of(allowed, candidates), is_scored
+        )
+        return matched
+
+    def docs_with_all(
+        self,
+        terms: Iterable[int],
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> NDArray[np.uint32]:
+        """Return the documents that have all of some terms; as `match`, without scores.
+
+        The terms count in all languages, and need not be in order.
+        """
+        docs: NDArray[np.uint32] = docs_with_terms(
+            self.searched, np.array(list(terms), np.uint32), Wanted.of(allowed, candidates)
+        )
+        return docs
+
+    def mark(
+        self,
+        terms: NDArray[np.uint32],
+        languages: NDArray[np.uint64],
+        wanted: Wanted,
+        marked: NDArray[np.uint64],
+    ) -> None:
+        """Set the bits of the documents that have at least one of the terms.
+
+        Args:
+            terms: ordinals.
+            languages: masks of the languages in whose fields each counts.
+            wanted: the documents to look at.
+            marked: the bitset.
+        """
+        words = QueryTerms(terms.astype(np.int64), languages, _NO_WEIGHTS)
+        _mark_terms(self.searched, words, wanted, marked)
+
+    def count(self, term: int, languages: int) -> int | None:
+        """Return how many documents have a term, deleted ones included; None: not stored."""
+        if not self.fields.are_all_searched or languages != ALL_LANGUAGES:
+            return None
+        return int(self.index.doc_freqs[term])
+
+
+@derived
+def _unscored_fields(segment: Segment) -> FieldTfNorms:
+    """Return the tf norms of no field: for lists that are read for their documents."""
+    index = text_index(segment)
+    nothing = np.zeros((0, 256)), np.zeros(0, np.uint64)
+    return FieldTfNorms(ScoredLists(index.lists, index.field_lengths, *nothing), ())
+
+
+def docs_with_all_terms(
+    segment: Segment,
+    terms: Iterable[int],
+    allowed: NDArray[np.uint64],
+    candidates: NDArray[np.uint32] | None = None,
+) -> NDArray[np.uint32]:
+    """Return the documents, ascending, that have all of some terms in any field.
+
+    Args:
+        segment: where to look.
+        terms: ordinals, at least one.
+        allowed: bitset of documents; empty: all.
+        candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
+    """
+    index = text_index(segment)
+    SCRATCH.reserve(index.num_docs)
+    lists = TermLists(segment, _unscored_fields(segment), 0.0, SCRATCH.members)
+    return lists.docs_with_all(terms, allowed, candidates)
+
+
+def count_with_all_terms(
+    segment: Segment,
+    sets: Sequence[Sequence[int]],
+    allowed: NDArray[np.uint64],
+    candidates: NDArray[np.uint32] | None = None,
+) -> NDArray[np.int64]:
+    """Return, by set of terms, how many documents have all of them in any field.
+
+    Args:
+        segment: where to look.
+        sets: ordinals, at least one each.
+        allowed: bitset of documents; empty: all.
+        candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
+    """
+    index = text_index(segment)
+    SCRATCH.reserve(index.num_docs)
+    lists = TermLists(segment, _unscored_fields(segment), 0.0, SCRATCH.members)
+    count = index.lists.entry_counts.item
+    rarest_first = [sorted(set(terms), key=count) for terms in sets]
+    terms = np.array(list(itertools.chain.from_iterable(rarest_first)), np.int64)
+    words = QueryTerms(terms, np.full(len(terms), ALL_LANGUAGES, np.uint64), np.ones(len(terms)))
+    counts: NDArray[np.int64] = _count_all(
+        lists.searched,
+        words,
+        np.cumsum([len(one) for one in rarest_first]),
+        Wanted.of(allowed, candidates),
+    )
+    return counts

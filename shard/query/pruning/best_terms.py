@@ -1,0 +1,442 @@
+"""Top k of one term, or of several, without scoring every document that has them.
+
+Scoring a document costs more than finding it, and a query of common words finds ten thousand to
+return ten. *Bounds* cap what a document can score; only documents whose bound can still reach the
+top k are scored.
+
+One term. Each block of its posting list has a bound: the greatest t (see bm25f) of a document whose
+entries begin in it. Score the blocks with the greatest bounds, then those that can still reach the
+k-th best score: a list of 80,000 documents needs some twenty of its 600 blocks. This is block-max
+pruning (Ding, Suel: Faster top-k document retrieval using block-max indexes, SIGIR 2011), for one
+list.
+
+One term, a deep page. Thousands of hits touch every block, so pruning works on groups of 16
+documents instead, with the bounds that several terms use: for a word that 150,000 documents have,
+35,000 are scored to find the 5,000 best.
+
+Several terms. Terms with bitset postings (`shard/segment/bitset_postings.py`) are intersected
+without reading their posting lists; each has a bound for every 16 documents:
+
+    bits of green ∧ bits of mile ─▶ 10,000 documents
+      ─▶ upper[doc] = Σ bound[term, doc / 16], and the scores of lists that were read
+      ─▶ the 320 greatest: scored; the 40 best of them with proximity: the k-th best score so far
+      ─▶ the others that can still reach it: scored, if they are not yet
+
+Block bounds would not do here: among 64 neighbours one is good for either word, so every fourth
+document would be scored; with groups of 16 it is one in 25, with groups of 8 one in 50. (Adding
+bounds by group before any document is listed, 32 groups at a time, was measured: no faster. The
+cost is in scoring, where every read is a cache miss.)
+
+`bounds.py` defines the bounds and computes them.
+
+Cost of several terms: 2 ns a document beyond finding it; 8 ns per list for each document scored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from common.analysis.languages import ALL_LANGUAGES
+from common.kernels.byte_words import count_ones
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
+from shard.query.postings.list_scan import Matched, ScoredTerm, scan, scan_scratch
+from shard.query.postings.term_lists import (
+    QueryTerms,
+    SearchedLists,
+    TermLists,
+    TermPlan,
+    add_dense,
+    count_dense,
+    match_terms,
+    plan_terms,
+)
+from shard.query.proximity.proximity_ranking import (
+    num_first,
+    rank_by_proximity,
+    rank_front,
+    rank_others,
+)
+from shard.query.proximity.proximity_scores import Proximity
+from shard.query.pruning.bounds import (
+    CODES,
+    GROUP_SHIFT,
+    BlockBounds,
+    GroupBounds,
+    docs_in_blocks,
+    kept_bounds,
+    make_block_bounds,
+    schedule_group_bounds,
+)
+from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
+from shard.query.scoring.score_selection import GREATEST, best_of, join, kth_greatest, pick
+from shard.segment.bitset_postings import find_dense, find_members
+from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
+from shard.segment.postings_cursor import Wanted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BOUNDED_BLOCKS_MIN: Final = 24
+"""Scoring a list shorter than this is as fast as looking through its bounds."""
+_SURPLUS_BLOCKS: Final = 4
+"""Blocks scored first, in addition to one per requested hit."""
+BOUNDED_DOCS_MIN: Final = 700
+"""With fewer documents, scoring all is as fast as working out which to leave out."""
+_BOUNDED_FACTOR: Final = 8
+"""Documents scored first, by their bounds, for each that gets its proximity first."""
+_SAMPLE_STEP: Final = 16
+"""Sampling interval of the bounds, when estimating which are great."""
+DEEP_HITS_MIN: Final = 64
+"""From this k on, group bounds find the hits of one term faster than block bounds."""
+_DEEP_FACTOR: Final = 8
+"""Group bounds pay off for a term with at least this many documents per requested hit."""
+_DEEP_FIRST: Final = 6
+"""Documents scored first by group bounds, per requested hit."""
+_GROUPS_PER_WORD: Final = 64 >> GROUP_SHIFT
+_GROUP_MASK: Final = uint64((1 << (1 << GROUP_SHIFT)) - 1)
+_ONE: Final = uint64(1)
+
+
+@arguments
+class _Bounded(NamedTuple):
+    """One term, with the block bounds that prune its list.
+
+    Attributes:
+        term: to be read.
+        weight: of its word.
+        bounds: those of its own list.
+    """
+
+    term: ScoredTerm
+    weight: float
+    bounds: BlockBounds
+
+
+# --- kernels: one term
+
+
+@kernel
+def _score_docs(
+    searched: SearchedLists, bounded: _Bounded, docs: U32Array
+) -> tuple[U32Array, I64Array]:
+    """Return those of some documents that have a term in a searched field, and their scores.
+
+    The list is walked by document, not by block: the entries of a document that begins in one block
+    may run into the next.
+    """
+    count = len(docs)
+    matched = Matched(np.empty(count + 1, np.uint32), np.empty(count, np.int64))
+    add_docs(searched.bits, docs)
+    wanted = Wanted(searched.bits, docs, True)
+    found = scan(searched.scored, bounded.term, wanted, True, matched, scan_scratch())
+    reset_bitset(searched.bits, docs)
+    scores = matched.totals[:found]
+    for position in range(found):
+        scores[position] = bm25_tf(scores[position], bounded.weight, searched.k1)
+    return matched.docs[:found], scores
+
+
+@kernel
+def _best_of_term(
+    searched: SearchedLists, bounded: _Bounded, allowed: U64Array, k: int
+) -> tuple[U32Array, I64Array]:
+    """Return documents and scores of a term's k best, with all ties for the k-th place.
+
+    Each round scores the documents of the chosen blocks. The k-th best of these scores says which
+    blocks it takes to be sure; if some were not scored, the next round scores them too.
+    """
+    lists, k1 = searched.scored.lists, searched.k1
+    weight = bounded.weight
+    of_blocks, drift = bounded.bounds
+    num_blocks = len(of_blocks)
+    # Round one: the blocks with the greatest bounds, ties included.
+    num_wanted = min(k + _SURPLUS_BLOCKS, num_blocks)
+    is_chosen = of_blocks >= kth_greatest(of_blocks, num_wanted)
+    while True:
+        docs = docs_in_blocks(lists, bounded.term.term, is_chosen, allowed)
+        docs, scores = _score_docs(searched, bounded, docs)
+        if np.all(is_chosen):
+            return best_of(docs, scores, k)  # nothing was pruned
+        is_enough = True
+        if len(docs) >= k:
+            # Add every block whose bound still reaches the k-th best. None missing: the top k is
+            # exact.
+            worst = kth_greatest(scores, k)
+            for block in range(num_blocks):
+                reach = bm25_tf(int64(of_blocks[block] * drift) + 1, weight, k1)
+                is_enough &= is_chosen[block] or reach < worst
+                is_chosen[block] |= reach >= worst
+        else:  # the filters leave fewer than k of these: try four times the blocks
+            is_enough = False
+            num_wanted = min(4 * num_wanted, num_blocks)
+            is_chosen = of_blocks >= kth_greatest(of_blocks, num_wanted)
+        if is_enough:
+            return best_of(docs, scores, k)
+
+
+# --- kernels: one dense term
+
+
+@kernel(allocates=False)
+def _count_by_code(members: U64Array, codes: U8Array, counts: I64Array) -> None:
+    """Count documents by their group's bound, in every `_SAMPLE_STEP`-th word of a bitset."""
+    counts[:] = 0
+    for word in range(0, len(members) - 1, _SAMPLE_STEP):
+        for part in range(_GROUPS_PER_WORD):
+            group = members[word] >> uint64(part << GROUP_SHIFT) & _GROUP_MASK
+            counts[codes[word * _GROUPS_PER_WORD + part]] += count_ones(group)
+
+
+@kernel
+def _list_by_codes(members: U64Array, codes: U8Array, least: int, greatest: int) -> U32Array:
+    """Return the documents of a bitset whose groups have bounds from `least` to `greatest`."""
+    chosen = np.empty(len(members), np.uint64)
+    for word in range(len(members)):
+        mask = uint64(0)
+        first = word * _GROUPS_PER_WORD
+        for part in range(min(_GROUPS_PER_WORD, len(codes) - first)):
+            code = int64(codes[first + part])
+            is_chosen = uint64((code >= least) & (code <= greatest))
+            mask |= (_GROUP_MASK * is_chosen) << uint64(part << GROUP_SHIFT)
+        chosen[word] = members[word] & mask
+    return list_all_docs(chosen, count_docs(chosen))
+
+
+@kernel
+def _best_of_dense_term(
+    searched: SearchedLists, of_term: TermPlan, bounds: GroupBounds, allowed: U64Array, k: int
+) -> tuple[U32Array, I64Array]:
+    """Return documents and scores of a dense term's k best, with all ties for the k-th place.
+
+    Groups with great bounds are scored first; the k-th best of these scores says which other groups
+    can still reach it.
+    """
+    dense_rank = of_term.dense_ranks[0]
+    members = find_members(searched.dense, of_term.dense_ranks, allowed, searched.num_docs)
+    codes = bounds.codes[dense_rank]
+    # `step`: the score that one code stands for. Lower the threshold until, by a sample, enough
+    # documents lie above it.
+    step = of_term.words.weights[0] * bounds.drift * (SCORE_UNIT / CODES)
+    counts = np.empty(CODES, np.int64)
+    _count_by_code(members, codes, counts)
+    least = int64(CODES)
+    num_counted = 0
+    while least > 0 and num_counted * _SAMPLE_STEP < _DEEP_FIRST * k:
+        least -= 1
+        num_counted += counts[least]
+    docs = _list_by_codes(members, codes, least, CODES - 1)
+    scores = np.zeros(len(docs), np.int64)
+    add_dense(searched, of_term, docs, scores)
+    # Lower it further to the last code whose groups can still reach the k-th best.
+    worst = kth_greatest(scores, k) if k <= len(docs) else int64(0)
+    reach = least
+    while reach > 0 and int64(reach * step) + 1 >= worst:
+        reach -= 1
+    if reach < least:
+        more = _list_by_codes(members, codes, reach, least - 1)
+        more_scores = np.zeros(len(more), np.int64)
+        add_dense(searched, of_term, more, more_scores)
+        docs, scores = join(docs, scores, more, more_scores)
+    return best_of(docs, scores, k)
+
+
+# --- kernels: several terms
+
+
+@kernel(inline=True, allocates=False)
+def _num_bounded(k: int) -> int:
+    """Return how many documents are scored first, to find the k best."""
+    return _BOUNDED_FACTOR * num_first(k)
+
+
+@kernel(allocates=False)
+def _add_bounds(docs: U32Array, codes: U8Array, greatest: float, uppers: I64Array) -> None:
+    """Add a term's bounds to the documents' upper bounds; the term scores at most `greatest`."""
+    for i in range(len(docs)):
+        code = int64(codes[docs[i] >> uint32(GROUP_SHIFT)])
+        uppers[i] += int64((code + 1) * (greatest / CODES)) + 1
+
+
+@kernel
+def _best_by_bounds(
+    searched: SearchedLists,
+    plan: TermPlan,
+    bounds: GroupBounds,
+    proximity: Proximity,
+    docs: U32Array,
+    scores: I64Array,
+    k: int,
+) -> tuple[U32Array, I64Array]:
+    """Return the best of at least `num_first(k)` documents, with their scores.
+
+    `scores` are partial: from the posting lists that were read. The dense terms are still to be
+    added.
+    """
+    scored = searched.scored
+    words, dense_ranks = plan.words, plan.dense_ranks
+    uppers = scores.copy()
+    for i in range(len(dense_ranks)):
+        if dense_ranks[i] >= 0:
+            codes = bounds.codes[dense_ranks[i]]
+            _add_bounds(docs, codes, words.weights[i] * bounds.drift * SCORE_UNIT, uppers)
+    # Score the documents in front by upper bound (a sample says where "in front" begins); add
+    # proximity to those of them in front by score. Their k-th best is the score to reach.
+    least = kth_greatest(uppers[::_SAMPLE_STEP].copy(), _num_bounded(k) // _SAMPLE_STEP)
+    first, totals = pick(docs, uppers, least, GREATEST, scores)
+    if len(first) < num_first(k):
+        least = kth_greatest(uppers, num_first(k))
+        first, totals = pick(docs, uppers, least, GREATEST, scores)
+    add_dense(searched, plan, first, totals)
+    near, near_totals, front, reach = rank_front(scored, proximity, first, totals, k)
+    # Add all others that can reach it with the greatest possible proximity: scored already or not.
+    others, other_totals = pick(first, totals, reach, front - 1, totals)
+    more, totals = pick(docs, uppers, reach, least - 1, scores)
+    add_dense(searched, plan, more, totals)
+    more, totals = pick(more, totals, reach, GREATEST, totals)
+    others, other_totals = join(others, other_totals, more, totals)
+    return rank_others(scored, proximity, near, near_totals, others, other_totals, k)
+
+
+@kernel
+def _best_of_terms(
+    searched: SearchedLists,
+    words: QueryTerms,
+    allowed: U64Array,
+    bounds: GroupBounds,
+    proximity: Proximity,
+    k: int,
+) -> tuple[U32Array, U32Array, I64Array, int]:
+    """Return the documents with all terms; the best; their scores; how many terms lack bounds."""
+    plan = plan_terms(searched, words)
+    dense_ranks = plan.dense_ranks
+    docs, scores = match_terms(searched, plan, Wanted(allowed, np.empty(0, np.uint32), False), True)
+    num_missing = 0
+    if count_dense(dense_ranks) > 0 and len(docs) >= max(BOUNDED_DOCS_MIN, 2 * _num_bounded(k)):
+        for dense_rank in dense_ranks:
+            num_missing += dense_rank >= 0 and not bounds.is_known[dense_rank]
+        if num_missing == 0:
+            best, totals = _best_by_bounds(searched, plan, bounds, proximity, docs, scores, k)
+            return docs, best, totals, num_missing
+    add_dense(searched, plan, docs, scores)
+    best, totals = rank_by_proximity(searched.scored, proximity, docs, scores, k)
+    return docs, best, totals, num_missing
+
+
+# --- entry points
+
+
+class ByBlocks(NamedTuple):
+    """Prune a list by the bounds of its blocks, from `start` up to `end`."""
+
+    start: int
+    end: int
+
+
+class ByGroups(NamedTuple):
+    """Prune a list by bounds of 16 documents: for a k so large that every block has hits."""
+
+    dense_rank: int
+    """Ordinal of the term among those with bitsets."""
+    bounds: GroupBounds
+
+
+Pruning = ByBlocks | ByGroups
+
+
+def choose_pruning(lists: TermLists, term: int, languages: int, k: int) -> Pruning | None:
+    """Return how to prune a term's list; None if scoring all of it is as fast.
+
+    Group bounds that would serve and are missing are made in the background.
+
+    Args:
+        lists: of the segment.
+        term: ordinal.
+        languages: mask of the languages in whose fields it counts.
+        k: how many of the best documents to return, at least 1.
+    """
+    if languages != ALL_LANGUAGES:
+        return None  # bounds are made for all languages together
+    index = lists.index
+    is_deep = k >= DEEP_HITS_MIN and int(index.doc_freqs[term]) >= _DEEP_FACTOR * k
+    if is_deep and lists.fields.are_all_searched:
+        dense_rank = find_dense(index.dense_lists, term)
+        if dense_rank >= 0:
+            kept, drift = kept_bounds(lists)
+            if kept.of_groups.is_known[dense_rank]:
+                return ByGroups(dense_rank, kept.of_groups.raised(drift))
+            schedule_group_bounds(lists, kept, term)
+    skip_starts = index.lists.skip_starts
+    start, end = int(skip_starts[term]), int(skip_starts[term + 1])
+    return ByBlocks(start, end) if end - start >= max(BOUNDED_BLOCKS_MIN, 2 * k) else None
+
+
+def best_of_term(
+    lists: TermLists,
+    term: int,
+    weight: float,
+    pruning: Pruning,
+    allowed: NDArray[np.uint64],
+    k: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the k best documents of one term, with all ties for the k-th place.
+
+    Args:
+        lists: of the segment.
+        term: ordinal.
+        weight: of its word.
+        pruning: chosen for this term and k.
+        allowed: bitset of documents; empty: all.
+        k: at least 1.
+
+    Returns:
+        Documents, ascending, and scores in units of 2^-32.
+    """
+    found: tuple[NDArray[np.uint32], NDArray[np.int64]]
+    if isinstance(pruning, ByGroups):
+        word = QueryTerms(
+            np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight])
+        )
+        dense_rank = np.array([pruning.dense_rank])
+        plan = TermPlan(word, dense_rank, False)
+        found = _best_of_dense_term(lists.searched, plan, pruning.bounds, allowed, k)
+        return found
+    start, end = pruning
+    kept, drift = kept_bounds(lists)
+    if not kept.is_known[start]:
+        make_block_bounds(lists, kept, term, start, end)
+    bounded = _Bounded(
+        ScoredTerm(term, uint64(ALL_LANGUAGES), not lists.fields.are_all_searched),
+        weight,
+        BlockBounds(kept.of_blocks[start:end], drift),
+    )
+    found = _best_of_term(lists.searched, bounded, allowed, k)
+    return found
+
+
+def best_of_terms(
+    lists: TermLists, words: QueryTerms, allowed: NDArray[np.uint64], proximity: Proximity, k: int
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the documents that have all terms, and the k best of these.
+
+    Args:
+        lists: of the segment.
+        words: the terms.
+        allowed: bitset of documents; empty: all.
+        proximity: proximity of the query's words in this segment.
+        k: at least 1.
+
+    Returns:
+        All documents, ascending; the k best of them, with all ties for the k-th place; the scores
+        of the latter, proximity included, in units of 2^-32.
+    """
+    kept, drift = kept_bounds(lists)
+    docs, best, totals, num_missing = _best_of_terms(
+        lists.searched, words, allowed, kept.of_groups.raised(drift), proximity, k
+    )
+    if num_missing:
+        for term in words.terms.tolist():
+            schedule_group_bounds(lists, kept, term)
+    return docs, best, totals

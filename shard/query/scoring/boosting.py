@@ -1,0 +1,274 @@
+"""Boosting: factors on scores, from numbers and dates of the items (see common/boosts.py).
+
+    value of the field ─▶ function ─▶ factor, a multiple of 2^-20 ─▶ score × factor, a multiple of
+                                                                     2^-32
+
+Every shard and machine computes the same bits: logarithm and power are additions, multiplications
+and divisions of doubles, each rounded as IEEE 754 prescribes, in a fixed order. (The logarithms of
+numpy and of C libraries differ in the last bit between processors.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from common.boosts import MILLISECONDS_MIN, Boost, timestamp_of
+from shard.caches.lru_cache import COLUMN_CACHE
+from shard.query.filters import filter_bitsets
+from shard.query.matches import Matches
+from shard.query.scoring.bm25f import SCORE_UNIT
+from shard.segment.doc_sets import are_in
+from shard.segment.geo_columns import geo_column
+from shard.segment.sort_columns import (
+    EMPTY_TEXT_KEY,
+    FALSE_KEY,
+    MISSING_KEY,
+    SortColumn,
+    needs_column,
+    plain_doubles,
+    sort_column,
+)
+from shard.segment.text_columns import TextColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.protocol.messages import FilterFactor, SearchRequest
+    from shard.segment.snapshot import SegmentView, Snapshot
+
+_FACTOR_UNIT: Final = 2.0**20
+FACTOR_MAX: Final = 1e6
+_LN_2: Final = 0.6931471805599453
+_SERIES_TERMS: Final = 9
+"""Terms of the logarithm's series; the remainder is below 2^-50."""
+_POWER_TERMS: Final = 16
+_HALF_LIVES_MAX: Final = 64.0
+_TEXTS_FAST_MAX: Final = 4_096
+"""Up to this many distinct dates are parsed within a search; more are parsed off the event loop."""
+_UNITS_MAX: Final = 2.0**900
+"""The most units of a score: its product with one more factor is finite."""
+_BASE_SCORE: Final = 1.0
+"""Score of every item in a search without words."""
+
+
+def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Matches:
+    """Return matches with their scores multiplied by all factors of a search.
+
+    Args:
+        snapshot: to search.
+        matches: with exact scores, or without scores: then every score is 1.
+        request: the search.
+    """
+    docs = matches.docs
+    scores = matches.scores
+    if scores is None:
+        scores = np.full(len(docs), _BASE_SCORE)
+    for boost in request.boosts:
+        scores = raised(scores, factors(snapshot, matches.view, boost, docs, request.timestamp))
+    for rule in request.factors:
+        scores = raised(scores, _rule_factors(snapshot, matches.view, rule, docs))
+    return Matches(matches.view, docs=docs, scores=scores)
+
+
+def _rule_factors(
+    snapshot: Snapshot, view: SegmentView, rule: FilterFactor, docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return a rule's factor for some documents; 1 for those that do not pass its filter."""
+    words = filter_bitsets.resolve(snapshot, view, rule.filter)
+    return np.where(are_in(words, docs), rule.factor, 1.0)
+
+
+def raised(scores: NDArray[np.float64], by: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores times factors, rounded to whole score units.
+
+    However many factors there are, a hit keeps a score: a positive one stays so, and none becomes
+    infinite.
+    """
+    units: NDArray[np.float64] = np.rint(scores * SCORE_UNIT * by)
+    return np.clip(units, scores > 0.0, _UNITS_MAX) / SCORE_UNIT
+
+
+def explain_boosts(
+    snapshot: Snapshot,
+    view: SegmentView,
+    doc: int,
+    request: SearchRequest,
+    explanation: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the parts of a score, including those of boosts and rules.
+
+    Args:
+        snapshot: that was searched.
+        view: the segment of the document.
+        doc: its ordinal.
+        request: the search.
+        explanation: of the score without boosts; None where the search has no words.
+    """
+    parts: list[dict[str, Any]] = [{"kind": "base", "score": _BASE_SCORE}]
+    score = _BASE_SCORE
+    if explanation is not None:
+        parts, score = list(explanation["parts"]), explanation["score"]
+    docs = np.array([doc], np.uint32)
+    # Apply the factors in the order of `boosted`; each part is what its factor adds.
+    for boost in request.boosts:
+        factor = float(factors(snapshot, view, boost, docs, request.timestamp)[0])
+        value = _boosting_value(snapshot, view, boost, docs)
+        details = {"field": boost.field, "function": boost.function, "value": value}
+        score = _explain_factor(parts, score, factor, "boost", details)
+    for rule in request.factors:
+        factor = float(_rule_factors(snapshot, view, rule, docs)[0])
+        if factor != 1.0:
+            score = _explain_factor(parts, score, factor, "rule", {"rule": rule.rule})
+    return {"score": score, "parts": parts}
+
+
+def _explain_factor(
+    parts: list[dict[str, Any]], score: float, factor: float, kind: str, details: dict[str, Any]
+) -> float:
+    """Append the part that a factor adds to a score; return the score with it."""
+    higher = float(raised(np.array([score]), np.array([factor]))[0])
+    parts.append({"kind": kind, "score": higher - score, **details, "factor": factor})
+    return higher
+
+
+def _boosting_value(
+    snapshot: Snapshot, view: SegmentView, boost: Boost, docs: NDArray[np.uint32]
+) -> Any:
+    """Return the value of a single document that decides a boost's factor; None if it has none.
+
+    Where the boost is by distance from a point, that is the distance in whole metres.
+    """
+    field = snapshot.registry.number(boost.field)
+    if field is None:
+        return None
+    if boost.point is None:
+        return sort_column(snapshot, view, field).values(docs)[0]
+    metres = float(_distances(view, field, boost.point, docs)[0])
+    return None if math.isnan(metres) else round(metres)
+
+
+def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:
+    """Return whether a boost's values are not cached yet and would take milliseconds to compute."""
+    field = snapshot.registry.number(boost.field)
+    if field is None or boost.point is not None:
+        return False
+    if needs_column(snapshot, view, field):
+        return True
+    texts = sort_column(snapshot, view, field).texts if boost.is_time else None
+    return (
+        texts is not None
+        and texts.num_values > _TEXTS_FAST_MAX
+        and COLUMN_CACHE.get(("moments", view.segment.uid, field, texts.identity)) is None
+    )
+
+
+def factors(
+    snapshot: Snapshot, view: SegmentView, boost: Boost, docs: NDArray[np.uint32], timestamp: int
+) -> NDArray[np.float64]:
+    """Return the factor of each of some documents; 1 where the field has no usable value."""
+    field = snapshot.registry.number(boost.field)
+    if field is None:
+        return np.ones(len(docs))
+    if boost.point is not None:
+        values = _distances(view, field, boost.point, docs)
+    else:
+        column = sort_column(snapshot, view, field)
+        values = _moments(view, field, column, docs) if boost.is_time else _numbers(column, docs)
+    has_value = ~np.isnan(values)
+    # A value near the greatest double overflows to infinity, of which each function has the limit.
+    with np.errstate(over="ignore"):
+        gains = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(timestamp))
+    by = np.rint((1.0 + np.minimum(gains, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
+    return np.where(has_value, by, 1.0)
+
+
+def _function(boost: Boost, values: NDArray[np.float64], timestamp: float) -> NDArray[np.float64]:
+    """Apply a boost's function to values."""
+    if boost.function in ("decay", "reciprocal"):
+        if boost.is_time and boost.origin is None:
+            distances = np.maximum(timestamp - values, 0.0)
+        else:
+            distances = np.abs(values - (boost.origin or 0.0))
+        ratios = distances / boost.scale
+        return halved(ratios) if boost.function == "decay" else 1.0 / (1.0 + ratios)
+    positive = np.maximum(values, 0.0)
+    if boost.function == "log":
+        return logarithm(1.0 + positive)
+    if boost.function == "linear":
+        return positive
+    return positive / (positive + boost.scale)
+
+
+def logarithm(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the natural logarithms of positive doubles.
+
+    With x = m · 2^e and s = (m - 1) / (m + 1): ln x = e · ln 2 + 2 (s + s^3/3 + s^5/5 + …).
+    """
+    mantissas, exponents = np.frexp(values)
+    is_low = mantissas < 0.7071067811865476
+    mantissas = np.where(is_low, mantissas * 2.0, mantissas)
+    exponents = exponents - is_low
+    ratios = (mantissas - 1.0) / (mantissas + 1.0)
+    squares = ratios * ratios
+    total = np.full(len(values), 1.0 / (2 * _SERIES_TERMS + 1))
+    for i in range(_SERIES_TERMS - 1, -1, -1):
+        total = total * squares + 1.0 / (2 * i + 1)
+    result: NDArray[np.float64] = exponents * _LN_2 + 2.0 * ratios * total
+    return result
+
+
+def halved(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 2^-t for each t >= 0, by the series of e^x."""
+    times = np.minimum(times, _HALF_LIVES_MAX)
+    whole = np.floor(times)
+    powers = (whole - times) * _LN_2
+    total = np.ones(len(times))
+    for i in range(_POWER_TERMS, 0, -1):
+        total = total * powers / i + 1.0
+    result: NDArray[np.float64] = np.ldexp(total, -whole.astype(np.int32))
+    return result
+
+
+def _distances(
+    view: SegmentView, field: int, point: tuple[float, float], docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return the metres from a point to the nearest one of each document; NaN without one."""
+    column = geo_column(view.segment, field)
+    return np.full(len(docs), np.nan) if column is None else column.nearest(docs, *point)
+
+
+def _numbers(column: SortColumn, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Return the numbers of documents (true is 1, false 0); NaN where a document has no number."""
+    keys = column.keys(docs, is_descending=False, is_missing_first=False)
+    values = np.where(keys < np.uint64(EMPTY_TEXT_KEY), plain_doubles(keys), np.nan)
+    is_bool = (keys >= np.uint64(FALSE_KEY)) & (keys < np.uint64(MISSING_KEY))
+    return np.where(is_bool, (keys == np.uint64(FALSE_KEY + 1)).astype(np.float64), values)
+
+
+def _moments(
+    view: SegmentView, field: int, column: SortColumn, docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return the moments of some documents, from ISO dates or numbers, in seconds since 1970."""
+    keys = column.keys(docs, is_descending=False, is_missing_first=False)
+    values = np.where(keys < np.uint64(EMPTY_TEXT_KEY), plain_doubles(keys), np.nan)
+    values = np.where(np.abs(values) >= MILLISECONDS_MIN, values / 1_000.0, values)
+    if column.texts is not None:
+        is_text = (keys > np.uint64(EMPTY_TEXT_KEY)) & (keys < np.uint64(FALSE_KEY))
+        ranks = (keys[is_text] - np.uint64(EMPTY_TEXT_KEY + 1)).astype(np.int64)
+        values[is_text] = _moments_by_rank(view, field, column.texts)[ranks]
+    return values
+
+
+def _moments_by_rank(view: SegmentView, field: int, texts: TextColumn) -> NDArray[np.float64]:
+    """Return the moment of every text of a column, by rank; cached."""
+
+    def make() -> NDArray[np.float64]:
+        read = [timestamp_of(one.decode("utf-8", "replace")) for one in texts.all_keys()]
+        by_number = np.array([np.nan if one is None else one for one in read], np.float64)
+        return by_number if texts.order is None else by_number[texts.order]
+
+    key = ("moments", view.segment.uid, field, texts.identity)
+    return COLUMN_CACHE.get_or_make(key, make, lambda made: made.nbytes, view.segment)

@@ -1,0 +1,295 @@
+"""Combines the clauses of a text query over one segment.
+
+    all clauses     intersect, rarest first: each narrows what the next ones look at
+    some            one cell a document, counting the clauses that it matches
+    excluded        the documents that none of these clauses matches
+
+`evaluation` finds the documents of one clause; `text_search` puts the results together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    BoolArray,
+    I64Array,
+    U8Array,
+    U16Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint16,
+)
+from common.query import NUM_MATCH_KINDS, Word
+from shard.query.scoring.bm25f import NO_BITS, NUM_TIERS, SCRATCH
+from shard.query.text.evaluation import Evaluation, ScoredDocs, list_members
+from shard.segment.doc_sets import (
+    add_docs,
+    count_docs,
+    empty_bitset,
+    has_bit,
+    list_docs,
+    set_bit,
+)
+from shard.segment.postings_cursor import Wanted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.protocol.messages import ScoredClause
+
+_CANDIDATES_SHARE: Final = 64
+"""With fewer candidates than 1 / `_CANDIDATES_SHARE` of the documents, blocks without one are
+skipped."""
+
+_MARKED_ENTRIES_MIN: Final = 8_192
+"""A word of fewer entries is scored at once."""
+
+
+@arguments
+class _ClauseCells(NamedTuple):
+    """Accumulators, for queries that do not need every clause to match.
+
+    Attributes:
+        scores: by document, of the matching clauses.
+        counts: by document, how many match.
+        touched: bitset of the documents with any.
+    """
+
+    scores: NDArray[np.int64]
+    counts: NDArray[np.uint16]
+    touched: NDArray[np.uint64]
+
+
+@kernel
+def _intersect(result: ScoredDocs, more: ScoredDocs) -> tuple[I64Array, U8Array]:
+    """Add up two scored lists, the second a subset of the first."""
+    docs, scores, tiers = result
+    more_docs, more_scores, more_tiers = more
+    out_scores = np.empty(len(more_docs), np.int64)
+    out_tiers = np.empty(len(more_docs), np.uint8)
+    at = 0
+    for i in range(len(more_docs)):
+        while docs[at] < more_docs[i]:
+            at += 1
+        out_scores[i] = scores[at] + more_scores[i]
+        out_tiers[i] = max(tiers[at], more_tiers[i])
+    return out_scores, out_tiers
+
+
+@kernel(allocates=False)
+def _add_clause(found: ScoredDocs, leading: int, cells: _ClauseCells) -> None:
+    """Add a clause's documents to the cells.
+
+    With `leading` >= 0, only to documents that have matched exactly that many clauses so far: a
+    document's leading matches end at the first clause that it misses.
+    """
+    for i in range(len(found.docs)):
+        doc = int64(found.docs[i])
+        if leading >= 0 and cells.counts[doc] != leading:
+            continue
+        cells.scores[doc] += found.scores[i]
+        cells.counts[doc] += uint16(1)
+        set_bit(cells.touched, doc)
+
+
+@kernel
+def _take_cells(
+    docs: U32Array, required: int, cells: _ClauseCells
+) -> tuple[U32Array, I64Array, U16Array]:
+    """Return documents, scores and counts of those with enough clauses, and clean all cells."""
+    scores, counts, touched = cells
+    out_docs = np.empty(len(docs), np.uint32)
+    out_scores = np.empty(len(docs), np.int64)
+    out_counts = np.empty(len(docs), np.uint16)
+    found = 0
+    for doc in docs:
+        if counts[doc] >= required:
+            out_docs[found] = doc
+            out_scores[found] = scores[doc]
+            out_counts[found] = counts[doc]
+            found += 1
+        scores[doc] = 0
+        counts[doc] = 0
+        touched[doc >> 6] = 0
+    return out_docs[:found], out_scores[:found], out_counts[:found]
+
+
+@kernel
+def _is_outside(docs: U32Array, bits: U64Array) -> BoolArray:
+    """Return, by document, whether it is absent from a bitset."""
+    outside = np.empty(len(docs), np.bool_)
+    for i in range(len(docs)):
+        outside[i] = not has_bit(bits, docs[i])
+    return outside
+
+
+def _joined(result: ScoredDocs, more: ScoredDocs) -> ScoredDocs:
+    """Return the documents of the second result, a subset of the first, with both scores added."""
+    scores, tiers = _intersect(result, more)
+    return ScoredDocs(more.docs, scores, tiers)
+
+
+def match_all(
+    evaluation: Evaluation, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None = None
+) -> ScoredDocs:
+    """Return the documents that every clause matches, rarest clause first.
+
+    Single-term clauses are read together, when the first of them is due.
+
+    Args:
+        evaluation: of the query in a segment.
+        allowed: bitset of documents; empty: all.
+        among: the only documents to look at, ascending (`allowed` is then ignored); or None.
+    """
+    if not evaluation.query.clauses:
+        return match_anything(evaluation, allowed, among)
+    if among is None and _is_marked_first(evaluation):
+        among = list_members(mark_hits(evaluation, allowed), evaluation.index.num_docs)
+    together = [one.single for one in evaluation.readings if one.single is not None]
+    result: ScoredDocs | None = None
+    for scored, single, _ in evaluation.readings:
+        candidates = among if result is None else result.docs
+        if single is None:
+            more = evaluation.score(scored.clause, scored.weights, allowed, candidates)
+        elif together:
+            more = evaluation.score_singles(together, allowed, candidates)
+            together = []
+        else:
+            continue
+        result = more if result is None else _joined(result, more)
+        if len(result.docs) == 0:
+            break
+    assert result is not None, "there is a clause"
+    return result
+
+
+def _is_marked_first(evaluation: Evaluation) -> bool:
+    """Return whether to find the documents that every clause matches before any is scored.
+
+    A word of many terms takes an accumulator for each of its documents when it is scored, and a bit
+    when it is marked; where the other clauses narrow it, hardly any of them needs the former.
+    """
+    first, *others = evaluation.readings
+    clause = first.scored.clause
+    return (
+        len(others) > 0
+        and first.single is None
+        and first.cost >= _MARKED_ENTRIES_MIN
+        and isinstance(clause, Word)
+        and not evaluation.reading(clause).phrases
+    )
+
+
+def mark_hits(evaluation: Evaluation, allowed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the bitset of the hits, without scoring.
+
+    Every clause must match, or any.
+    """
+    if not evaluation.prepared.needs_all:
+        assert evaluation.needs_one, "clauses are not counted"
+        marked = empty_bitset(evaluation.index.num_docs)
+        for scored, _, _ in evaluation.readings:
+            _mark(evaluation, scored, allowed, None, marked)
+        return marked
+    words = allowed
+    for scored, _, _ in evaluation.readings:
+        candidates = None
+        if len(words):
+            count = int(count_docs(words))
+            if count == 0:
+                break
+            if count * _CANDIDATES_SHARE < evaluation.index.num_docs:
+                candidates = list_docs(words, count)
+        marked = empty_bitset(evaluation.index.num_docs)
+        _mark(evaluation, scored, words, candidates, marked)
+        words = marked
+    return words
+
+
+def _mark(
+    evaluation: Evaluation,
+    scored: ScoredClause,
+    wanted: NDArray[np.uint64],
+    candidates: NDArray[np.uint32] | None,
+    marked: NDArray[np.uint64],
+) -> None:
+    """Set the bits of a clause's documents among the wanted ones.
+
+    Args:
+        evaluation: of the query in a segment.
+        scored: the clause.
+        wanted: bitset of the wanted documents; empty: all.
+        candidates: the same as a list, if they are few.
+        marked: the bitset.
+    """
+    clause = scored.clause
+    if isinstance(clause, Word):
+        expansion = evaluation.reading(clause)
+        if not expansion.phrases:
+            is_used = np.array(scored.weights[0])[expansion.kinds] > 0
+            evaluation.lists.mark(
+                expansion.terms[is_used],
+                expansion.languages[is_used],
+                Wanted.of(wanted, candidates),
+                marked,
+            )
+            return
+    found = evaluation.score(clause, scored.weights, wanted, candidates)
+    add_docs(marked, found.docs)
+
+
+def match_anything(
+    evaluation: Evaluation, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None
+) -> ScoredDocs:
+    """Return all documents to look at: the result of a query that only excludes."""
+    docs = among
+    if docs is None and len(allowed):
+        docs = list_members(allowed, evaluation.index.num_docs)
+    if docs is None:
+        docs = np.arange(evaluation.index.num_docs, dtype=np.uint32)
+    return ScoredDocs(docs, np.zeros(len(docs), np.int64), np.zeros(len(docs), np.uint8))
+
+
+def match_some(
+    evaluation: Evaluation, allowed: NDArray[np.uint64], among: NDArray[np.uint32] | None = None
+) -> tuple[ScoredDocs, NDArray[np.uint16]]:
+    """Return the documents that enough clauses match, and how many clauses each matches.
+
+    The arguments are those of `match_all`.
+    """
+    scratch = SCRATCH
+    scratch.reserve(evaluation.index.num_docs)
+    touched = empty_bitset(evaluation.index.num_docs)
+    cells = _ClauseCells(scratch.scores, scratch.counts, touched)
+    for i, scored in enumerate(evaluation.query.clauses):
+        found = evaluation.score(scored.clause, scored.weights, allowed, among)
+        _add_clause(found, i if evaluation.query.is_leading else -1, cells)
+    docs, scores, counts = _take_cells(
+        list_members(touched, evaluation.index.num_docs), evaluation.query.required, cells
+    )
+    return ScoredDocs(docs, scores, np.zeros(len(docs), np.uint8)), counts
+
+
+def exclude(evaluation: Evaluation, result: ScoredDocs) -> NDArray[np.bool_] | None:
+    """Return, by document of a result, whether no excluded clause matches it.
+
+    None: no clause is excluded, or there is no document.
+    """
+    if not evaluation.query.excluded or len(result.docs) == 0:
+        return None
+    scratch = SCRATCH
+    scratch.reserve(evaluation.index.num_docs)
+    bits = empty_bitset(evaluation.index.num_docs)
+    # The query's tiers come from its other clauses; an excluded word may match in any tier.
+    any_tier = Evaluation(evaluation.segment, evaluation.prepared, NUM_TIERS - 1)
+    for clause in evaluation.query.excluded:
+        words = 1 if isinstance(clause, Word) else len(clause.words)
+        found = any_tier.score(clause, [[1.0] * NUM_MATCH_KINDS] * words, NO_BITS, result.docs)
+        add_docs(bits, found.docs)
+    outside: NDArray[np.bool_] = _is_outside(result.docs, bits)
+    return outside

@@ -1,0 +1,374 @@
+"""One text query over one segment: how each of its clauses is read and scored.
+
+    clause ─▶ terms (expansion) ─▶ documents and scores (term_lists, bm25f, phrase)
+
+`clause_matching` combines the clauses; `strategy` decides what has to be scored at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from common.kernels.decorator import arguments
+from common.query import Clause, Phrase, Word
+from shard.caches.derived import derived
+from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
+from shard.query.phrases.phrase import phrase_terms, search_phrase
+from shard.query.postings.term_lists import QueryTerms, TermLists
+from shard.query.proximity.proximity_ranking import rank_by_proximity
+from shard.query.proximity.proximity_scores import Proximity, make_proximity, proximity_scores
+from shard.query.scoring.bm25f import (
+    FREQ_UNIT,
+    LAST_KIND_OF_TIER,
+    NO_BITS,
+    NO_DOCS,
+    SCORE_UNIT,
+    SCRATCH,
+    TIER_OF_KIND,
+    FieldTfNorms,
+    WeighedTerms,
+    add_entries,
+    add_terms,
+    is_best_of_tier,
+    make_tf_norms,
+    ratios_of_kinds,
+    score_entries,
+    take_scores,
+    weights_of_tiers,
+)
+from shard.query.scoring.score_selection import best_of
+from shard.query.terms.expansion import Expansion, expand_word
+from shard.query.text.prepared import PreparedQuery, phrase_weight, phrase_words
+from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
+from shard.segment.postings import Entries
+from shard.segment.postings_cursor import Wanted
+from shard.segment.text_index import TextIndex, text_index
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.protocol.messages import FieldWeight, ScoredClause
+    from shard.segment.segment import Segment
+
+
+class SingleTerm(NamedTuple):
+    """The single term that matches a word in this segment."""
+
+    term: int
+    languages: int
+    weight: float
+    tier: int
+
+
+class _Reading(NamedTuple):
+    """A clause, and what reading it in this segment takes."""
+
+    scored: ScoredClause
+    single: SingleTerm | None
+    cost: int
+    """Estimate of its posting entries."""
+
+
+@arguments
+class ScoredDocs(NamedTuple):
+    """Documents that match one or several clauses.
+
+    Attributes:
+        docs: ascending.
+        scores: of the clauses so far, in units of 2^-32.
+        tiers: the worst tier of the clauses so far.
+    """
+
+    docs: NDArray[np.uint32]
+    scores: NDArray[np.int64]
+    tiers: NDArray[np.uint8]
+
+
+def as_terms(singles: Sequence[SingleTerm]) -> QueryTerms:
+    """Return the terms of words as arrays."""
+    size = len(singles)
+    words = QueryTerms(np.empty(size, np.int64), np.empty(size, np.uint64), np.empty(size))
+    terms, languages, weights = words
+    for i, one in enumerate(singles):  # for few, half the time that arrays of lists take
+        terms[i], languages[i], weights[i] = one.term, one.languages, one.weight
+    return words
+
+
+def list_members(bits: NDArray[np.uint64], num_docs: int) -> NDArray[np.uint32]:
+    """List the documents of a bitset that may be longer than the segment."""
+    words = bits[: (num_docs + 63) >> 6]
+    listed: NDArray[np.uint32] = list_all_docs(words, count_docs(words))
+    return listed
+
+
+def _single_of(expansion: Expansion, by_kind: Sequence[float]) -> SingleTerm | None:
+    """Return the only term of a word, given its weights, or None if it has none or several."""
+    only = expansion.only
+    if only is None:
+        return None
+    weight = by_kind[only.kind]
+    if weight <= 0:
+        return None
+    if not is_best_of_tier(only.kind, by_kind):
+        return None  # another segment has a better form, so this one's ratio r is below 1
+    return SingleTerm(only.term, only.languages, weight, TIER_OF_KIND[only.kind])
+
+
+class Evaluation:
+    """One text query over one segment: the state that its clauses share.
+
+    Args:
+        segment: where to search.
+        prepared: what to search for.
+        tier: the worst tier in which a word may match; by default the query's.
+    """
+
+    __slots__ = (
+        "_better",
+        "_proximity",
+        "_readings",
+        "fields",
+        "index",
+        "k1",
+        "lists",
+        "prepared",
+        "query",
+        "segment",
+        "tier",
+    )
+
+    def __init__(self, segment: Segment, prepared: PreparedQuery, tier: int | None = None) -> None:
+        self.segment = segment
+        self.prepared = prepared
+        self.query = prepared.query
+        self.tier = prepared.worst_tier if tier is None else tier
+        self.index: TextIndex = text_index(segment)
+        self.fields = _tf_norms_of(segment, prepared)
+        self.k1 = self.query.k1 * FREQ_UNIT
+        SCRATCH.reserve(self.index.num_docs)
+        self.lists = TermLists(segment, self.fields, self.k1, SCRATCH.members)
+        self._readings: list[_Reading] | None = None
+        self._proximity: Proximity | None = None
+        self._better: dict[int, Evaluation] = {}
+
+    def up_to(self, tier: int) -> Evaluation:
+        """Return the same evaluation, restricted to matches in no worse tier."""
+        if tier >= self.tier:
+            return self
+        better = self._better.get(tier)
+        if better is None:
+            better = self._better[tier] = Evaluation(self.segment, self.prepared, tier)
+        return better
+
+    @property
+    def has_one_tier(self) -> bool:
+        """Whether every document that has all words has them in the same tier, this one."""
+        return self.tier <= self.prepared.best_tier
+
+    @property
+    def needs_one(self) -> bool:
+        """Whether a document that any clause matches is a hit."""
+        return self.query.required == 1 and not self.query.is_leading
+
+    def expansion(self, word: Word) -> Expansion:
+        """Return the terms of a word, of the kinds up to this tier."""
+        known = self.prepared.expansions
+        key = (self.segment.uid, word, self.tier)
+        expansion = known.get(key)
+        if expansion is None:
+            last = LAST_KIND_OF_TIER[self.tier]
+            expansion = expand_word(self.segment, word, self.prepared.languages, last)
+            known[key] = expansion
+        return expansion
+
+    def reading(self, word: Word) -> Expansion:
+        """Return the lists to read for a word: of its terms, or of its prefix."""
+        expansion = self.expansion(word)
+        return expansion.joined or expansion
+
+    @property
+    def readings(self) -> list[_Reading]:
+        """The clauses by cost, cheapest first: the order of intersection."""
+        if self._readings is None:
+            self._readings = [self._read(scored) for scored in self.query.clauses]
+            self._readings.sort(key=lambda one: one.cost)
+        return self._readings
+
+    def _read(self, scored: ScoredClause) -> _Reading:
+        clause = scored.clause
+        if isinstance(clause, Word):
+            expansion = self.reading(clause)
+            cost = expansion.num_entries + (self.index.num_docs if expansion.phrases else 0)
+            return _Reading(scored, _single_of(expansion, scored.weights[0]), cost)
+        cost = 0
+        if len(self.query.clauses) > 1:  # else there is nothing to put in order
+            cost = min([self.expansion(word).num_entries for word in phrase_words(clause)])
+        return _Reading(scored, self.single(clause, scored.weights), cost)
+
+    def score(
+        self,
+        clause: Clause,
+        weights: Sequence[Sequence[float]],
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> ScoredDocs:
+        """Return the documents of a clause, among the candidates if given."""
+        single = self.single(clause, weights)
+        if single is not None:
+            return self.score_singles([single], allowed, candidates)
+        if isinstance(clause, Phrase):
+            if len(clause.words) > 1:
+                return self._score_phrase(clause, weights, allowed, candidates)
+            clause = phrase_words(clause)[0]
+        return self._score_word(clause, weights[0], allowed, candidates)
+
+    def single(self, clause: Clause, weights: Sequence[Sequence[float]]) -> SingleTerm | None:
+        """Return the only term of a clause, or None if it has none or several."""
+        if isinstance(clause, Phrase):
+            if len(clause.words) > 1:
+                return None
+            clause = phrase_words(clause)[0]
+        return _single_of(self.reading(clause), weights[0])
+
+    def score_singles(
+        self,
+        singles: Sequence[SingleTerm],
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> ScoredDocs:
+        """Return the documents that have all terms, which come rarest first."""
+        docs, scores = self.lists.match(as_terms(singles), allowed, candidates)
+        tiers = np.zeros(len(docs), np.uint8)
+        tier = max([one.tier for one in singles])
+        if tier:
+            tiers += np.uint8(tier)
+        return ScoredDocs(docs, scores, tiers)
+
+    def weighed(self, word: Word, weights: Sequence[float]) -> WeighedTerms:
+        """Return the terms of a word that count, given its weights by kind."""
+        expansion = self.reading(word)
+        # A kind has weight 0 if no live document anywhere has it, or the query excludes it.
+        is_used = np.array(weights)[expansion.kinds] > 0
+        terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
+        if not is_used.all():
+            terms, kinds, masks = terms[is_used], kinds[is_used], masks[is_used]
+        ratios = np.array(ratios_of_kinds(weights, weights_of_tiers(weights)))
+        return WeighedTerms(terms, _TIERS[kinds], ratios[kinds], masks)
+
+    def _score_word(
+        self,
+        word: Word,
+        weights: Sequence[float],
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> ScoredDocs:
+        """Score a word of several terms: multi-word alternatives (tier 0) first, then the terms."""
+        of_tiers = weights_of_tiers(weights)
+        weighed = self.weighed(word, weights)
+        phrases = self.reading(word).phrases if of_tiers[0] > 0 else ()
+        if len(weighed.terms) == 0 and not phrases:
+            return ScoredDocs(NO_DOCS, np.zeros(0, np.int64), np.zeros(0, np.uint8))
+        scratch = SCRATCH
+        scratch.reserve(self.index.num_docs)
+        for phrase in phrases:
+            found = self.find_phrase(Phrase(phrase), allowed, candidates)
+            ratio = ratios_of_kinds(weights, of_tiers)[word.phrase_kind(phrase)]
+            add_entries(self.fields.lists, found, ratio, NO_BITS, scratch.cells)
+        # `add_terms` tests membership in a bitset: make one of the candidates.
+        if candidates is not None:
+            add_docs(scratch.members, candidates)
+            allowed = scratch.members
+        add_terms(self.fields.lists, weighed, Wanted.of(allowed, candidates), scratch.cells)
+        if candidates is not None:
+            reset_bitset(scratch.members, candidates)
+        docs = list_members(scratch.cells.touched, self.index.num_docs)
+        scores, tiers = take_scores(docs, np.array(of_tiers), self.k1, scratch.cells)
+        return ScoredDocs(docs, scores, tiers)
+
+    def _score_phrase(
+        self,
+        phrase: Phrase,
+        weights: Sequence[Sequence[float]],
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> ScoredDocs:
+        """Score a phrase like a term of tier 0, with its number of occurrences as frequency."""
+        found = self.find_phrase(phrase, allowed, candidates)
+        docs, scores = score_entries(self.fields.lists, found, phrase_weight(weights), self.k1)
+        return ScoredDocs(docs, scores, np.zeros(len(docs), np.uint8))
+
+    def find_phrase(
+        self,
+        phrase: Phrase,
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> Entries:
+        """Return the entries of a phrase, in documents that have its words in searched fields."""
+        terms = phrase_terms(self.index, phrase.words, is_prefix=phrase.is_prefix)
+        return search_phrase(self.lists, terms, allowed, candidates)
+
+    @property
+    def proximity(self) -> Proximity:
+        """The inputs for scoring the proximity of the query's words."""
+        if self._proximity is None:
+            pairs = self.prepared.pairs
+            words = () if pairs is None else pairs.words
+            self._proximity = make_proximity(
+                self.index,
+                [self.expansion(word) for word in words],
+                np.zeros(0) if pairs is None else pairs.weights,
+                self.query.proximity * SCORE_UNIT,
+                self.prepared.bonus_max,
+            )
+        return self._proximity
+
+    def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Return the proximity score of documents, in units of 2^-32."""
+        bonus: NDArray[np.int64] = proximity_scores(self.fields.lists, self.proximity, docs)
+        return bonus
+
+    def rank(
+        self, docs: NDArray[np.uint32], totals: NDArray[np.int64], k: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return those scored documents that can be among the k best, proximity added."""
+        ranked: tuple[NDArray[np.uint32], NDArray[np.int64]]
+        if self.prepared.pairs is None:
+            ranked = best_of(docs, totals, k)
+            return ranked
+        ranked = rank_by_proximity(self.fields.lists, self.proximity, docs, totals, k)
+        return ranked
+
+
+_TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
+
+
+@derived
+def _kept_tf_norms(segment: Segment) -> QueryCache[Hashable, FieldTfNorms]:
+    """Return the tf norms that a segment keeps."""
+    return QueryCache()
+
+
+def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
+    """Return the query's tf norms in a segment, cached by fields, weights and averages."""
+    cache = _kept_tf_norms(segment)
+    query, languages = prepared.query, prepared.languages
+    key = (query.fields, query.b, languages.key)
+    tf_norms = cache.get(key)
+    if tf_norms is None:
+        registry = prepared.registry
+        numbers: dict[int, FieldWeight] = {}
+        for field in query.fields:
+            number = registry.number(field.path)
+            if number is not None:
+                numbers[number] = field
+        index = text_index(segment)
+        by_number = {
+            number: languages.masks[languages.class_of(registry.paths[number])]
+            for number in index.length_fields.tolist()
+        }
+        tf_norms = make_tf_norms(index, numbers, by_number, query.b)
+        QUERY_CACHE_BUDGET.keep(cache, key, tf_norms, tf_norms.num_bytes)
+    return tf_norms

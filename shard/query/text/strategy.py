@@ -1,0 +1,109 @@
+"""Chooses how a text query is evaluated in a segment, before any postings are read.
+
+Most hits of a search are only counted. Which ones have to be scored follows from the query: one
+term's list is pruned by the bounds of its parts, several terms are intersected and scored where
+bounds can reach the top (both in `best_terms`), or united and scored likewise (`best_of_any`); the
+terms of one word are united, and scored where a document's one entry can reach the top
+(`best_of_word`); where words have several terms in several tiers, the hits of the best tier are
+scored and all others counted; what remains scores every hit.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from common.query import Word
+from shard.query.pruning import best_of_any, best_of_word
+from shard.query.pruning.best_terms import Pruning, choose_pruning
+from shard.query.scoring.bm25f import WeighedTerms
+from shard.query.text.evaluation import Evaluation
+
+
+class Ranking(Enum):
+    """How the best hits of a query are found."""
+
+    NOTHING = "nothing"
+    """No hits are requested: all are only counted."""
+    ONE_TERM = "one term"
+    """Score the parts of its list whose bounds can reach the top."""
+    SEVERAL_TERMS = "several terms"
+    """Intersect them, and score the documents whose bounds can reach the top."""
+    ONE_WORD = "one word"
+    """Unite its terms, and score the documents whose entries can reach the top."""
+    ANY_TERM = "any term"
+    """Unite them, and score the documents whose bounds can reach the top."""
+    BEST_TIER = "best tier"
+    """Score the hits in the best tier, which come before all others, and count the others."""
+    SCORE_ALL = "score all"
+    """Score every hit."""
+
+
+class Strategy(NamedTuple):
+    """How a query is evaluated in a segment; see `choose_strategy`."""
+
+    ranking: Ranking
+    head: Evaluation
+    """Evaluation of the tier whose hits are ranked; hits of other tiers are counted."""
+    pruning: Pruning | None = None
+    """Pruning of one term's list."""
+    weighed: WeighedTerms | None = None
+    """The terms of one word."""
+
+
+def choose_strategy(evaluation: Evaluation, num_ranked: int | None) -> Strategy:
+    """Choose how to find a query's best hits, before any postings are read.
+
+    Args:
+        evaluation: of the query in a segment.
+        num_ranked: how many of the best hits to rank; None: all.
+    """
+    prepared, query = evaluation.prepared, evaluation.query
+    if num_ranked is None or not query.clauses or query.excluded:
+        return Strategy(Ranking.SCORE_ALL, evaluation)
+    if not prepared.needs_all:
+        return Strategy(_choose_for_some(evaluation, num_ranked), evaluation)
+    head = evaluation.up_to(prepared.best_tier)
+    if num_ranked == 0:
+        return Strategy(Ranking.NOTHING, head)
+    singles = [one.single for one in head.readings if one.single is not None]
+    if len(singles) == len(head.readings):
+        if len(singles) > 1:
+            return Strategy(Ranking.SEVERAL_TERMS, head)
+        term = singles[0]
+        pruning = choose_pruning(head.lists, term.term, term.languages, num_ranked)
+        if pruning is not None:
+            return Strategy(Ranking.ONE_TERM, head, pruning)
+    elif (weighed := _one_word(head, num_ranked)) is not None:
+        return Strategy(Ranking.ONE_WORD, head, weighed=weighed)
+    return Strategy(Ranking.SCORE_ALL if head is evaluation else Ranking.BEST_TIER, head)
+
+
+def _one_word(head: Evaluation, num_ranked: int) -> WeighedTerms | None:
+    """Return the terms of a query of one word, if its best hits are found without scoring all."""
+    if len(head.readings) > 1:
+        return None
+    scored, _, num_entries = head.readings[0]
+    word = scored.clause
+    if not isinstance(word, Word) or head.reading(word).phrases:
+        return None
+    weighed = head.weighed(word, scored.weights[0])
+    is_faster = best_of_word.pays_off(head.fields, weighed, num_entries, num_ranked)
+    return weighed if is_faster else None
+
+
+def _choose_for_some(evaluation: Evaluation, num_ranked: int) -> Ranking:
+    """Return how to find the best hits of a query that does not need every clause to match."""
+    if not evaluation.needs_one:
+        return Ranking.SCORE_ALL
+    if num_ranked == 0:
+        return Ranking.NOTHING
+    readings = evaluation.readings
+    if any(one.single is None for one in readings):
+        return Ranking.SCORE_ALL
+    num_entries = sum([one.cost for one in readings])
+    bonus_max = evaluation.prepared.bonus_max
+    is_faster = best_of_any.pays_off(
+        evaluation.index.num_docs, len(readings), num_entries, bonus_max
+    )
+    return Ranking.ANY_TERM if is_faster else Ranking.SCORE_ALL

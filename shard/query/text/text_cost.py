@@ -1,0 +1,125 @@
+"""Estimates how long a text query takes, from sizes alone, before anything is read.
+
+    a word            finding it, and the entries of its list: first a share of the documents; if
+                      that would make the query slow, their number
+    with typos        its distance from every term of the vocabulary, unless the segment caches it
+
+The estimate only decides on which thread a search runs, never what it returns: a factor of three is
+accurate enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from common.query import Clause, Word
+from shard.query.terms.expansion import expand_word, is_known
+from shard.query.text.prepared import phrase_words
+from shard.segment.text_index import text_index
+
+if TYPE_CHECKING:
+    from common.analysis.languages import Languages
+    from common.protocol.messages import TextQuery
+    from shard.segment.snapshot import Snapshot
+
+FAST_US: Final = 1_000.0
+"""Up to this estimate, a text query runs on the event loop."""
+_WORD_US: Final = 25.0
+"""Cost of a word in a segment."""
+_OTHER_US: Final = 15.0
+"""Cost of a spacing, or of a whole field, in a segment."""
+_TERM_US: Final = 0.002
+"""Cost per typo and term of the vocabulary."""
+_DOC_US: Final = 0.0004
+"""Cost per word and document of the segment: one document in ten has the word."""
+_ENTRY_US: Final = 0.004
+"""Cost per entry of a word's list."""
+
+
+def words_of(clauses: Iterable[Clause]) -> list[Word]:
+    """Return the words of clauses, those of phrases as the search reads them."""
+    words: list[Word] = []
+    for clause in clauses:
+        if isinstance(clause, Word):
+            words.append(clause)
+        else:
+            words += phrase_words(clause)
+    return words
+
+
+def num_matches_max(snapshot: Snapshot, query: TextQuery | None, languages: Languages) -> int:
+    """Return a bound on the documents that match a query, from what segments know of its words.
+
+    Args:
+        snapshot: to search.
+        query: None matches all.
+        languages: of the configuration.
+    """
+    if query is None or query.required < len(query.clauses):
+        return snapshot.num_docs
+    words = words_of([one.clause for one in query.clauses])
+    num_matches = 0
+    for view in snapshot.views:
+        least = view.segment.num_docs
+        for word in words:
+            if is_known(view.segment, word, languages):
+                expansion = expand_word(view.segment, word, languages)
+                if not expansion.phrases:
+                    least = min(least, expansion.num_entries)
+        num_matches += least
+    return num_matches
+
+
+def is_slow_text(
+    snapshot: Snapshot, words: list[Word], languages: Languages, num_others: int = 0
+) -> bool:
+    """Return whether a query of these words is likely to take more than `FAST_US`.
+
+    Args:
+        snapshot: to search.
+        words: of the query.
+        languages: of the configuration.
+        num_others: spacings and whole fields to count documents of.
+    """
+    num_views = len(snapshot.views)
+    num_us = (len(words) * _WORD_US + num_others * _OTHER_US) * num_views
+    if num_us > FAST_US:
+        return True
+    all_docs_us = snapshot.num_docs * _DOC_US
+    if num_us + len(words) * all_docs_us <= FAST_US:
+        num_us += len(words) * all_docs_us
+    else:
+        for word in words:
+            num_us += _entries_us(snapshot, word, languages)
+            if num_us > FAST_US:
+                return True
+    for word in words:
+        if word.infix:
+            for view in snapshot.views:
+                if not is_known(view.segment, word, languages):
+                    return True
+    typos = [word for word in words if word.typos]
+    for view in snapshot.views if typos else ():
+        terms_us = len(text_index(view.segment).vocabulary) * _TERM_US
+        if num_us + terms_us * sum([word.typos for word in typos]) > FAST_US:
+            unknown = [one for one in typos if not is_known(view.segment, one, languages)]
+            num_us += terms_us * sum([word.typos for word in unknown])
+            if num_us > FAST_US:
+                return True
+    return False
+
+
+def _entries_us(snapshot: Snapshot, word: Word, languages: Languages) -> float:
+    """Return the cost of a word's entries; of one that takes long to look up, as of any word."""
+    num_us = 0.0
+    for view in snapshot.views:
+        segment = view.segment
+        num_us_of_any = segment.num_docs * _DOC_US
+        takes_long = word.typos or word.infix or word.is_prefix
+        if takes_long and not is_known(segment, word, languages):
+            num_us += num_us_of_any
+            continue
+        expansion = expand_word(segment, word, languages)
+        num_us += num_us_of_any if expansion.phrases else expansion.num_entries * _ENTRY_US
+    return num_us

@@ -1,0 +1,302 @@
+"""Full-text search over one segment: finds and scores the documents that match a text query.
+
+    TextQuery ─▶ choose_strategy: can the best hits be found without scoring all?
+              ─▶ per clause: terms (expansion) ─▶ documents and scores (bm25f, phrase)
+              ─▶ all: intersect, rarest first │ any: one cell a document, counting clauses
+              ─▶ minus excluded ─▶ tiers ─▶ proximity for those that can reach the top ─▶ TextMatch
+
+The score of a hit is one float64 that orders everything:
+
+    score = step · (worst tier of the query - worst tier of the hit)  +  Σ clauses + proximity
+            └──────────────── match: all ────────────────┘
+    score = step · (leading clauses that match - 1)                   +  …              match: last
+    score =                                                              …              match: any
+
+A document with a field that is the query gets a bonus on top (`whole_fields.py`).
+
+`step` is a power of two above any sum of clauses. So a hit with all words as typed ranks above one
+that has some word only as a prefix, and that one above a hit with a typo, however rare the words
+(tiers: see bm25f). If a query's words can match in one tier only, the score has no such part.
+`step` depends on the query alone, so all shards use the same one (`prepared.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from shard.query.matches import Matches
+from shard.query.pruning.best_of_any import best_of_any
+from shard.query.pruning.best_of_word import best_of_word
+from shard.query.pruning.best_terms import best_of_term, best_of_terms
+from shard.query.scoring.bm25f import NO_BITS, NO_DOCS, SCORE_UNIT, weights_of_tiers
+from shard.query.text.clause_matching import exclude, mark_hits, match_all, match_some
+from shard.query.text.evaluation import Evaluation, SingleTerm, as_terms
+from shard.query.text.prepared import PreparedQuery
+from shard.query.text.strategy import Ranking, Strategy, choose_strategy
+from shard.query.text.whole_fields import whole_docs
+from shard.segment.doc_sets import bitset_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.snapshot import SegmentView
+
+
+class TextMatch(NamedTuple):
+    """The documents of a segment that match, and the best of them."""
+
+    found: Matches
+    """All."""
+    ranked: Matches
+    """With scores: at least the best `num_ranked`, and all ties for the last place."""
+
+
+class BestHits(NamedTuple):
+    """The best hits of one tier.
+
+    Attributes:
+        docs: all hits, if they were listed.
+        words: their bitset, if it was built.
+        ranked: at least the requested number of the best, or all.
+        totals: scores of these, in units of 2^-32.
+    """
+
+    docs: NDArray[np.uint32] | None
+    ranked: NDArray[np.uint32]
+    totals: NDArray[np.int64]
+    words: NDArray[np.uint64] | None = None
+
+
+def match_text(
+    view: SegmentView,
+    prepared: PreparedQuery,
+    allowed: NDArray[np.uint64] | None,
+    num_ranked: int | None,
+) -> TextMatch:
+    """Find the documents that match a text query, and the best of them.
+
+    Args:
+        view: the segment; its deletions are ignored here, see `allowed`.
+        prepared: the query.
+        allowed: bitset of live documents that pass the filters; None: all documents.
+        num_ranked: how many of the best are wanted; None: all.
+    """
+    match = _match_words(view, prepared, allowed, num_ranked)
+    whole = prepared.query.whole
+    if not whole or num_ranked == 0 or match.found.count == 0:
+        return match
+    evaluation = Evaluation(view.segment, prepared)
+    docs = whole_docs(
+        view.segment, whole, evaluation.fields, NO_BITS if allowed is None else allowed
+    )
+    if len(docs) == 0:
+        return match
+    # Few documents: score all of them, whether they are among the best or not.
+    docs, totals = _rank(evaluation, *_match(evaluation, NO_BITS, docs), None)
+    scores = (totals + prepared.whole_bonus) / SCORE_UNIT
+    assert match.ranked.scores is not None, "ranked documents have scores"
+    is_other = np.isin(match.ranked.docs, docs, invert=True)
+    docs = np.concatenate((match.ranked.docs[is_other], docs))
+    scores = np.concatenate((match.ranked.scores[is_other], scores))
+    order = np.argsort(docs)
+    return TextMatch(match.found, Matches(view, docs=docs[order], scores=scores[order]))
+
+
+def match_among(
+    view: SegmentView, prepared: PreparedQuery, docs: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Return the given documents that match, and their scores, reading little else.
+
+    Args:
+        view: the segment.
+        prepared: the query.
+        docs: ascending.
+    """
+    query = prepared.query
+    if query.required > len(query.clauses) or not len(docs):
+        return NO_DOCS, np.zeros(0)
+    evaluation = Evaluation(view.segment, prepared)
+    found, totals = _rank(evaluation, *_match(evaluation, NO_BITS, docs), None)
+    if query.whole and len(found):
+        among = bitset_of(found, view.segment.num_docs)
+        have_bonus = whole_docs(view.segment, query.whole, evaluation.fields, among)
+        totals = totals + prepared.whole_bonus * np.isin(found, have_bonus)
+    return found, totals / SCORE_UNIT
+
+
+def num_hits_expected(view: SegmentView, prepared: PreparedQuery) -> int:
+    """Return about how many documents match, as if words were spread evenly over all texts.
+
+    0 if that is not known: some clause need not match, or the only one is a phrase.
+    """
+    if not prepared.needs_all:
+        return 0
+    evaluation = Evaluation(view.segment, prepared)
+    index = evaluation.index
+    is_searched = evaluation.fields.lists.tf_norms[:, 1] > 0
+    totals = index.field_totals
+    share_searched = totals[is_searched].sum() / max(totals.sum(), 1)
+    expected = float(index.num_docs)
+    for reading in evaluation.readings:
+        expected *= min(reading.cost * share_searched / max(index.num_docs, 1), 1.0)
+    return int(expected)
+
+
+def _match_words(
+    view: SegmentView,
+    prepared: PreparedQuery,
+    allowed: NDArray[np.uint64] | None,
+    num_ranked: int | None,
+) -> TextMatch:
+    """Do the work of `match_text`, without the bonus of whole fields."""
+    segment, query = view.segment, prepared.query
+    if query.required > len(query.clauses) or segment.num_docs == 0:
+        nothing = Matches(view, docs=NO_DOCS, scores=np.zeros(0))
+        return TextMatch(nothing, nothing)
+    evaluation = Evaluation(segment, prepared)
+    bits = NO_BITS if allowed is None else allowed
+    strategy = choose_strategy(evaluation, num_ranked)
+    if num_ranked is not None and strategy.ranking is not Ranking.SCORE_ALL:
+        best = best_hits(strategy, bits, num_ranked)
+        # With fewer hits in the best tier, those of the others would have to be ranked as well.
+        is_all = best.docs is not None or best.words is not None
+        if len(best.ranked) >= num_ranked or (is_all and strategy.head is evaluation):
+            found = _all_hits(evaluation, strategy, best, view, bits)
+            totals = best.totals
+            if strategy.head is not evaluation:
+                ranks = prepared.ranks
+                lead = ranks[evaluation.tier] - ranks[strategy.head.tier]
+                totals = totals + prepared.step * int(lead)
+            return TextMatch(found, _scored_matches(view, best.ranked, totals))
+    docs, totals = _match(evaluation, bits)
+    ranked = _rank(evaluation, docs, totals, num_ranked)
+    return TextMatch(Matches(view, docs=docs), _scored_matches(view, *ranked))
+
+
+def _scored_matches(
+    view: SegmentView, docs: NDArray[np.uint32], totals: NDArray[np.int64]
+) -> Matches:
+    """Return documents with their scores."""
+    return Matches(view, docs=docs, scores=totals / SCORE_UNIT)
+
+
+def best_hits(strategy: Strategy, allowed: NDArray[np.uint64], num_ranked: int) -> BestHits:
+    """Return the best hits of the best tier, scoring as few documents as the strategy says."""
+    head = strategy.head
+    if strategy.ranking is Ranking.NOTHING:
+        return BestHits(None, NO_DOCS, np.zeros(0, np.int64))
+    if strategy.ranking is Ranking.BEST_TIER:
+        result = match_all(head, allowed)
+        return BestHits(None, *_rank(head, result.docs, result.scores, num_ranked))
+    singles = [one.single for one in head.readings if one.single is not None]
+    if strategy.weighed is not None:
+        of_tiers = weights_of_tiers(head.readings[0].scored.weights[0])
+        best = best_of_word(head.lists, strategy.weighed, of_tiers, allowed, num_ranked)
+        return BestHits(None, best.docs, best.scores, best.words)
+    if strategy.ranking is Ranking.ANY_TERM:
+        bonus_max = head.prepared.bonus_max
+        terms = as_terms(singles)
+        words, docs, totals = best_of_any(head.lists, terms, allowed, bonus_max, num_ranked)
+        return BestHits(None, *head.rank(docs, totals, num_ranked), words)
+    if strategy.ranking is Ranking.SEVERAL_TERMS:
+        terms = as_terms(singles)
+        return BestHits(*best_of_terms(head.lists, terms, allowed, head.proximity, num_ranked))
+    assert strategy.pruning is not None, "one term is ranked by pruning its list"
+    term, _, weight, _ = singles[0]
+    found = best_of_term(head.lists, term, weight, strategy.pruning, allowed, num_ranked)
+    return BestHits(None, *found)
+
+
+def _all_hits(
+    evaluation: Evaluation,
+    strategy: Strategy,
+    best: BestHits,
+    view: SegmentView,
+    allowed: NDArray[np.uint64],
+) -> Matches:
+    """Return all hits, without scores: listed already, a stored number, or counted from bitsets."""
+    head = strategy.head
+    if head is evaluation:
+        if best.docs is not None:
+            return Matches(view, docs=best.docs)
+        if best.words is not None:
+            return Matches(view, words=best.words)
+        single = head.readings[0].single
+        if len(head.readings) == 1 and single is not None:
+            return _all_of_one(head, view, single, allowed)
+    return Matches(view, words=mark_hits(evaluation, allowed))
+
+
+def _all_of_one(
+    evaluation: Evaluation, view: SegmentView, single: SingleTerm, allowed: NDArray[np.uint64]
+) -> Matches:
+    """Return the documents of one term; just their number, if it is stored and suffices."""
+
+    def list_docs() -> NDArray[np.uint32]:
+        return evaluation.lists.match(as_terms([single]), allowed, None, is_scored=False)[0]
+
+    count = None if len(allowed) else evaluation.lists.count(single.term, single.languages)
+    if count is None:
+        return Matches(view, docs=list_docs())
+    return Matches(view, count=count, list_docs=list_docs)
+
+
+def _match(
+    evaluation: Evaluation,
+    allowed: NDArray[np.uint64],
+    among: NDArray[np.uint32] | None = None,
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the documents that match and their scores without proximity, in units of 2^-32.
+
+    The arguments are those of `clause_matching.match_all`.
+    """
+    prepared = evaluation.prepared
+    if prepared.needs_all:
+        result = match_all(evaluation, allowed, among)
+        totals = result.scores
+        if not evaluation.has_one_tier:
+            ranks = prepared.ranks
+            totals = totals + prepared.step * (ranks[prepared.worst_tier] - ranks[result.tiers])
+    else:
+        result, counts = match_some(evaluation, allowed, among)
+        totals = result.scores
+        if prepared.query.is_leading:
+            totals = totals + prepared.step * (counts.astype(np.int64) - 1)
+    is_kept = exclude(evaluation, result)
+    if is_kept is None:
+        return result.docs, totals
+    return result.docs[is_kept], totals[is_kept]
+
+
+def _rank(
+    evaluation: Evaluation,
+    docs: NDArray[np.uint32],
+    totals: NDArray[np.int64],
+    num_ranked: int | None,
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the documents that can be among the best, with their full scores.
+
+    A word counts as what the document has it for: terms of worse tiers than the document's own do
+    not count. So if hits fall into several tiers, proximity is computed tier by tier. It never
+    lifts a hit above a better tier, since clauses and proximity together stay below one step.
+    """
+    prepared = evaluation.prepared
+    k = len(docs) if num_ranked is None else num_ranked
+    if k <= 0 or len(docs) == 0:
+        return NO_DOCS, np.zeros(0, np.int64)
+    if not prepared.has_exact_scores:
+        k = len(docs)  # hits with the same double are tied, and all of them can be among the best
+    if prepared.pairs is None or not prepared.needs_all or evaluation.has_one_tier:
+        return evaluation.rank(docs, totals, k)
+    ranks = prepared.ranks[prepared.worst_tier] - totals // prepared.step
+    parts = []
+    for tier in prepared.tiers:
+        at = np.flatnonzero(ranks == prepared.ranks[tier])
+        if k > 0 and len(at):
+            parts.append(evaluation.up_to(tier).rank(docs[at], totals[at], k))
+            k -= len(at)
+    ranked = np.concatenate([part[0] for part in parts])
+    order = np.argsort(ranked)
+    return ranked[order], np.concatenate([part[1] for part in parts])[order]

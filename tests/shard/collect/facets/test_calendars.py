@@ -1,0 +1,53 @@
+"""Calendar buckets of texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from shard.collect.facets.calendars import bucket_of
+
+
+@pytest.mark.parametrize(
+    ("text", "buckets"),
+    [
+        ("2024-02-29", ("2024", "2024-Q1", "2024-02", "2024-W09", "2024-02-29")),
+        ("2024-02-30", ("2024", "2024-Q1", "2024-02", None, None)),
+        ("2023-02-29T10:00Z", ("2023", "2023-Q1", "2023-02", None, None)),
+        ("2024-12", ("2024", "2024-Q4", "2024-12", None, None)),
+        ("2024", ("2024", None, None, None, None)),
+        ("2024-13-01", ("2024", None, None, None, None)),
+        ("2024-06-30T23:30:00-02:00", ("2024", "2024-Q2", "2024-06", "2024-W26", "2024-06-30")),
+        ("soon", (None, None, None, None, None)),
+    ],
+)
+def test_periods_are_read_as_written(text: str, buckets: tuple[str | None, ...]) -> None:
+    calendars = ("year", "quarter", "month", "week", "day")
+    assert tuple(bucket_of(text, calendar, None) for calendar in calendars) == buckets
+
+
+def test_a_zone_moves_what_has_a_time() -> None:
+    quarters = [bucket_of(f"2024-06-30{time}", "quarter", "Europe/Vienna") for time in ("", "T23Z")]
+    assert quarters == ["2024-Q2", "2024-Q3"]
+
+
+_LATE = ("2024-06-30", "T23", "T18:00:00", "T22:30:00", "T00:00:00")
+_DAY_ONLY = ("2024-06-30", None, None, None, "T00:00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "buckets"),
+    [
+        ("2024-06-30T23:05:00Z", None, _LATE),
+        ("2024-06-30t23:05:00z", None, _LATE),
+        ("2024-06-30t21:05z", "Europe/Vienna", _LATE),
+        ("2024-06-30 23:59:60Z", None, _LATE),
+        ("2024-06-30", None, _DAY_ONLY),
+        ("2024-06-30 noon", None, _DAY_ONLY),
+        ("2024-06-30", "Europe/Vienna", _DAY_ONLY),
+    ],
+)
+def test_shorter_spans_than_a_day_need_a_time(
+    text: str, zone: str | None, buckets: tuple[str | None, ...]
+) -> None:
+    found = [bucket_of(text, calendar, zone) for calendar in ("day", "hour", "6h", "90m", "1d")]
+    assert [(one and one.removeprefix("2024-06-30")) or one for one in found] == list(buckets)
