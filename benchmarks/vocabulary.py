@@ -22,7 +22,7 @@ from benchmarks import processes, results
 from benchmarks.corpus import Shape, words
 from benchmarks.queries import misspell
 from benchmarks.truth import edits
-from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
+from shard.segment.text.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
 TWO_TYPOS_LETTERS_MIN = 9
 

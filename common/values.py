@@ -1,8 +1,7 @@
 """The values of items, and the canonical text by which facets, filters and keys name each.
 
-The coordinator (filters), the shards (facet dictionaries; `shard.segment.extraction` has the same
-rules as a kernel) and the test oracle must all agree on the text of a value, so the rules are
-here:
+The coordinator (filters), the shards (facet dictionaries; `shard.segment.items` has the same rules
+as kernels) and the test oracle must all agree on the text of a value, so the rules are here:
 
     "drama"              → drama       unchanged; the empty text has none
     true, false          → true, false
@@ -28,7 +27,7 @@ INTEGER_MAX: Final = 2**64 - 1
 
 NO_TOKEN: Final = 2**64 - 1
 """The token of a missing value, where 64-bit tokens represent values
-(`shard.segment.distinct_values`)."""
+(`shard.segment.columns.distinct_values`)."""
 
 
 class ValueKind(IntEnum):

@@ -265,6 +265,10 @@ def test_partition_is_closed() -> None:
         "shard/query/text",
         "shard/read",
         "shard/segment",
+        "shard/segment/builder",
+        "shard/segment/columns",
+        "shard/segment/items",
+        "shard/segment/text",
         "shard/storage",
     ],
 )

@@ -21,6 +21,9 @@ from common.kernels.types import U8Array, U16Array, U32Array, U64Array, uint32, 
 from common.query import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
 from shard.query.filters.filter_bitsets import element_view, resolve
+from shard.segment.columns.facet_columns import FacetColumn, facet_column
+from shard.segment.columns.number_columns import number_column
+from shard.segment.columns.sort_columns import SortColumn
 from shard.segment.doc_sets import (
     bitset_of,
     complement,
@@ -29,9 +32,6 @@ from shard.segment.doc_sets import (
     list_docs,
     pick_docs,
 )
-from shard.segment.facet_columns import FacetColumn, facet_column
-from shard.segment.number_columns import number_column
-from shard.segment.sort_columns import SortColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from common.protocol.messages import SortKey
     from shard.query.filters.filter_bitsets import ElementView
     from shard.query.matches import Matches
-    from shard.segment.nested_elements import ElementSegment
+    from shard.segment.columns.nested_elements import ElementSegment
     from shard.segment.snapshot import SegmentView, Snapshot
 
 Codes = TypeVar("Codes", U8Array, U16Array, U32Array)

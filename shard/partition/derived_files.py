@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from common.process.faults import fault
 from common.process.logs import Log
 from shard.partition.generation import Generation
+from shard.segment.builder.segment_builder import merge_to_file
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.merge_arrays import MergeAllocator
 from shard.segment.segment import DamagedSegment, Segment
-from shard.segment.segment_builder import merge_to_file
 from shard.storage.group_log import State
 from shard.storage.manifest import (
     FORMAT,

@@ -13,9 +13,9 @@ from typing import Any
 from common.configuration import IndexConfiguration
 from common.configuration_parser import parse_stored
 from common.protocol.messages import IndexEntry
+from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.segment_builder import SegmentBuilder
 
 
 @dataclass(slots=True)

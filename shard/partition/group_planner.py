@@ -15,8 +15,8 @@ from common.errors import InternalError
 from common.placement import hash_id
 from common.protocol.write_operations import Operation, Outcome
 from shard.partition.write_plan import Change, Stored, plan_writes
+from shard.segment.columns.external_ids import find_live, hash_ids, is_item_of
 from shard.segment.doc_numbers import places_of, records_of
-from shard.segment.external_ids import find_live, hash_ids, is_item_of
 from shard.storage.codecs import as_bytes_array
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from common.protocol.messages import ApplyRequest
     from shard.partition.partition import Partition
-    from shard.segment.extraction import Extraction
+    from shard.segment.items.extraction import Extraction
     from shard.segment.snapshot import Snapshot
 
 PLAN_SINGLY_MAX = 64

@@ -42,10 +42,10 @@ from shard.partition.droppable import count_droppable, droppable_docs
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room
+from shard.segment.builder.segment_builder import make_doc_maps, merge_segments
 from shard.segment.doc_numbers import records_of
 from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 from shard.segment.segment import Segment
-from shard.segment.segment_builder import make_doc_maps, merge_segments
 from shard.segment.snapshot import SegmentView
 
 RETRY_SECONDS = 10.0

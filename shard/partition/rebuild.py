@@ -29,8 +29,8 @@ from shard.partition.partition import Partition
 from shard.partition.recovery import log_damaged
 from shard.partition.stored_batches import read_batches
 from shard.partition.writer import has_room
+from shard.segment.columns.presence import presence_of
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.presence import presence_of
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.group_log import read_groups, read_tombstones

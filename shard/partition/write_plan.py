@@ -24,7 +24,7 @@ from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import shown_id
 from common.protocol.write_operations import Operation, Outcome
 from common.value_changes import ConditionFailed, Inapplicable, resolved
-from shard.segment.external_ids import item_id, shown_id_of
+from shard.segment.columns.external_ids import item_id, shown_id_of
 
 
 class Stored(NamedTuple):

@@ -36,7 +36,7 @@ from shard.query.statistics.visible_docs import (
 )
 from shard.query.text.whole_fields import whole_freq, whole_freq_among
 from shard.read.field_languages import languages_of
-from shard.segment.presence import Aspect, presence_of
+from shard.segment.columns.presence import Aspect, presence_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

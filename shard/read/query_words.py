@@ -20,7 +20,7 @@ from common.deadline import check_call
 from common.query import MatchKind, Word
 from common.scoring import CORRECTED_FORMS_MAX
 from shard.query.scoring.bm25f import TIER_OF_KIND
-from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
+from shard.segment.text.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
 _INFIX_TIER: Final = 2
 _TYPO_TIER: Final = TIER_OF_KIND[MatchKind.TYPO_1]

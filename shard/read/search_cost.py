@@ -19,7 +19,7 @@ from shard.query.spelling.near_terms import is_slow_to_list
 from shard.query.text.text_cost import is_slow_text, num_matches_max, words_of
 from shard.query.text.whole_fields import is_slow_to_find
 from shard.read.field_languages import languages_of
-from shard.segment.sort_columns import needs_column
+from shard.segment.columns.sort_columns import needs_column
 
 if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot

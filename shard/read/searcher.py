@@ -50,7 +50,7 @@ from shard.query.text.prepared import PreparedQuery
 from shard.read.corpus_statistics import statistics
 from shard.read.field_languages import languages_of
 from shard.read.matching import PinnedHits, match
-from shard.segment.external_ids import find_live
+from shard.segment.columns.external_ids import find_live
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -35,7 +35,7 @@ from coordinator.read.results import FacetPage, HitOrder, SearchResult, ShardSum
 from coordinator.read.suggest.results import SuggestionPage
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
-from shard.segment.external_ids import shown_id_of
+from shard.segment.columns.external_ids import shown_id_of
 
 CONFIGURATION: dict[str, Any] = {
     "aggregations": {

@@ -14,14 +14,14 @@ from pyroaring import FrozenBitMap
 
 from common.configuration import IndexConfiguration
 from common.values import Shape, facet_key
-from shard.segment.columns import build_columns
+from shard.segment.builder.all_columns import build_columns
 from shard.segment.doc_numbers import build_doc_numbers, records_of
-from shard.segment.extraction import Extraction, extract
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.items.extraction import Extraction, extract
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
-from shard.segment.text_builder import build_text
+from shard.segment.text.text_builder import build_text
 
 Item = dict[str, Any]
 

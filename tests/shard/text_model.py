@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from common.analysis.analyzer import Analyzer
 from shard.query.phrases.frequent_pairs import keep_frequent_pairs
 from shard.query.text.text_search import TextMatch
-from shard.segment import bitset_postings as dense_lists
-from shard.segment import prefix_lists
-from shard.segment.extraction import Extraction, extract
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.positions import POSITION_GAP
+from shard.segment.items.extraction import Extraction, extract
 from shard.segment.segment import Segment
-from shard.segment.text_builder import build_text
+from shard.segment.text import bitset_postings as dense_lists
+from shard.segment.text import prefix_lists
+from shard.segment.text.positions import POSITION_GAP
+from shard.segment.text.text_builder import build_text
 
 ANALYZER = Analyzer()
 Item = Mapping[str, Any]

@@ -26,8 +26,8 @@ from shard.caches.lru_cache import COLUMN_CACHE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from shard.segment.columns.text_columns import TextColumn
     from shard.segment.segment import Segment
-    from shard.segment.text_columns import TextColumn
 
 _PREFIXES: Final = {
     "year": re.compile(r"\d{4}(?!\d)", re.ASCII),

@@ -20,7 +20,7 @@ from common.kernels.decorator import kernel
 from common.kernels.types import F64Array, U16Array, uint16
 from common.protocol.messages import CubeRequest
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.segment.number_columns import NumberColumn, number_column
+from shard.segment.columns.number_columns import NumberColumn, number_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,9 +22,9 @@ from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, int64, uint32
 from common.protocol.messages import CubeRequest
 from shard.collect.facets.facet_pairs import FacetPairs, distinct_pairs
-from shard.segment.code_counts import count_codes
+from shard.segment.columns.code_counts import count_codes
+from shard.segment.columns.facet_columns import FacetColumn
 from shard.segment.doc_sets import count_docs, has_bit, list_all_docs
-from shard.segment.facet_columns import FacetColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

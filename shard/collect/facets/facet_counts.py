@@ -38,9 +38,9 @@ from common.protocol.packed_counts import pack_counts, pack_touched, units_max
 from shard.caches.derived import derived_by_key
 from shard.collect.facets.counted_matches import CountedMatches, Scope
 from shard.collect.nested_elements import WithinCounter, count_without
-from shard.segment.code_counts import count_codes, count_codes_noting
-from shard.segment.facet_columns import FacetColumn, facet_column
-from shard.segment.facet_rows import ROWS_DOCS_MIN, columns_of, facet_rows
+from shard.segment.columns.code_counts import count_codes, count_codes_noting
+from shard.segment.columns.facet_columns import FacetColumn, facet_column
+from shard.segment.columns.facet_rows import ROWS_DOCS_MIN, columns_of, facet_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

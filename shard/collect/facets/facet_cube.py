@@ -39,8 +39,8 @@ from shard.collect.facets.histograms import histogram_of, intervals_of, interval
 from shard.collect.facets.range_counts import in_bounds, lacks_field, scope_of_range
 from shard.collect.facets.trees import nodes_of
 from shard.query.filters.filter_bitsets import resolve
-from shard.segment.facet_columns import FacetColumn, facet_column
-from shard.segment.text_columns import text_column
+from shard.segment.columns.facet_columns import FacetColumn, facet_column
+from shard.segment.columns.text_columns import text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

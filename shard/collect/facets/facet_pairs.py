@@ -15,19 +15,19 @@ from common.values import number_text
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.nested_elements import list_passing
 from shard.query.filters.filter_bitsets import element_view
-from shard.segment.facet_columns import FacetColumn, facet_column
-from shard.segment.number_columns import NumberColumn, number_column
-from shard.segment.presence import Aspect, presence_of
-from shard.segment.sort_columns import plain_number
-from shard.segment.text_columns import text_column
+from shard.segment.columns.facet_columns import FacetColumn, facet_column
+from shard.segment.columns.number_columns import NumberColumn, number_column
+from shard.segment.columns.presence import Aspect, presence_of
+from shard.segment.columns.sort_columns import plain_number
+from shard.segment.columns.text_columns import text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.query.matches import Matches
+    from shard.segment.columns.text_columns import TextColumn
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView, Snapshot
-    from shard.segment.text_columns import TextColumn
 
 
 class FacetPairs(NamedTuple):

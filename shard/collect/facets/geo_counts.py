@@ -28,7 +28,7 @@ from shard.collect.facets.histograms import (
     tally,
 )
 from shard.query.matches import Matches
-from shard.segment.geo_columns import geo_column
+from shard.segment.columns.geo_columns import geo_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -30,8 +30,8 @@ from shard.collect.facets.histograms import BucketCounts, count_intervals, disti
 from shard.collect.facets.trees import count_nodes
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
+from shard.segment.columns.text_columns import text_column
 from shard.segment.doc_sets import count_docs
-from shard.segment.text_columns import text_column
 
 if TYPE_CHECKING:
     from shard.collect.facets.counted_matches import CountedMatches, Scope

@@ -16,8 +16,8 @@ import numpy as np
 
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.facets.facet_pairs import ranges_of
-from shard.segment.code_counts import count_codes
-from shard.segment.facet_columns import FacetColumn, build_column, facet_column
+from shard.segment.columns.code_counts import count_codes
+from shard.segment.columns.facet_columns import FacetColumn, build_column, facet_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

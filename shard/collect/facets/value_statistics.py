@@ -33,7 +33,7 @@ from shard.collect.facets.facet_pairs import (
     field_values,
     ranges_of,
 )
-from shard.segment.number_columns import number_column
+from shard.segment.columns.number_columns import number_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

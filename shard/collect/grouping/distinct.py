@@ -35,7 +35,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.top_hits.hits import Hits
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
-from shard.segment.distinct_values import DistinctValues, distinct_values, num_values_max
+from shard.segment.columns.distinct_values import DistinctValues, distinct_values, num_values_max
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

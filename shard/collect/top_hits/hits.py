@@ -13,9 +13,9 @@ import numpy as np
 
 from shard.collect.nested_elements import element_order
 from shard.collect.top_hits.random_order import random_numbers
-from shard.segment.distance_columns import DistanceColumn
+from shard.segment.columns.distance_columns import DistanceColumn
+from shard.segment.columns.sort_columns import SortColumn, sort_column
 from shard.segment.doc_numbers import numbers_of
-from shard.segment.sort_columns import SortColumn, sort_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -35,10 +35,10 @@ from shard.collect.top_hits.sort_levels import (
     ScoreLevel,
 )
 from shard.query.matches import Matches
-from shard.segment.distance_columns import DistanceColumn
+from shard.segment.columns.distance_columns import DistanceColumn
+from shard.segment.columns.number_columns import split_number
+from shard.segment.columns.sort_columns import MISSING_KEY, Permutation, SortColumn
 from shard.segment.doc_sets import has_bit
-from shard.segment.number_columns import split_number
-from shard.segment.sort_columns import MISSING_KEY, Permutation, SortColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,8 +19,8 @@ import numpy as np
 
 from shard.collect.top_hits.random_order import NUMBER_BITS, random_numbers
 from shard.query.matches import Matches
+from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn, ordered_keys
 from shard.segment.doc_numbers import places_of
-from shard.segment.sort_columns import MISSING_KEY, SortColumn, ordered_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -28,6 +28,7 @@ from shard.collect.top_hits.segment_order import Best, SegmentOrder, are_places_
 from shard.collect.top_hits.sort_levels import FieldLevel, Level
 from shard.query.matches import Matches
 from shard.query.scoring.bm25f import SCORE_UNIT
+from shard.segment.columns.sort_columns import MISSING_KEY, rank_texts
 from shard.segment.doc_numbers import (
     DocNumbers,
     doc_numbers,
@@ -36,7 +37,6 @@ from shard.segment.doc_numbers import (
     places_of,
     record_of,
 )
-from shard.segment.sort_columns import MISSING_KEY, rank_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

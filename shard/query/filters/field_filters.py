@@ -18,12 +18,12 @@ import numpy as np
 
 from common.query import AllOf, AnyOf, Contains, Range, StartsWith
 from common.values import WHOLE_FLOAT_MAX, number_text
+from shard.segment.columns.facet_columns import FacetColumn, facet_column
+from shard.segment.columns.number_columns import NumberColumn, number_column
+from shard.segment.columns.presence import Aspect, presence_of
+from shard.segment.columns.sort_columns import plain_number
+from shard.segment.columns.text_columns import TextColumn
 from shard.segment.doc_sets import empty_bitset, full_bitset
-from shard.segment.facet_columns import FacetColumn, facet_column
-from shard.segment.number_columns import NumberColumn, number_column
-from shard.segment.presence import Aspect, presence_of
-from shard.segment.sort_columns import plain_number
-from shard.segment.text_columns import TextColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -59,6 +59,12 @@ from common.query import (
 from shard.caches.derived import derived
 from shard.caches.lru_cache import FILTER_CACHE
 from shard.query.filters.field_filters import FieldColumns
+from shard.segment.columns.external_ids import find_live, is_item_of
+from shard.segment.columns.facet_columns import facet_column
+from shard.segment.columns.geo_columns import geo_column
+from shard.segment.columns.nested_elements import ElementSegment, element_segment
+from shard.segment.columns.presence import Aspect, presence_of
+from shard.segment.columns.text_columns import needs_texts, text_column
 from shard.segment.doc_numbers import records_of
 from shard.segment.doc_sets import (
     add_docs,
@@ -70,13 +76,7 @@ from shard.segment.doc_sets import (
     list_docs,
     set_bit,
 )
-from shard.segment.external_ids import find_live, is_item_of
-from shard.segment.facet_columns import facet_column
-from shard.segment.geo_columns import geo_column
-from shard.segment.nested_elements import ElementSegment, element_segment
-from shard.segment.presence import Aspect, presence_of
 from shard.segment.snapshot import SegmentView
-from shard.segment.text_columns import needs_texts, text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

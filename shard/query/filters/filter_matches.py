@@ -30,8 +30,8 @@ from common.query import AllOf, And, AnyOf, Filter
 from shard.query.filters.disjunctive import intersection, narrow_each
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
+from shard.segment.columns.facet_columns import FacetColumn, StoredSet, code_table, facet_column
 from shard.segment.doc_sets import pick_docs
-from shard.segment.facet_columns import FacetColumn, StoredSet, code_table, facet_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -34,9 +34,9 @@ from common.kernels.types import I64Array, U16Array, U32Array, int64
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.derived import derived
 from shard.caches.lru_cache import PAIRS_CACHE
-from shard.segment.positions import Positions, decode_varint, skip_varints
-from shard.segment.postings import BLOCK_ENTRIES, Entries, PostingLists, new_block
-from shard.segment.postings_cursor import (
+from shard.segment.text.positions import Positions, decode_varint, skip_varints
+from shard.segment.text.postings import BLOCK_ENTRIES, Entries, PostingLists, new_block
+from shard.segment.text.postings_cursor import (
     BlockCursor,
     at_block,
     block_positions,
@@ -45,7 +45,7 @@ from shard.segment.postings_cursor import (
     next_block,
     open_postings,
 )
-from shard.segment.postings_writer import (
+from shard.segment.text.postings_writer import (
     ListInWriting,
     end_list,
     open_list,
@@ -53,7 +53,7 @@ from shard.segment.postings_writer import (
     reserve_lists,
     trim_lists,
 )
-from shard.segment.text_index import text_index
+from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

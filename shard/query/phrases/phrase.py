@@ -38,9 +38,9 @@ from shard.query.phrases.phrase_seeds import list_seeds
 from shard.query.postings.term_lists import SearchedLists, docs_with_terms
 from shard.query.scoring.bm25f import NO_DOCS, NO_FIELDS
 from shard.segment.doc_sets import add_docs, bitset_of, pick_positions
-from shard.segment.positions import Positions
-from shard.segment.postings import BLOCK_ENTRIES, Entries, PostingLists
-from shard.segment.postings_cursor import Wanted
+from shard.segment.text.positions import Positions
+from shard.segment.text.postings import BLOCK_ENTRIES, Entries, PostingLists
+from shard.segment.text.postings_cursor import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.query.postings.term_lists import TermLists
-    from shard.segment.text_index import TextIndex
+    from shard.segment.text.text_index import TextIndex
 
 _ENTRIES_PER_DOC_MAX: Final = 16
 """A list with at most this many entries per wanted document is decoded block by block."""

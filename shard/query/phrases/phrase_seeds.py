@@ -27,9 +27,9 @@ from shard.query.postings.position_blocks import (
     pick_scratch,
     seek_picked,
 )
-from shard.segment.positions import Positions, decode_varint
-from shard.segment.postings import PostingLists, decode_entry
-from shard.segment.postings_cursor import (
+from shard.segment.text.positions import Positions, decode_varint
+from shard.segment.text.postings import PostingLists, decode_entry
+from shard.segment.text.postings_cursor import (
     advance_entry,
     after_entry,
     next_block,

@@ -1,7 +1,7 @@
 """Reads one posting list: which of the wanted documents have the term, and what it scores there.
 
-A list is read block by block (`shard/segment/postings_cursor.py`); blocks without a wanted document
-are skipped by their skip rows, undecoded. Of the others:
+A list is read block by block (`shard/segment/text/postings_cursor.py`); blocks without a wanted
+document are skipped by their skip rows, undecoded. Of the others:
 
     documents alone wanted   decode the documents, keep the wanted ones         `_scan_docs`
     scores wanted as well    decode the documents, keep the wanted ones, then   `_scan_entries`
@@ -28,8 +28,14 @@ from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
 from shard.query.scoring.bm25f import ScoredLists, length_offset
 from shard.segment.doc_sets import has_bit, set_bit
-from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry, open_block
-from shard.segment.postings_cursor import (
+from shard.segment.text.postings import (
+    BLOCK_ENTRIES,
+    Packing,
+    PostingLists,
+    decode_entry,
+    open_block,
+)
+from shard.segment.text.postings_cursor import (
     BlockScratch,
     Wanted,
     advance_wanted,

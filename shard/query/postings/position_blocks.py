@@ -1,8 +1,8 @@
 """The positions of a posting list's wanted entries, block by block.
 
 Where most blocks of a list hold wanted documents, a block is decoded as a whole: from a dozen
-entries on, that is cheaper than to seek each one (`shard/segment/postings_cursor.py`). Positions
-have no index inside a block; sums of the frequencies say how many to skip:
+entries on, that is cheaper than to seek each one (`shard/segment/text/postings_cursor.py`).
+Positions have no index inside a block; sums of the frequencies say how many to skip:
 
     entries       0    1    2    3        picked: 1 and 3
     freqs         2    1    4    1
@@ -21,9 +21,9 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8Array, U64Array
-from shard.segment.positions import Positions, are_bytes, skip_varints
-from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, sum_freqs_before
-from shard.segment.postings_cursor import (
+from shard.segment.text.positions import Positions, are_bytes, skip_varints
+from shard.segment.text.postings import BLOCK_ENTRIES, Packing, PostingLists, sum_freqs_before
+from shard.segment.text.postings_cursor import (
     BlockCursor,
     BlockScratch,
     block_positions,

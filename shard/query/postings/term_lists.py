@@ -7,8 +7,8 @@ rarest first, each one read only for the documents of those before (`list_scan.p
     mile  (52,000)   documents only, those with a bit ─▶ field, frequency, score of these
     green            blocks that hold one of them ─▶ field, frequency, score of these
 
-If a list has a bitset (`shard/segment/bitset_postings.py`), the bitset answers which documents have
-the term; only the entries of documents with all terms are read:
+If a list has a bitset (`shard/segment/text/bitset_postings.py`), the bitset answers which documents
+have the term; only the entries of documents with all terms are read:
 
     green (19,000)   documents only, those with a bit of mile ─▶ field, frequency, score of these
     mile             field, frequency, score of these
@@ -40,14 +40,6 @@ from shard.query.postings.list_scan import (
     sum_entries,
 )
 from shard.query.scoring.bm25f import SCRATCH, FieldTfNorms, ScoredLists, bm25_tf
-from shard.segment.bitset_postings import (
-    DenseLists,
-    add_members,
-    find_dense,
-    find_entries,
-    find_members,
-    member_words,
-)
 from shard.segment.doc_sets import (
     add_docs,
     count_docs,
@@ -55,8 +47,16 @@ from shard.segment.doc_sets import (
     pick_docs,
     reset_bitset,
 )
-from shard.segment.postings_cursor import Wanted
-from shard.segment.text_index import text_index
+from shard.segment.text.bitset_postings import (
+    DenseLists,
+    add_members,
+    find_dense,
+    find_entries,
+    find_members,
+    member_words,
+)
+from shard.segment.text.postings_cursor import Wanted
+from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

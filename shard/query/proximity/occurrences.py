@@ -27,16 +27,16 @@ from common.kernels.growth import grown
 from common.kernels.types import U64, U8Array, U32Array, U64Array, int64, uint64
 from shard.query.scoring.bm25f import ScoredLists
 from shard.query.terms.prefix_descent import ListedDocs, find_readings
-from shard.segment.positions import Positions, decode_varint
-from shard.segment.postings import decode_entry
-from shard.segment.postings_cursor import (
+from shard.segment.text.positions import Positions, decode_varint
+from shard.segment.text.postings import decode_entry
+from shard.segment.text.postings_cursor import (
     advance_entry,
     after_entry,
     open_entries,
     open_positions,
     seek_positions,
 )
-from shard.segment.prefix_lists import PrefixRanges
+from shard.segment.text.prefix_lists import PrefixRanges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

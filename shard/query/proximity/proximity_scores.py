@@ -39,7 +39,7 @@ from shard.query.proximity.occurrences import (
     word_of,
 )
 from shard.query.scoring.bm25f import ScoredLists
-from shard.segment.positions import POSITION_GAP
+from shard.segment.text.positions import POSITION_GAP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.query.terms.expansion import Expansion
-    from shard.segment.text_index import TextIndex
+    from shard.segment.text.text_index import TextIndex
 
 WINDOW: Final = 8
 """Words further apart than this get no proximity score; less than the gap between values."""

@@ -39,7 +39,7 @@ from shard.query.pruning.bounds import BlockBounds, docs_in_blocks, kept_bounds,
 from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
 from shard.query.scoring.score_selection import GREATEST, join, kth_greatest, pick
 from shard.segment.doc_sets import num_words, remove_docs
-from shard.segment.postings_cursor import Wanted, count_blocks
+from shard.segment.text.postings_cursor import Wanted, count_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,8 +1,8 @@
 """Top k of one word that many terms match, without scoring every document.
 
 The first letters of a word may begin hundreds of terms, and too few entries for a list of their own
-(`shard/segment/prefix_lists.py`). What a document scores is the sum of its entries, so no bound of
-one list says whether it is among the best. But most documents have one entry only:
+(`shard/segment/text/prefix_lists.py`). What a document scores is the sum of its entries, so no
+bound of one list says whether it is among the best. But most documents have one entry only:
 
     gr          300 terms, 260,000 entries        documents
     marked                                          245,000   found so far
@@ -53,15 +53,21 @@ from shard.query.scoring.bm25f import (
 )
 from shard.query.scoring.score_selection import best_of, kth_greatest
 from shard.segment.doc_sets import count_docs, empty_bitset, has_bit, list_all_docs
-from shard.segment.postings import BLOCK_ENTRIES, Packing, PostingLists, decode_entry, open_block
-from shard.segment.postings_cursor import (
+from shard.segment.text.postings import (
+    BLOCK_ENTRIES,
+    Packing,
+    PostingLists,
+    decode_entry,
+    open_block,
+)
+from shard.segment.text.postings_cursor import (
     Wanted,
     block_start,
     decode_docs,
     next_block,
     open_postings,
 )
-from shard.segment.text_index import text_index
+from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

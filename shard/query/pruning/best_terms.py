@@ -14,7 +14,7 @@ One term, a deep page. Thousands of hits touch every block, so pruning works on 
 documents instead, with the bounds that several terms use: for a word that 150,000 documents have,
 35,000 are scored to find the 5,000 best.
 
-Several terms. Terms with bitset postings (`shard/segment/bitset_postings.py`) are intersected
+Several terms. Terms with bitset postings (`shard/segment/text/bitset_postings.py`) are intersected
 without reading their posting lists; each has a bound for every 16 documents:
 
     bits of green ∧ bits of mile ─▶ 10,000 documents
@@ -72,9 +72,9 @@ from shard.query.pruning.bounds import (
 )
 from shard.query.scoring.bm25f import SCORE_UNIT, bm25_tf
 from shard.query.scoring.score_selection import GREATEST, best_of, join, kth_greatest, pick
-from shard.segment.bitset_postings import find_dense, find_members
 from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
-from shard.segment.postings_cursor import Wanted
+from shard.segment.text.bitset_postings import find_dense, find_members
+from shard.segment.text.postings_cursor import Wanted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -43,10 +43,10 @@ from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.postings.list_scan import ScoredTerm
 from shard.query.postings.term_lists import QueryTerms, TermLists
 from shard.query.scoring.bm25f import NO_BITS, SCRATCH, FieldTfNorms, ScoredLists, length_code
-from shard.segment.bitset_postings import find_dense
 from shard.segment.doc_sets import has_bit
-from shard.segment.postings import BLOCK_ENTRIES, PostingLists, decode_entry
-from shard.segment.postings_cursor import at_block, decode_docs, next_block, open_postings
+from shard.segment.text.bitset_postings import find_dense
+from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists, decode_entry
+from shard.segment.text.postings_cursor import at_block, decode_docs, next_block, open_postings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

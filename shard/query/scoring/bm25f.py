@@ -57,9 +57,9 @@ from common.kernels.types import (
     uint64,
 )
 from shard.segment.doc_sets import empty_bitset, has_bit, set_bit
-from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
-from shard.segment.postings import Entries, PostingLists, decode_entry
-from shard.segment.postings_cursor import (
+from shard.segment.text.field_lengths import DECODED_LENGTHS, FieldLengths
+from shard.segment.text.postings import Entries, PostingLists, decode_entry
+from shard.segment.text.postings_cursor import (
     BlockScratch,
     Wanted,
     advance_wanted,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.protocol.messages import FieldWeight
-    from shard.segment.text_index import TextIndex
+    from shard.segment.text.text_index import TextIndex
 
 FREQ_UNIT: Final = float(1 << 24)
 SCORE_UNIT: Final = float(1 << 32)

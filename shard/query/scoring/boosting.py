@@ -20,9 +20,8 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.query.filters import filter_bitsets
 from shard.query.matches import Matches
 from shard.query.scoring.bm25f import SCORE_UNIT
-from shard.segment.doc_sets import are_in
-from shard.segment.geo_columns import geo_column
-from shard.segment.sort_columns import (
+from shard.segment.columns.geo_columns import geo_column
+from shard.segment.columns.sort_columns import (
     EMPTY_TEXT_KEY,
     FALSE_KEY,
     MISSING_KEY,
@@ -31,7 +30,8 @@ from shard.segment.sort_columns import (
     plain_doubles,
     sort_column,
 )
-from shard.segment.text_columns import TextColumn
+from shard.segment.columns.text_columns import TextColumn
+from shard.segment.doc_sets import are_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

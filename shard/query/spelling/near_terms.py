@@ -37,11 +37,11 @@ from shard.query.postings.term_lists import count_with_all_terms
 from shard.query.scoring.bm25f import NO_BITS
 from shard.query.spelling.spacings import docs_with_all_of
 from shard.query.statistics.segment_statistics import count_docs_of, count_terms, deleted_docs
-from shard.segment.bitset_postings import DenseLists, find_dense
 from shard.segment.doc_sets import bitset_of, count_docs, has_bit, list_all_docs, pick_docs
-from shard.segment.postings import BLOCK_ENTRIES, PostingLists
-from shard.segment.postings_cursor import Wanted
-from shard.segment.text_index import text_index
+from shard.segment.text.bitset_postings import DenseLists, find_dense
+from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
+from shard.segment.text.postings_cursor import Wanted
+from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

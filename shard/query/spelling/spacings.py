@@ -26,7 +26,7 @@ from shard.query.phrases.phrase import find_phrase, phrase_terms
 from shard.query.postings.term_lists import docs_with_all_terms
 from shard.query.scoring.bm25f import NO_BITS, NO_DOCS
 from shard.query.statistics.segment_statistics import deleted_docs
-from shard.segment.text_index import text_index
+from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

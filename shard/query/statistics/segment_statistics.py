@@ -26,9 +26,9 @@ from shard.query.phrases.phrase import find_phrase, phrase_terms
 from shard.query.scoring.bm25f import NO_DOCS
 from shard.query.terms.expansion import Expansion, count_by_kind, expand_word
 from shard.segment.doc_sets import add_docs, count_docs, has_bit, list_all_docs, num_words
-from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
-from shard.segment.postings import BLOCK_ENTRIES, PostingLists
-from shard.segment.postings_cursor import (
+from shard.segment.text.field_lengths import DECODED_LENGTHS, FieldLengths
+from shard.segment.text.postings import BLOCK_ENTRIES, PostingLists
+from shard.segment.text.postings_cursor import (
     Wanted,
     advance_block,
     advance_wanted,
@@ -37,7 +37,7 @@ from shard.segment.postings_cursor import (
     decode_wanted,
     open_postings,
 )
-from shard.segment.text_index import TextIndex, text_index
+from shard.segment.text.text_index import TextIndex, text_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,8 +24,8 @@ from shard.query.statistics.segment_statistics import (
 )
 from shard.query.terms.expansion import count_by_kind, expand_word
 from shard.segment.doc_sets import count_docs, list_all_docs
-from shard.segment.field_lengths import DECODED_LENGTHS
-from shard.segment.text_index import text_index
+from shard.segment.text.field_lengths import DECODED_LENGTHS
+from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

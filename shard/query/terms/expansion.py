@@ -19,10 +19,10 @@
 Expansion is exhaustive: it returns every matching term of the vocabulary, each in its best kind. So
 the result over all segments and shards does not depend on how items are spread.
 
-Terms of kind PREFIX may have a prefix list (shard/segment/prefix_lists.py); reading it replaces
-reading theirs: `Expansion.joined`. It covers all terms with that prefix, including those that match
-in a better kind, but a document with one of these is in a better tier, in which prefixes do not
-count (see bm25f).
+Terms of kind PREFIX may have a prefix list (`shard/segment/text/prefix_lists.py`); reading it
+replaces reading theirs: `Expansion.joined`. It covers all terms with that prefix, including those
+that match in a better kind, but a document with one of these is in a better tier, in which prefixes
+do not count (see bm25f).
 
 With languages by field, a stem counts only in the fields of its language, and so do typos with typo
 lengths by field: each term carries a bit mask of classes of fields, each field has the bit of its
@@ -47,15 +47,15 @@ from common.scoring import CORRECTED_FORMS_MAX
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.terms.stem_classes import stem_forms
-from shard.segment.infixes import find_inside
-from shard.segment.text_index import text_index
+from shard.segment.text.infixes import find_inside
+from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.segment.segment import Segment
-    from shard.segment.text_index import TextIndex
-    from shard.segment.vocabulary import Vocabulary
+    from shard.segment.text.text_index import TextIndex
+    from shard.segment.text.vocabulary import Vocabulary
 
 REMEMBERED_TERMS_MAX: Final = 4_096
 """Larger expansions are cached only if typos made them costly: a prefix range is cheap to find

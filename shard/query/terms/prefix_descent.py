@@ -1,8 +1,9 @@
 """Which terms of a half-typed word some documents have: found from prefix to longer prefix.
 
 A prefix begins thousands of terms; a few documents have few of them. Prefix lists
-(`shard/segment/prefix_lists.py`) nest, so each is looked up only among the documents in the list of
-the prefix that encloses it, and a list that none of these has is passed over with all inside it:
+(`shard/segment/text/prefix_lists.py`) nest, so each is looked up only among the documents in the
+list of the prefix that encloses it, and a list that none of these has is passed over with all inside
+it:
 
     prefix list   documents   terms
     se            4 9 12      sell, sense: in no longer list   read in 4 9 12
@@ -25,9 +26,9 @@ from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.growth import grown
 from common.kernels.types import U32Array, int64
-from shard.segment.postings import PostingLists
-from shard.segment.postings_cursor import advance, open_entries
-from shard.segment.prefix_lists import PrefixRanges
+from shard.segment.text.postings import PostingLists
+from shard.segment.text.postings_cursor import advance, open_entries
+from shard.segment.text.prefix_lists import PrefixRanges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

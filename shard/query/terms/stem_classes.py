@@ -22,13 +22,13 @@ from common.analysis.languages import (
 from common.query import Word
 from shard.caches.derived import derived, derived_by_key
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
-from shard.segment.text_index import text_index
+from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.segment.segment import Segment
-    from shard.segment.vocabulary import Vocabulary
+    from shard.segment.text.vocabulary import Vocabulary
 
 _STEMMED_FEW: Final = 256
 """Stem classes among more terms are cached: a few letters may begin a tenth of all terms."""

@@ -35,7 +35,7 @@ from shard.segment.doc_sets import (
     list_docs,
     set_bit,
 )
-from shard.segment.postings_cursor import Wanted
+from shard.segment.text.postings_cursor import Wanted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

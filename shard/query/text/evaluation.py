@@ -43,9 +43,9 @@ from shard.query.scoring.score_selection import best_of
 from shard.query.terms.expansion import Expansion, expand_word
 from shard.query.text.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
-from shard.segment.postings import Entries
-from shard.segment.postings_cursor import Wanted
-from shard.segment.text_index import TextIndex, text_index
+from shard.segment.text.postings import Entries
+from shard.segment.text.postings_cursor import Wanted
+from shard.segment.text.text_index import TextIndex, text_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

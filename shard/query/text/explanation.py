@@ -38,9 +38,9 @@ from shard.query.text.evaluation import Evaluation
 from shard.query.text.prepared import PreparedQuery
 from shard.query.text.whole_fields import whole_docs
 from shard.segment.doc_sets import bitset_of
-from shard.segment.field_lengths import DECODED_LENGTHS
-from shard.segment.postings import PostingLists, decode_entry
-from shard.segment.postings_cursor import advance_entry, open_entries
+from shard.segment.text.field_lengths import DECODED_LENGTHS
+from shard.segment.text.postings import PostingLists, decode_entry
+from shard.segment.text.postings_cursor import advance_entry, open_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -35,10 +35,10 @@ from shard.query.postings.term_lists import docs_with_all_terms
 from shard.query.scoring.bm25f import ScoredLists, length_code
 from shard.query.statistics.segment_statistics import deleted_docs
 from shard.segment.doc_sets import has_bit, num_words
-from shard.segment.field_lengths import NUM_EXACT_LENGTHS, FieldLengths
-from shard.segment.postings import Entries, PostingLists, decode_entry
-from shard.segment.postings_cursor import advance_entry, open_entries
-from shard.segment.text_index import text_index
+from shard.segment.text.field_lengths import NUM_EXACT_LENGTHS, FieldLengths
+from shard.segment.text.postings import Entries, PostingLists, decode_entry
+from shard.segment.text.postings_cursor import advance_entry, open_entries
+from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

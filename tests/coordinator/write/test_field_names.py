@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from common.json.scan import ItemScanner
 from common.limits import Limits
 from coordinator.write.field_names import FieldNames
-from shard.segment.extraction import extract
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.items.extraction import extract
 
 KEYS = st.sampled_from(
     ["a", "b", "cc", "a.b", "é", 'x"y', "\\", "\n", "", "a\u0000", "id", "{", "]"]

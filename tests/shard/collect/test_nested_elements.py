@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shard.collect.nested_elements import count_elements
+from shard.segment.columns.facet_columns import FacetColumn, build_column
+from shard.segment.columns.nested_elements import ElementSegment
 from shard.segment.doc_sets import bitset_of
-from shard.segment.facet_columns import FacetColumn, build_column
-from shard.segment.nested_elements import ElementSegment
 from shard.segment.segment import Segment
 
 NUM_VALUES = 4

@@ -18,7 +18,7 @@ from common.shard_settings import ShardSettings
 from shard.partition.merger import work
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
-from shard.segment.segment_builder import SegmentBuilder
+from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.group_log import read_state
 from shard.storage.source_positions import read_positions

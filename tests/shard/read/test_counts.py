@@ -22,7 +22,7 @@ from common.query import AnyOf
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.collect.facets import facet_counts
 from shard.read import searcher
-from shard.segment import facet_rows
+from shard.segment.columns import facet_rows
 from tests.common.protocol.packed_model import unpack
 from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import PATHS, World, keys_of, numbers_of, worlds

@@ -17,9 +17,9 @@ from common.query import Range
 from common.values import NO_TOKEN
 from shard.collect.grouping.distinct import MatchValues
 from shard.read import searcher
-from shard.segment import distinct_values
-from shard.segment.sort_columns import sort_column
-from shard.segment.text_columns import text_column
+from shard.segment.columns import distinct_values
+from shard.segment.columns.sort_columns import sort_column
+from shard.segment.columns.text_columns import text_column
 from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Item, World
 

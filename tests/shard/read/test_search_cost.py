@@ -22,7 +22,7 @@ from common.query import NUM_MATCH_KINDS, AnyOf, Contains, Under, Word
 from shard.query.filters import filter_bitsets
 from shard.query.text import whole_fields
 from shard.read import corpus_statistics, search_cost, searcher
-from shard.segment import distinct_values, sort_columns, text_columns
+from shard.segment.columns import distinct_values, sort_columns, text_columns
 from tests.shard.collect.top_hits.test_top_k import request
 from tests.shard.columns_model import Item, World
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shard.segment import doc_numbers as doc_numbers_module
+from shard.segment.builder.segment_builder import make_doc_maps
 from shard.segment.doc_numbers import (
     TABLE_DOCS_MIN,
     build_doc_numbers,
@@ -28,7 +29,6 @@ from shard.segment.doc_numbers import (
 )
 from shard.segment.merge_arrays import MergeAllocator
 from shard.segment.segment import Segment
-from shard.segment.segment_builder import make_doc_maps
 
 
 @pytest.fixture(autouse=True, scope="module")

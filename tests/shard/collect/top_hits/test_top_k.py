@@ -16,8 +16,8 @@ from shard.collect.top_hits import segment_order
 from shard.collect.top_hits.hits import Hits, sort_values
 from shard.collect.top_hits.top_k import select_hits
 from shard.query.matches import Matches
+from shard.segment.columns.sort_columns import PERMUTATION_USES_MIN, sort_column
 from shard.segment.doc_numbers import records_of
-from shard.segment.sort_columns import PERMUTATION_USES_MIN, sort_column
 from tests.shard.columns_model import Item, World, sort_value, worlds
 
 QUERY = TextQuery((), 0, False, (), (), 1.2, 0.75, 0.0)

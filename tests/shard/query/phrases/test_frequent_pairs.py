@@ -20,9 +20,9 @@ from shard.query.postings.term_lists import TermLists
 from shard.query.scoring.bm25f import NO_BITS, SCRATCH, make_tf_norms
 from shard.segment.doc_sets import bitset_of
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.postings import Entries
 from shard.segment.segment import Segment
-from shard.segment.text_index import text_index
+from shard.segment.text.postings import Entries
+from shard.segment.text.text_index import text_index
 from tests.shard.text_model import make_segment
 
 WORDS = ["sea", "green", "mile", "of"]

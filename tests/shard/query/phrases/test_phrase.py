@@ -10,7 +10,7 @@ import pytest
 
 from shard.query.phrases import phrase
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.text_index import text_index
+from shard.segment.text.text_index import text_index
 from tests.shard.text_model import make_segment
 
 WORDS = ["sea", "green", "mile", "of"]

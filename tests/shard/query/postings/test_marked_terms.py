@@ -13,8 +13,8 @@ from shard.query.postings.term_lists import TermLists
 from shard.query.scoring.bm25f import make_tf_norms
 from shard.segment.doc_sets import bitset_of, count_docs, empty_bitset, list_all_docs
 from shard.segment.field_registry import FieldRegistry
-from shard.segment.postings_cursor import Wanted
-from shard.segment.text_index import text_index
+from shard.segment.text.postings_cursor import Wanted
+from shard.segment.text.text_index import text_index
 from tests.shard.text_model import Lists, make_segment
 
 NUM_DOCS = 900

@@ -18,7 +18,7 @@ from shard.query.spelling import near_terms
 from shard.query.spelling.near_terms import _count_sets, _most_frequent, _most_frequent_among
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
-from shard.segment.text_index import text_index
+from shard.segment.text.text_index import text_index
 from tests.shard.columns_model import World
 from tests.shard.text_model import Lists, make_segment
 

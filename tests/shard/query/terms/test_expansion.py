@@ -22,7 +22,7 @@ from shard.query.text.text_search import match_text
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView
-from shard.segment.text_index import text_index
+from shard.segment.text.text_index import text_index
 from tests.shard.text_model import make_segment
 
 LANGUAGES = Languages()

@@ -19,11 +19,11 @@ from shard.query.proximity.proximity_scores import CHAIN_MAX, WINDOW
 from shard.query.scoring.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, T_MAX, TIER_OF_KIND
 from shard.query.statistics.segment_statistics import doc_freqs, field_statistics
 from shard.query.text.prepared import proximity_pairs, tier_step, tiers_of
-from shard.segment import bitset_postings as dense_lists
-from shard.segment import prefix_lists
-from shard.segment.field_lengths import DECODED_LENGTHS, encode_length
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
+from shard.segment.text import bitset_postings as dense_lists
+from shard.segment.text import prefix_lists
+from shard.segment.text.field_lengths import DECODED_LENGTHS, encode_length
 from tests.shard.text_model import (
     ANALYZER,
     Lists,

@@ -1,0 +1,17 @@
+"""Values by document, field by field.
+
+column_values      values → columns: the first step of every builder of one
+presence           field → documents that have it, by form of the value
+facet_columns      document ↔ facet values; counted by code_counts
+facet_rows         the codes of several facets of a document together
+number_columns     document → numbers, exact
+text_columns       document → texts, ranked
+sort_columns       document → a key that compares as an integer
+distinct_values    document → a number that stands for its value
+external_ids       id → document
+
+object_fields      fields that hold objects:
+geo_columns          points
+distance_columns     documents by distance from a point
+nested_elements      the objects of an array, as documents of their own
+"""

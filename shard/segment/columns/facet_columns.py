@@ -1,0 +1,532 @@
+"""Facet columns: the values of each document, and the documents of each value.
+
+Questions it answers, for one facet field of one segment: count the values of a given set of
+documents (collect/facet_counts); which documents have one of these values (query/filters); how many
+documents does each value have in all? Values are numbers of the shard's dictionary of the field;
+`code` = number + 1, so that 0 can mean "no value".
+
+    documents        0 drama     1 crime, drama     2 -        (drama = 0, crime = 1)
+
+    facet.<f>.codes  1 | 1 2 | -        smallest of uint8/16/32 that holds them
+    facet.<f>.starts 0 1 3 3            document d has codes[starts[d]:starts[d + 1]], ascending;
+                                        absent if no document has several: then codes[d] is the
+                                        one code of document d, 0 if it has none
+
+    in segments of SETS_DOCS_MIN documents and more, also by value:
+    facet.<f>.numbers      0 1          values that occur, ascending
+    facet.<f>.counts       2 1          documents of each
+    facet.<f>.sets         {0, 1} {1}   `stored_sets`, one after the other
+    facet.<f>.set_offsets               where each begins
+
+A smaller segment is scanned instead: 4,096 documents take 2-4 µs, and small writes are spared the
+sets. A field without a value in the segment has no arrays at all.
+
+Costs: build about 120 ns a value (the key's text included), plus 8 ns for the sets. Memory 1-4
+bytes a value and column, 2-4 bytes a value for the sets, which only filters touch. Merging
+concatenates the columns and rebuilds the sets from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from common.kernels.decorator import kernel
+from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32
+from shard.caches.derived import derived_by_key
+from shard.segment.columns.code_counts import Codes, count_codes
+from shard.segment.columns.column_values import KEY_KINDS, group_values
+from shard.segment.doc_sets import LISTED_AHEAD, set_bit
+from shard.segment.items.value_parsing import canonical_keys
+from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
+from shard.segment.segment import fields_of
+from shard.segment.stored_sets import (
+    StoredSets,
+    add_stored_sets,
+    bound_stored,
+    count_intersections,
+    list_stored_set,
+    measure_stored,
+    write_sets,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.facet_dictionary import FacetDictionary
+    from shard.segment.items.extraction import Extraction
+    from shard.segment.segment import Segment
+
+SETS_DOCS_MIN: Final = 4_096
+"""Segments with at least this many documents store the set of documents of each value."""
+
+_INSERTION_MAX: Final = 32
+_NO_STARTS: Final = np.zeros(0, np.uint32)
+_NO_CODES: Final = np.zeros(0, np.uint8)
+
+
+@kernel
+def _collect_codes(
+    docs: U32Array, numbers: U32Array, starts: U32Array, codes: U32Array
+) -> tuple[int, int, int]:
+    """Turn (document, value number) pairs into rows of distinct, ascending codes.
+
+    Returns:
+        Number of codes, most codes of one document, greatest code.
+    """
+    num_codes = 0
+    most = 0
+    greatest = int64(0)
+    num_docs = len(starts) - 1
+    position = 0
+    for doc in range(num_docs):
+        # The row of this document; documents without a value have an empty one.
+        starts[doc] = num_codes
+        begin = num_codes
+        while position < len(docs) and docs[position] == doc:
+            codes[num_codes] = numbers[position] + uint32(1)
+            num_codes += 1
+            position += 1
+        if num_codes - begin > 1:
+            # Sort the row, then drop repeated codes.
+            if num_codes - begin <= _INSERTION_MAX:
+                for i in range(begin + 1, num_codes):
+                    code = codes[i]
+                    at = i
+                    while at > begin and codes[at - 1] > code:
+                        codes[at] = codes[at - 1]
+                        at -= 1
+                    codes[at] = code
+            else:
+                codes[begin:num_codes].sort()
+            last = begin
+            for i in range(begin + 1, num_codes):
+                if codes[i] != codes[last]:
+                    last += 1
+                    codes[last] = codes[i]
+            num_codes = last + 1
+        if num_codes > begin:
+            most = max(most, num_codes - begin)
+            greatest = max(greatest, int64(codes[num_codes - 1]))
+    starts[num_docs] = num_codes
+    return num_codes, most, greatest
+
+
+@kernel
+def _count_each(codes: Codes, counts: I64Array) -> None:
+    """Add 1 to counts[code] for each code."""
+    for code in codes:
+        counts[code] += 1
+
+
+@kernel
+def _list_by_value(codes: Codes, starts: U32Array, cursors: I64Array, docs: U32Array) -> None:
+    """Write the documents of each code at its cursor: a counting sort, hence ascending."""
+    if len(starts) == 0:
+        for doc in range(len(codes)):
+            code = int64(codes[doc])
+            docs[cursors[code]] = doc
+            cursors[code] += 1
+        return
+    for doc in range(len(starts) - 1):
+        for position in range(starts[doc], starts[doc + 1]):
+            code = int64(codes[position])
+            docs[cursors[code]] = doc
+            cursors[code] += 1
+
+
+@kernel
+def _scan_codes(codes: Codes, starts: U32Array, wanted: U32Array, words: U64Array) -> None:
+    """Set the bits of the documents that have one of the wanted codes (ascending)."""
+    num_docs = len(codes) if len(starts) == 0 else len(starts) - 1
+    for doc in range(num_docs):
+        begin = int64(doc)
+        end = begin + 1
+        if len(starts) != 0:
+            begin = int64(starts[doc])
+            end = int64(starts[doc + 1])
+        for position in range(begin, end):
+            code = codes[position]
+            low = 0
+            high = len(wanted)
+            while low < high:
+                middle = (low + high) >> 1
+                if wanted[middle] < code:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < len(wanted) and wanted[low] == code:
+                set_bit(words, doc)
+                break
+
+
+@kernel
+def _pick_coded(docs: U32Array, codes: Codes, is_wanted: U8Array, picked: U32Array) -> int:
+    """Write the documents whose single code is wanted; return their number."""
+    count: Any = 0
+    for doc in docs:
+        picked[count] = doc
+        count += int64(is_wanted[codes[doc]])
+    return count
+
+
+def _code_type(greatest: int) -> type[np.uint8 | np.uint16 | np.uint32]:
+    """Return the smallest unsigned type that holds a code."""
+    if greatest < 1 << 8:
+        return np.uint8
+    return np.uint16 if greatest < 1 << 16 else np.uint32
+
+
+def narrow_codes(codes: NDArray[np.uint32], greatest: int) -> NDArray[Any]:
+    """Return codes in the smallest unsigned type that holds the greatest."""
+    return codes.astype(_code_type(greatest))
+
+
+def build_column(
+    docs: NDArray[np.uint32], numbers: NDArray[np.uint32], num_docs: int
+) -> dict[str, NDArray[Any]]:
+    """Return `codes` (and `starts`) for (document, value number) pairs, ascending by document."""
+    starts = np.empty(num_docs + 1, np.uint32)
+    codes = np.empty(len(numbers), np.uint32)
+    num_codes, most, greatest = _collect_codes(docs, numbers, starts, codes)
+    if most > 1:
+        return {"codes": narrow_codes(codes[:num_codes], greatest), "starts": starts}
+    narrow = narrow_codes(codes[:num_codes], greatest)
+    if num_codes == num_docs:
+        return {"codes": narrow}
+    dense = np.zeros(num_docs, narrow.dtype)
+    dense[docs] = narrow if num_codes == len(docs) else narrow_codes(numbers + 1, greatest)
+    return {"codes": dense}
+
+
+def build_sets(
+    codes: NDArray[Any], starts: NDArray[np.uint32] | None, allocator: MergeAllocator = IN_MEMORY
+) -> dict[str, NDArray[Any]]:
+    """Return `numbers`, `counts`, `sets` and `set_offsets` of a column: it, transposed."""
+    starts = _NO_STARTS if starts is None else starts
+    counts_by_code = allocator.zeros(int(codes.max()) + 1, np.int64)
+    _count_each(codes, counts_by_code)
+    ends = allocator.zeros(len(counts_by_code) + 1, np.int64)
+    np.cumsum(counts_by_code, out=ends[1:])
+    docs = allocator.empty(len(codes), np.uint32)
+    _list_by_value(codes, starts, allocator.concatenate([ends[:-1]]), docs)
+    present = np.flatnonzero(counts_by_code)
+    present = present[present > 0]
+    num_missing = int(counts_by_code[0])
+    offsets = np.append(ends[present], ends[-1]) - num_missing
+    sets, set_offsets = write_sets(docs[num_missing:], offsets, allocator)
+    return {
+        "numbers": (present - 1).astype(np.uint32),
+        "counts": counts_by_code[present].astype(np.uint32),
+        "sets": sets,
+        "set_offsets": set_offsets,
+    }
+
+
+def build_facets(
+    extraction: Extraction, facet_fields: Mapping[int, FacetDictionary]
+) -> dict[str, NDArray[Any]]:
+    """Build the facet columns of a batch; new values get numbers in the dictionaries.
+
+    Args:
+        extraction: the values of the batch.
+        facet_fields: dictionary by field number.
+
+    Returns:
+        Arrays by name, see the module's drawing.
+    """
+    fields = list(facet_fields)
+    selection, offsets = group_values(extraction, fields, KEY_KINDS)
+    if len(selection) == 0:
+        return {}
+    keys, key_offsets = canonical_keys(extraction, selection)
+    docs = extraction.doc[selection]
+    arrays: dict[str, NDArray[Any]] = {}
+    bounds = offsets.tolist()
+    for group, field in enumerate(fields):
+        begin, end = bounds[group], bounds[group + 1]
+        if begin == end:
+            continue
+        numbers = facet_fields[field].encode(keys, key_offsets[begin : end + 1])
+        column = build_column(docs[begin:end], numbers, extraction.num_docs)
+        if extraction.num_docs >= SETS_DOCS_MIN:
+            column |= build_sets(column["codes"], column.get("starts"))
+        for name, array in column.items():
+            arrays[f"facet.{field}.{name}"] = array
+    return arrays
+
+
+def merge_facets(
+    parts: Sequence[Segment],
+    doc_maps: Sequence[NDArray[np.int64]],
+    num_docs: int,
+    allocator: MergeAllocator = IN_MEMORY,
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Merge the facet columns of segments.
+
+    Args:
+        parts: segments, in order.
+        doc_maps: by part: new ordinal of each document, -1 if it is dropped; ascending over all.
+        num_docs: documents of the result.
+        allocator: makes the large arrays.
+
+    Yields:
+        The arrays of one field after the other, equal to those of a build from the same documents.
+    """
+    for field in fields_of(parts, "facet", "codes"):
+        rows: Iterable[_Rows] = _KeptRows(parts, doc_maps, field, allocator)
+        if num_docs <= allocator.piece_rows:
+            few = list(rows)
+            rows = (_Rows(*map(np.concatenate, zip(*few, strict=True))),)
+        column = _join_rows(rows, num_docs, allocator)
+        if column and num_docs >= SETS_DOCS_MIN:
+            column |= build_sets(column["codes"], column.get("starts"), allocator)
+        yield {f"facet.{field}.{name}": array for name, array in column.items()}
+
+
+class _Rows(NamedTuple):
+    """The codes of consecutive documents, and how many each has."""
+
+    codes: NDArray[Any]
+    lengths: NDArray[np.uint32]
+
+
+class _KeptRows:
+    """The rows of the kept documents of several segments, in pieces."""
+
+    def __init__(
+        self,
+        parts: Sequence[Segment],
+        doc_maps: Sequence[NDArray[np.int64]],
+        field: int,
+        allocator: MergeAllocator,
+    ) -> None:
+        self._parts = parts
+        self._doc_maps = doc_maps
+        self._field = field
+        self._allocator = allocator
+
+    def __iter__(self) -> Iterator[_Rows]:
+        for part, doc_map in zip(self._parts, self._doc_maps, strict=True):
+            codes = part.get(f"facet.{self._field}.codes")
+            starts = part.get(f"facet.{self._field}.starts")
+            for piece in self._allocator.pieces(len(doc_map)):
+                keep = doc_map[piece] >= 0
+                if codes is None:
+                    yield _Rows(_NO_CODES, np.zeros(np.count_nonzero(keep), np.uint32))
+                elif starts is None:
+                    kept = codes[piece][keep]
+                    has_value = kept != 0
+                    yield _Rows(kept[has_value], has_value.astype(np.uint32))
+                else:
+                    bounds = starts[piece.start : piece.stop + 1]
+                    lengths = np.diff(bounds)
+                    of_piece = codes[int(bounds[0]) : int(bounds[-1])]
+                    yield _Rows(of_piece[np.repeat(keep, lengths)], lengths[keep])
+
+
+def _join_rows(
+    rows: Iterable[_Rows], num_docs: int, allocator: MergeAllocator
+) -> dict[str, NDArray[Any]]:
+    """Return `codes` (and `starts`) of a column, given its rows in pieces; nothing if it is empty.
+
+    Two passes over the rows: one measures, which decides the form; one writes.
+    """
+    num_codes = most = greatest = 0
+    for codes, lengths in rows:
+        if len(codes):
+            num_codes += len(codes)
+            most = max(most, int(lengths.max()))
+            greatest = max(greatest, int(codes.max()))
+    if not num_codes:
+        return {}
+    dtype = _code_type(greatest)
+    if most == 1:
+        dense: NDArray[Any] = allocator.zeros(num_docs, dtype)
+        doc = 0
+        for codes, lengths in rows:
+            dense[doc : doc + len(lengths)][lengths != 0] = codes
+            doc += len(lengths)
+        return {"codes": dense}
+    joined: NDArray[Any] = allocator.empty(num_codes, dtype)
+    starts = allocator.empty(num_docs + 1, np.uint32)
+    starts[0] = 0
+    doc = at = 0
+    for codes, lengths in rows:
+        joined[at : at + len(codes)] = codes
+        ends = starts[doc + 1 : doc + 1 + len(lengths)]
+        np.cumsum(lengths, out=ends)
+        ends += np.uint32(at)
+        at += len(codes)
+        doc += len(lengths)
+    return {"codes": joined, "starts": starts}
+
+
+def code_table(numbers: Iterable[int], num_values: int) -> NDArray[np.uint8]:
+    """Return, by code of a dictionary with `num_values` values, whether its number is listed."""
+    is_wanted = np.zeros(num_values + 1, np.uint8)
+    for number in numbers:
+        is_wanted[number + 1] = 1
+    return is_wanted
+
+
+StoredSet: TypeAlias = tuple[int, int]
+"""Offset of a set among the stored sets of a column, and its number of documents."""
+
+
+class FacetColumn:
+    """The facet column of one field of one segment; one instance per segment and field.
+
+    Attributes:
+        codes: see the module's drawing.
+        starts: empty if every document has at most one value.
+    """
+
+    __slots__ = (
+        "_set_sizes",
+        "_sets",
+        "codes",
+        "num_docs",
+        "starts",
+    )
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any] | None], num_docs: int) -> None:
+        codes = arrays["codes"]
+        assert codes is not None, "a facet column without codes"
+        starts = arrays.get("starts")
+        self.codes = codes
+        self.starts: NDArray[np.uint32] = _NO_STARTS if starts is None else starts
+        self.num_docs = num_docs
+        sets = [arrays.get(name) for name in StoredSets._fields]
+        self._sets = None if sets[0] is None else StoredSets._make(sets)
+        self._set_sizes: tuple[int, int] | None = None
+
+    @property
+    def codes_per_doc(self) -> float:
+        """The average number of values of a document, at least 1."""
+        return 1.0 if self.is_single else max(1.0, len(self.codes) / self.num_docs)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether no document has several values."""
+        return len(self.starts) == 0
+
+    def intersects_within(self, unit_ns: float, doc_ns: float, limit_ns: float) -> bool:
+        """Return whether `add_intersections` is estimated to take less than some time.
+
+        The exact sizes are in the heads of all sets, which lie wide apart in the file. What is
+        known without them is mostly enough to say no.
+
+        Args:
+            unit_ns: nanoseconds per uint16 of a stored bitset.
+            doc_ns: nanoseconds per document of a stored list, no less.
+            limit_ns: the time.
+        """
+        sets = self._sets
+        if sets is None:
+            return False
+        if self._set_sizes is None:
+            num_units, num_listed = bound_stored(sets, self.num_docs)
+            if num_units * unit_ns + num_listed * doc_ns >= limit_ns:
+                return False
+            self._set_sizes = measure_stored(sets)
+        num_units, num_listed = self._set_sizes
+        return num_units * unit_ns + num_listed * doc_ns < limit_ns
+
+    def add_docs_with(
+        self, numbers: Sequence[int] | NDArray[np.uint32], words: NDArray[np.uint64]
+    ) -> None:
+        """Set the bits of the documents that have one of the values.
+
+        Args:
+            numbers: value numbers, ascending.
+            words: bitset over the segment's documents, to add to.
+
+        Cost: with stored sets, that of reading them; otherwise a scan of the column.
+        """
+        if self._sets is None:
+            wanted = np.array(numbers, np.uint32)
+            wanted += np.uint32(1)
+            _scan_codes(self.codes, self.starts, wanted, words)
+            return
+        known = self._sets.numbers
+        wanted = np.array(numbers, np.uint32)
+        positions = np.searchsorted(known, wanted)
+        positions = positions[positions < len(known)]
+        positions = positions[known[positions] == wanted[: len(positions)]]
+        if len(positions):
+            add_stored_sets(self._sets, positions, words)
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether the column stores each value's documents."""
+        return self._sets is not None
+
+    def stored_sets(self, numbers: Iterable[int]) -> list[StoredSet]:
+        """Return the stored sets of the values that occur."""
+        sets = self._sets
+        assert sets is not None, "the segment is too small to have sets"
+        positions = [at for number in numbers if (at := self._position(number)) is not None]
+        return [(int(sets.set_offsets[at]), int(sets.counts[at])) for at in positions]
+
+    def docs_in(self, stored_sets: Sequence[StoredSet]) -> NDArray[np.uint32]:
+        """Return the documents of stored sets, one set after the other, ascending within a set."""
+        assert self._sets is not None, "the segment is too small to have sets"
+        num_docs = sum([count for _, count in stored_sets])
+        docs = np.empty(num_docs + LISTED_AHEAD, np.uint32)
+        at = 0
+        for begin, count in stored_sets:
+            list_stored_set(self._sets.sets, begin, count, docs[at:])
+            at += count
+        return docs[:num_docs]
+
+    def _position(self, number: int) -> int | None:
+        """Return the index of a value's stored set, or None if no document has the value."""
+        assert self._sets is not None, "the segment is too small to have sets"
+        numbers = self._sets.numbers
+        # If all lower values occur too, which is common, a value's index is its number.
+        if number < len(numbers) and numbers[number] == number:
+            return number
+        position = int(np.searchsorted(numbers, np.uint32(number)))
+        return position if position < len(numbers) and numbers[position] == number else None
+
+    def pick_with(
+        self, is_wanted: NDArray[np.uint8], docs: NDArray[np.uint32]
+    ) -> NDArray[np.uint32]:
+        """Return the given documents that have a wanted value; for single-valued columns.
+
+        Args:
+            is_wanted: by code, see `code_table`.
+            docs: ascending.
+        """
+        assert self.is_single, "a document has several codes"
+        picked = np.empty(len(docs), np.uint32)
+        return picked[: _pick_coded(docs, self.codes, is_wanted, picked)]
+
+    def add_totals(self, counts: NDArray[np.uint32]) -> None:
+        """Add the number of documents of each value, deleted ones included, to counts[number + 1].
+
+        counts[0] becomes meaningless.
+        """
+        if self._sets is not None:
+            counts[self._sets.numbers + np.uint32(1)] += self._sets.counts
+        else:
+            ordinals = np.arange(self.num_docs, dtype=np.uint32)
+            count_codes(ordinals, self.codes, self.starts, counts)
+
+    def add_intersections(self, words: NDArray[np.uint64], counts: NDArray[np.uint32]) -> None:
+        """Add to counts[number + 1] how many documents of each value are in a bitset."""
+        assert self._sets is not None, "the segment is too small to have sets"
+        count_intersections(self._sets, words, counts)
+
+
+_ARRAY_NAMES: Final = ("codes", "starts", *StoredSets._fields)
+
+
+@derived_by_key
+def facet_column(segment: Segment, field: int) -> FacetColumn | None:
+    """Return the facet column of a field, or None if no document of the segment has a value."""
+    arrays = {name: segment.get(f"facet.{field}.{name}") for name in _ARRAY_NAMES}
+    return None if arrays["codes"] is None else FacetColumn(arrays, segment.num_docs)

@@ -1,0 +1,19 @@
+"""The inverted index of a segment: which words its documents have, and where.
+
+text_index         all of it, as a query reads it
+vocabulary         term → ordinal, its neighbours; with typos: edit_distance
+infixes            letters → terms that contain them
+postings           ordinal → documents, fields, frequencies
+postings_cursor    walks along a posting list
+postings_writer    writes one
+positions          where in a field a term occurs
+prefix_lists       first letters → one posting list
+prefix_counts      its entries in a batch
+prefix_sums        its entries in a merge: those of several terms
+bitset_postings    common term → bitset, and from a document to its entries
+field_lengths      words of each field of a document (norms)
+
+term_numbering     words of a batch → numbers
+text_builder       these, inverted: the text structures of a new segment
+text_merge         the text structures of a merged segment; its lists: term_merge
+"""

@@ -1,0 +1,245 @@
+"""The values of a batch's items, against a naive walk over decoded ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.configuration import OVERFLOW_PATH
+from common.values import Shape, ValueKind, facet_key
+from shard.segment import field_registry
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.items.extraction import Extraction, extract
+from shard.segment.items.value_parsing import canonical_keys, parse_numbers
+from tests.shard.json_items import items
+
+Value = tuple[int, str, ValueKind, Shape, Any]
+
+
+def extract_all(documents: list[bytes], registry: FieldRegistry | None = None) -> Extraction:
+    payload = np.frombuffer(bytearray(b"\n".join(documents)), np.uint8)
+    sizes = np.array([len(document) for document in documents], np.int64)
+    starts = np.cumsum(sizes + 1) - sizes - 1
+    return extract(payload, starts, starts + sizes, registry or FieldRegistry())
+
+
+def span(extraction: Extraction, value: int) -> bytes:
+    return extraction.text[extraction.start[value] : extraction.end[value]].tobytes()
+
+
+def decoded(extraction: Extraction, registry: FieldRegistry) -> list[Value]:
+    """The extraction in Python objects."""
+    result: list[Value] = []
+    for value in range(len(extraction.doc)):
+        kind = ValueKind(extraction.kind[value])
+        text = span(extraction, value)
+        content: Any = text.decode() if kind == ValueKind.STRING else orjson.loads(text)
+        path = registry.paths[extraction.field[value]]
+        result.append(
+            (int(extraction.doc[value]), path, kind, Shape(extraction.shape[value]), content)
+        )
+    return result
+
+
+def kind_of(value: Any) -> ValueKind:
+    match value:
+        case str():
+            return ValueKind.STRING
+        case True:
+            return ValueKind.TRUE
+        case False:
+            return ValueKind.FALSE
+        case None:
+            return ValueKind.NULL
+        case int():
+            return ValueKind.INTEGER
+        case float():
+            return ValueKind.FLOAT
+        case list():
+            return ValueKind.EMPTY_ARRAY
+        case _:
+            return ValueKind.EMPTY_OBJECT
+
+
+def naive(doc: int, value: Any, path: str | None, num_arrays: int, way: int) -> list[Value]:
+    """The same by recursion over the decoded item."""
+    if isinstance(value, dict) and (value or path is None):
+        way = max(way, min(num_arrays, 2))
+        return [
+            found
+            for key, inner in value.items()
+            for found in naive(doc, inner, key if path is None else f"{path}.{key}", 0, way)
+        ]
+    if isinstance(value, list) and value:
+        return [found for inner in value for found in naive(doc, inner, path, num_arrays + 1, way)]
+    assert path is not None
+    shape = Shape.NESTED if num_arrays > 1 else Shape(max(way, num_arrays))
+    return [(doc, path, kind_of(value), shape, value)]
+
+
+def in_one_order(values: list[Value]) -> list[str]:
+    """Dictionaries keep a duplicate key's first place, the extraction its last: compare without
+    order."""
+    return sorted(map(repr, values))
+
+
+@given(st.lists(items(), max_size=4))
+def test_extraction_gives_the_values_of_the_decoded_items(documents: list[bytes]) -> None:
+    registry = FieldRegistry()
+    extraction = extract_all(documents, registry)
+
+    expected = [
+        value
+        for doc, document in enumerate(documents)
+        for value in naive(doc, orjson.loads(document), None, 0, 0)
+    ]
+
+    assert in_one_order(decoded(extraction, registry)) == in_one_order(expected)
+    assert np.all(np.diff(extraction.doc.astype(np.int64)) >= 0)
+
+
+@given(st.lists(items(), max_size=4))
+def test_extraction_finds_the_canonical_ids(documents: list[bytes]) -> None:
+    extraction = extract_all(documents)
+
+    found = [
+        extraction.text[start:end].tobytes()
+        for start, end in zip(extraction.id_start, extraction.id_end, strict=True)
+    ]
+
+    assert found == [str(orjson.loads(document).get("id", "")).encode() for document in documents]
+
+
+@given(st.lists(items(), min_size=1, max_size=4))
+def test_numbers_are_parsed_like_python_does(documents: list[bytes]) -> None:
+    registry = FieldRegistry()
+    extraction = extract_all(documents, registry)
+    everything = np.arange(len(extraction.doc))
+
+    parsed = parse_numbers(extraction, everything)
+
+    for value, number in zip(decoded(extraction, registry), parsed.tolist(), strict=True):
+        is_number = isinstance(value[4], int | float)
+        assert number == float(value[4]) if is_number else math.isnan(number)
+
+
+@given(st.lists(items(), min_size=1, max_size=4))
+def test_canonical_keys_are_the_facet_keys(documents: list[bytes]) -> None:
+    registry = FieldRegistry()
+    extraction = extract_all(documents, registry)
+    everything = np.arange(len(extraction.doc))
+
+    arena, offsets = canonical_keys(extraction, everything)
+
+    keys = [arena[start:end].tobytes().decode() for start, end in pairwise(offsets)]
+    assert keys == [facet_key(value[4]) or "" for value in decoded(extraction, registry)]
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (b'{"a": 1}', [("a", Shape.SCALAR)]),
+        (b'{"a": [1, 2]}', [("a", Shape.ELEMENT), ("a", Shape.ELEMENT)]),
+        (b'{"a": [[1], 2]}', [("a", Shape.NESTED), ("a", Shape.ELEMENT)]),
+        (b'{"a": {"b": 1}}', [("a.b", Shape.SCALAR)]),
+        (b'{"a": {"b": [1]}}', [("a.b", Shape.ELEMENT)]),
+        (b'{"a": [{"b": 1}]}', [("a.b", Shape.ELEMENT)]),
+        (b'{"a": [{"b": [1]}]}', [("a.b", Shape.ELEMENT)]),
+        (b'{"a": [{"b": [[1]]}]}', [("a.b", Shape.NESTED)]),
+        (b'{"a": [[{"b": 1}]]}', [("a.b", Shape.NESTED)]),
+        (
+            b'{"a": [[{"b": 1}], 2], "c": 3}',
+            [("a.b", Shape.NESTED), ("a", Shape.ELEMENT), ("c", Shape.SCALAR)],
+        ),
+        (b'{"a": []}', [("a", Shape.SCALAR)]),
+    ],
+)
+def test_shape_says_how_a_value_hangs_on_its_key(
+    item: bytes, expected: list[tuple[str, Shape]]
+) -> None:
+    registry = FieldRegistry()
+
+    extraction = extract_all([item], registry)
+
+    assert [(value[1], value[3]) for value in decoded(extraction, registry)] == expected
+
+
+def test_last_of_duplicate_keys_wins_with_all_that_hangs_on_it() -> None:
+    registry = FieldRegistry()
+
+    extraction = extract_all(
+        [b'{"id":1,"a":{"b":[1,2],"b":3},"c":4,"a":{"d":5},"id":"x"}'], registry
+    )
+
+    assert [value[1::3] for value in decoded(extraction, registry)] == [
+        ("c", 4),
+        ("a.d", 5),
+        ("id", "x"),
+    ]
+    assert extraction.text[extraction.id_start[0] : extraction.id_end[0]].tobytes() == b"x"
+
+
+def test_field_numbers_stay_when_batches_bring_new_paths() -> None:
+    registry = FieldRegistry()
+    extract_all([b'{"a":1,"b":{"c":2}}'], registry)
+    before = registry.to_list()
+
+    extract_all([b'{"z":1,"b":{"c":2,"d":3},"a":4}'] * 2, registry)
+
+    assert registry.paths[: len(before)] == before
+    assert set(registry.paths) == {"a", "b", "b.c", "z", "b.d"}
+    assert FieldRegistry.from_list(registry.to_list()).number("b.d") == registry.number("b.d")
+
+
+def test_dotted_key_and_nested_key_are_one_path() -> None:
+    registry = FieldRegistry()
+
+    extraction = extract_all([b'{"a.b":1}', b'{"a":{"b":2}}'], registry)
+
+    assert len(set(extraction.field.tolist())) == 1
+
+
+def test_many_new_paths_in_one_item() -> None:
+    registry = FieldRegistry()
+    item = {f"key {number}": number for number in range(512)}
+
+    extraction = extract_all([json.dumps(item).encode()] * 3, registry)
+
+    assert registry.paths == list(item)
+    assert extraction.field.tolist() == list(range(512)) * 3
+
+
+def test_paths_beyond_the_limit_share_one_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(field_registry, "NUM_LEARNED_MAX", 3)
+    registry = FieldRegistry()
+
+    extraction = extract_all([b'{"a":1,"b":2,"c":3,"d":4,"e":{"f":5}}'], registry)
+    configured = registry.register("configured")
+
+    paths = [registry.paths[field] for field in extraction.field]
+    assert paths == ["a", "b", "c", OVERFLOW_PATH, OVERFLOW_PATH]
+    assert registry.number("configured") == configured
+
+
+def test_registry_is_full_at_65535_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(field_registry, "NUM_FIELDS_MAX", 2)
+    registry = FieldRegistry(["a", "b"])
+
+    assert registry.register("a") == 0
+    with pytest.raises(OverflowError):
+        registry.register("c")
+
+
+def test_empty_batch_has_no_values() -> None:
+    extraction = extract_all([])
+
+    assert extraction.num_docs == 0
+    assert len(extraction.doc) == 0
