@@ -249,6 +249,7 @@ def test_partition_is_closed() -> None:
         "shard/collect/facets",
         "shard/collect/grouping",
         "shard/collect/top_hits",
+        "shard/indexes",
         "shard/maintenance",
         "shard/partition",
         "shard/process",

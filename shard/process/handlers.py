@@ -77,11 +77,11 @@ from common.protocol.methods import (
     TERMS,
 )
 from common.protocol.server import Handler
-from shard.partition.catalog_follower import CatalogFollower
+from shard.indexes.catalog_follower import CatalogFollower
+from shard.indexes.index_statistics import index_statistics
+from shard.indexes.indexes import Indexes
+from shard.indexes.write_groups import WriteGroups
 from shard.partition.fingerprint import fingerprint_of
-from shard.partition.index_statistics import index_statistics
-from shard.partition.indexes import Indexes
-from shard.partition.write_groups import WriteGroups
 from shard.process.process_statistics import process_statistics
 from shard.process.read_scheduler import ReadScheduler
 from shard.query.spelling.near_terms import is_slow_to_list, near_terms

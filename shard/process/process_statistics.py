@@ -16,10 +16,10 @@ from shard.caches.lru_cache import (
 )
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.caches.recent_items import RECENT_ITEMS
-from shard.partition.index_statistics import index_statistics
+from shard.indexes.index_statistics import index_statistics
 
 if TYPE_CHECKING:
-    from shard.partition.indexes import Indexes
+    from shard.indexes.indexes import Indexes
 
 
 def process_statistics(indexes: Indexes, queue_length: int) -> ProcessStatistics:

@@ -28,7 +28,7 @@ from shard.process.loop_share import LoopShare
 from shard.process.readers import Readers
 
 if TYPE_CHECKING:
-    from shard.partition.open_indexes import OpenIndexes
+    from shard.indexes.open_indexes import OpenIndexes
 
 T = TypeVar("T")
 

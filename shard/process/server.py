@@ -38,9 +38,9 @@ from common.protocol.messages import Welcome
 from common.protocol.server import RpcServer
 from common.shard_settings import ShardSettings
 from shard.caches.lru_cache import widen_caches
-from shard.partition.catalog_follower import CatalogFollower
-from shard.partition.indexes import Indexes
-from shard.partition.page_budget import page_budget
+from shard.indexes.catalog_follower import CatalogFollower
+from shard.indexes.indexes import Indexes
+from shard.indexes.page_budget import page_budget
 from shard.process.handlers import Handlers
 from shard.storage.refusals import DamagedEnvironment, StorageFailure
 

@@ -16,10 +16,10 @@ from common.protocol.write_operations import Operation
 from common.values import facet_key
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.snapshots import list_snapshots, verify
+from shard.indexes.catalog_follower import CatalogFollower
+from shard.indexes.indexes import Indexes
+from shard.indexes.open_index import OpenIndex
 from shard.maintenance.check import check_index
-from shard.partition.catalog_follower import CatalogFollower
-from shard.partition.indexes import Indexes
-from shard.partition.open_index import OpenIndex
 from shard.read import searcher
 from tests.common.protocol.packed_model import unpack
 from tests.faults.traced_run import NUM_SHARDS, SHARD_SETTINGS, Item, Journal

@@ -20,8 +20,8 @@ from coordinator.http.services import Services
 from coordinator.process.services import make_services
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
-from shard.partition.catalog_follower import CatalogFollower
-from shard.partition.indexes import Indexes
+from shard.indexes.catalog_follower import CatalogFollower
+from shard.indexes.indexes import Indexes
 from shard.process.server import Identity, _make_server
 from tests.service import Client
 

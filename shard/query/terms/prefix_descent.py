@@ -2,8 +2,8 @@
 
 A prefix begins thousands of terms; a few documents have few of them. Prefix lists
 (`shard/segment/text/prefix_lists.py`) nest, so each is looked up only among the documents in the
-list of the prefix that encloses it, and a list that none of these has is passed over with all inside
-it:
+list of the prefix that encloses it, and a list that none of these has is passed over with all that
+is inside it:
 
     prefix list   documents   terms
     se            4 9 12      sell, sense: in no longer list   read in 4 9 12

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 from common.protocol.write_operations import Operation, Outcome
-from shard.partition.closed_index import ClosedIndex
+from shard.indexes.closed_index import ClosedIndex
 from shard.partition.merger import flush, work
 from shard.partition.rebuild import Rebuild
 from tests.shard.partition.local_shard import SETTINGS, Shard, facet_counts, index_entry, live_items

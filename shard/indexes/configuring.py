@@ -9,8 +9,8 @@ from typing import TypeVar
 from common.process.request_ids import carried
 from common.process.threads import ThreadPool
 from common.protocol.messages import IndexEntry
+from shard.indexes.open_index import OpenIndex
 from shard.partition.merger import Merger
-from shard.partition.open_index import OpenIndex
 from shard.partition.rebuild import Rebuild
 from shard.storage.refusals import StorageFailure, explaining_refusal
 

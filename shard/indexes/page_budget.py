@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.shard_settings import ShardSettings
-from shard.partition.open_indexes import OpenIndexes
+from shard.indexes.open_indexes import OpenIndexes
 from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
 
 

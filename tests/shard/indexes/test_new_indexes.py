@@ -12,10 +12,10 @@ import pytest
 from common import data_directory
 from common.errors import StorageFull, Unavailable
 from common.protocol.messages import CatalogUpdate, IndexEntry
-from shard.partition import opening_indexes
-from shard.partition.closed_index import ClosedIndex
-from shard.partition.created_indexes import CreatedIndexes
-from tests.shard.partition.shard_indexes import (
+from shard.indexes import opening_indexes
+from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.created_indexes import CreatedIndexes
+from tests.shard.indexes.shard_indexes import (
     CATALOG,
     EMPTY,
     SETTINGS,

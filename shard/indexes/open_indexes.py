@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, TypeVar
 
 from common.process.logs import Log
-from shard.partition.open_index import OpenIndex
+from shard.indexes.open_index import OpenIndex
 
 DESCRIPTORS_OF_AN_INDEX: Final = 2
 DESCRIPTORS_OF_OTHERS: Final = 160

@@ -21,9 +21,9 @@ from common import data_directory
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
+from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.created_indexes import CreatedIndexes
 from shard.partition.backup import put_back
-from shard.partition.closed_index import ClosedIndex
-from shard.partition.created_indexes import CreatedIndexes
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.storage.refusals import is_disk_full

@@ -14,16 +14,15 @@ import pytest
 from common.errors import Unavailable
 from common.process.threads import ThreadPool
 from common.shard_settings import ShardSettings
-from shard.partition import closing_indexes, open_indexes
-from shard.partition import indexes as module
-from shard.partition.closed_index import ClosedIndex
-from shard.partition.closing_indexes import ClosingIndexes
+from shard.indexes import closing_indexes, open_indexes
+from shard.indexes import indexes as module
+from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.closing_indexes import ClosingIndexes
+from shard.indexes.open_index import OpenIndex
 from shard.partition.merger import Merger
-from shard.partition.open_index import OpenIndex
 from shard.partition.partition import Partition
 from shard.storage import environment
-from tests.shard.partition.local_shard import put_all, write_group
-from tests.shard.partition.shard_indexes import (
+from tests.shard.indexes.shard_indexes import (
     CATALOG,
     SETTINGS,
     ShardIndexes,
@@ -34,6 +33,7 @@ from tests.shard.partition.shard_indexes import (
     stopped,
     stopped_without_files,
 )
+from tests.shard.partition.local_shard import put_all, write_group
 from tests.threads import no_new_threads
 from tests.waiting import until
 

@@ -9,7 +9,7 @@ import pytest
 from common.protocol.messages import ApplyRequest, ApplyResponse, JoinedGroups
 from common.shard_settings import ShardSettings
 from shard.partition.writer import Writer
-from tests.shard.partition.shard_indexes import one_item_group, started, stopped
+from tests.shard.indexes.shard_indexes import one_item_group, started, stopped
 
 
 @pytest.mark.parametrize("is_published", [True, False])

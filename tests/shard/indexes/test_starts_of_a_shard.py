@@ -14,11 +14,11 @@ import pytest
 from common.errors import InternalError
 from common.process.priority import WRITER_NICENESS, run_in_background
 from common.protocol.messages import CatalogUpdate, IndexEntry
-from shard.partition import indexes as module
-from shard.partition.closed_index import ClosedIndex
+from shard.indexes import indexes as module
+from shard.indexes.closed_index import ClosedIndex
 from shard.storage.manifest import MANIFEST_FILE
 from shard.storage.refusals import DamagedEnvironment
-from tests.shard.partition.shard_indexes import (
+from tests.shard.indexes.shard_indexes import (
     ShardIndexes,
     one_item_group,
     restarted,

@@ -33,15 +33,15 @@ from common.process.uncancelled import result_of
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
+from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.closed_indexes import ClosedIndexes
+from shard.indexes.closing_indexes import ClosingIndexes
+from shard.indexes.index_folders import IndexFolders
+from shard.indexes.open_index import OpenIndex
+from shard.indexes.open_indexes import OpenIndexes, num_open_max
+from shard.indexes.opening_indexes import OpeningIndexes
 from shard.partition.backup import copy_file, copy_truth
-from shard.partition.closed_index import ClosedIndex
-from shard.partition.closed_indexes import ClosedIndexes
-from shard.partition.closing_indexes import ClosingIndexes
-from shard.partition.index_folders import IndexFolders
 from shard.partition.merger import Job, Merger
-from shard.partition.open_index import OpenIndex
-from shard.partition.open_indexes import OpenIndexes, num_open_max
-from shard.partition.opening_indexes import OpeningIndexes
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer
 from shard.storage.read_ahead import ReadAhead

@@ -16,8 +16,8 @@ from common.protocol.messages import (
     OutcomesRequest,
     OutcomesResponse,
 )
-from shard.partition.indexes import Indexes
-from shard.partition.open_index import OpenIndex
+from shard.indexes.indexes import Indexes
+from shard.indexes.open_index import OpenIndex
 from shard.partition.partition import Partition
 from shard.storage.group_extent import read_extent
 from shard.storage.group_log import read_state

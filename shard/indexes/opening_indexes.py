@@ -11,9 +11,9 @@ from common.process.logs import Log
 from common.process.request_ids import carried
 from common.process.threads import ThreadPool
 from common.protocol.messages import IndexEntry
-from shard.partition.closed_indexes import ClosedIndexes
-from shard.partition.closing_indexes import ClosingIndexes
-from shard.partition.index_folders import IndexFolders
+from shard.indexes.closed_indexes import ClosedIndexes
+from shard.indexes.closing_indexes import ClosingIndexes
+from shard.indexes.index_folders import IndexFolders
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
 from shard.storage.read_ahead import ReadAhead

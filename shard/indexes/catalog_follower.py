@@ -14,10 +14,10 @@ from common.data_directory import DataDirectoryError, replica_path
 from common.errors import Conflict, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import CatalogUpdate, IndexEntry
-from shard.partition.closed_index import digest_of
-from shard.partition.configuring import Configurer
+from shard.indexes.closed_index import digest_of
+from shard.indexes.configuring import Configurer
+from shard.indexes.indexes import Indexes
 from shard.partition.index_entry import read_restored
-from shard.partition.indexes import Indexes
 from shard.storage.manifest import SHARD_FILE
 from shard.storage.refusals import StorageFailure, explaining_refusal
 

@@ -11,13 +11,13 @@ import pytest
 from common.protocol.messages import ApplyRequest, CatalogUpdate, IndexEntry
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
-from shard.partition import indexes as module
-from shard.partition.catalog_follower import CatalogFollower
-from shard.partition.index_folders import IndexFolders
-from shard.partition.indexes import Indexes
+from shard.indexes import indexes as module
+from shard.indexes.catalog_follower import CatalogFollower
+from shard.indexes.index_folders import IndexFolders
+from shard.indexes.indexes import Indexes
+from shard.indexes.write_groups import WriteGroups
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
-from shard.partition.write_groups import WriteGroups
 
 CATALOG = CatalogUpdate(1, (IndexEntry(1, "things", 1, {}),))
 EMPTY = CatalogUpdate(2, ())

@@ -14,14 +14,14 @@ import pytest
 from common.errors import Conflict, NotFound, StorageFull
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from common.shard_settings import ShardSettings
-from shard.partition import catalog_follower
-from shard.partition import indexes as module
-from shard.partition.created_indexes import CreatedIndexes
-from shard.partition.index_folders import IndexFolders
-from shard.partition.open_index import OpenIndex
+from shard.indexes import catalog_follower
+from shard.indexes import indexes as module
+from shard.indexes.created_indexes import CreatedIndexes
+from shard.indexes.index_folders import IndexFolders
+from shard.indexes.open_index import OpenIndex
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.partition import Partition
-from tests.shard.partition.shard_indexes import (
+from tests.shard.indexes.shard_indexes import (
     CATALOG,
     ShardIndexes,
     holding_opening,

@@ -13,9 +13,9 @@ from common.process.logs import Log
 from common.process.priority import run_after_searches
 from common.process.threads import ThreadPool
 from common.process.uncancelled import result_of
-from shard.partition.closed_index import ClosedIndex
+from shard.indexes.closed_index import ClosedIndex
+from shard.indexes.open_index import OpenIndex
 from shard.partition.merger import Merger
-from shard.partition.open_index import OpenIndex
 
 _log = Log("shard")
 

@@ -1,0 +1,13 @@
+"""All indexes of a shard: created, opened when needed, closed when idle, written to, dropped.
+
+indexes            all of them
+catalog_follower   creates, drops and configures them until they match the catalog
+index_folders      their folders on disk; the file that names them: created_indexes
+open_indexes       those that serve, and which to close; one of them: open_index
+closed_indexes     those that are not open; what is known of one: closed_index
+opening_indexes    those on the way from closed to open; back: closing_indexes
+configuring        revisions of their configurations
+write_groups       groups of any index: applied, and asked about
+page_budget        how much of their files stays mapped
+index_statistics   sizes, for statistics and metrics
+"""
