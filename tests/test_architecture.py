@@ -236,6 +236,7 @@ def test_partition_is_closed() -> None:
         "coordinator/cli",
         "coordinator/cluster",
         "coordinator/http",
+        "coordinator/http/schemas",
         "coordinator/parameters",
         "coordinator/process",
         "coordinator/read",

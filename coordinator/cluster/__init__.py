@@ -9,6 +9,7 @@ searched_state     the one that all calls of a request read, and its deadline
 cache_budget       how much of what the shards said is kept, over all indexes
 
 catalog            indexes, aliases and keys; its content as a value: catalog_state
+index_names        what can be the name of an index
 catalog_file       the file that it is stored in
 catalog_delivery   what each shard has of it
 

@@ -19,7 +19,6 @@ Access:
     cors               pages of other origins
     tenant_tokens      keys that an application signs itself
     rate_limit         requests a second and client
-    index_names        what can be the name of an index
 
 Counts:
 
@@ -30,7 +29,7 @@ Counts:
 The API describes itself:
 
     openapi            the document; docs_page: the same for people
-    schemas            bodies and responses; algolia_schemas; of several routes: schema_parts
+    schemas/           bodies and responses
     error_codes        every code, its status and meaning
     missing_page       for browsers, where there is no page
     other_engines      which of our pages serves instead of another engine's

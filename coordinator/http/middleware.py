@@ -32,9 +32,9 @@ from common.errors import (
 )
 from common.process.logs import Log
 from coordinator.algolia.absent import reason_for
+from coordinator.cluster.index_names import check_index_name
 from coordinator.http.api_keys import ANYBODY
 from coordinator.http.cors import PREFLIGHT
-from coordinator.http.index_names import check_index_name
 from coordinator.http.metrics import UNROUTED
 from coordinator.http.missing_page import missing_page, wants_page
 from coordinator.http.other_engines import page_instead

@@ -19,19 +19,18 @@ from common.placement import ID_BYTES_MAX
 from coordinator.cluster.catalog import program_version
 from coordinator.http.docs_page import docs_page
 from coordinator.http.route import TAGS
-from coordinator.http.schema_parts import (
+from coordinator.http.schemas.administration_schemas import SNAPSHOT_NAME_SCHEMA
+from coordinator.http.schemas.components import REQUIRED_BODIES, SCHEMAS
+from coordinator.http.schemas.parameter_schemas import (
+    parameters_schema,
+    schema_of,
+)
+from coordinator.http.schemas.schema_parts import (
     FIELD_SCHEMA,
     INDEX_NAME_SCHEMA,
     TEXT_SCHEMA,
     list_of,
     ref,
-)
-from coordinator.http.schemas import (
-    REQUIRED_BODIES,
-    SCHEMAS,
-    SNAPSHOT_NAME_SCHEMA,
-    parameters_schema,
-    schema_of,
 )
 from coordinator.parameters.table import SEARCH_PARAMETERS
 

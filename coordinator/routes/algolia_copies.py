@@ -11,8 +11,8 @@ from coordinator.algolia import stored
 from coordinator.algolia.rules import RULES
 from coordinator.algolia.synonyms import SYNONYMS
 from coordinator.cluster.catalog import Index
+from coordinator.cluster.index_names import check_index_name
 from coordinator.http.api_keys import Action
-from coordinator.http.index_names import check_index_name
 from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import RouteTable
 from coordinator.routes.algolia_requests import (

@@ -17,8 +17,8 @@ from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound
 from coordinator.algolia import settings as index_settings
 from coordinator.cluster.catalog import Index
+from coordinator.cluster.index_names import check_index_name
 from coordinator.http.api_keys import Action
-from coordinator.http.index_names import check_index_name
 from coordinator.http.route import Body, Route
 from coordinator.parameters.raw import decode_object, decode_stored
 

@@ -16,10 +16,10 @@ from common.protocol.messages import (
 )
 from common.protocol.methods import INDEX_STATISTICS, PROCESS_STATISTICS
 from coordinator.cluster.fan_out import gather_partial
+from coordinator.cluster.index_names import check_index_name
 from coordinator.cluster.placed_shards import PlacedShard
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.http.api_keys import Action
-from coordinator.http.index_names import check_index_name
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable

@@ -12,6 +12,7 @@ from common.errors import Conflict, Forbidden, InvalidRequest, Unavailable
 from common.process.memory import resident_bytes
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
+from coordinator.cluster.index_names import check_index_name
 from coordinator.cluster.restore_plan import plan_restore
 from coordinator.http.api_keys import (
     Action,
@@ -21,7 +22,6 @@ from coordinator.http.api_keys import (
     visible_keys,
 )
 from coordinator.http.exposition import WorkInProgress, coordinator_families, exposition
-from coordinator.http.index_names import check_index_name
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable

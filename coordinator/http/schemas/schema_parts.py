@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.http.index_names import RESERVED_NAMES
+from coordinator.cluster.index_names import RESERVED_NAMES
 
 TEXT_SCHEMA: Final[dict[str, Any]] = {"type": "string"}
 COUNT_SCHEMA: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
@@ -16,6 +16,13 @@ FIELD_SCHEMA: Final[dict[str, Any]] = {
     "minLength": 1,
     "maxLength": DEFAULT_LIMITS.field_name_bytes_max,
 }
+ID_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+        {"type": "string", "minLength": 1, "maxLength": 256},
+    ]
+}
+WEIGHT_SCHEMA: Final[dict[str, Any]] = {"type": "number", "exclusiveMinimum": 0, "maximum": 1000}
 _RESERVED: Final = "|".join(map(re.escape, sorted(RESERVED_NAMES)))
 _NAME_CHARACTERS: Final = r"[^/\u0000-\u001f\u007f-\u009f]"
 INDEX_NAME_SCHEMA: Final[dict[str, Any]] = {

@@ -12,7 +12,7 @@ from coordinator.algolia.rules import RULE_SCHEMA
 from coordinator.algolia.settings import settings_schema
 from coordinator.algolia.synonyms import SYNONYM_SCHEMA
 from coordinator.algolia.table import BY_NAME, or_null, parameters_schema
-from coordinator.http.schema_parts import (
+from coordinator.http.schemas.schema_parts import (
     COUNT_SCHEMA,
     INDEX_NAME_SCHEMA,
     PAGE_SCHEMA,

@@ -1,0 +1,105 @@
+"""Schemas of items, and of the changes and selections of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from common.limits import DEFAULT_LIMITS
+from coordinator.http.schemas.parameter_schemas import schema_of
+from coordinator.http.schemas.schema_parts import (
+    COUNT_SCHEMA,
+    ID_SCHEMA,
+    TEXT_SCHEMA,
+    body_schema,
+    list_of,
+    object_schema,
+    ref,
+)
+from coordinator.parameters.table import RESTRICTING_PARAMETERS
+
+_POSITION: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": DEFAULT_LIMITS.position_chars_max,
+}
+
+
+def _restricted(**more: Any) -> dict[str, Any]:
+    """Return the schema of a body that selects items: by ids, or by a restriction."""
+    required = " ".join(more)
+    restrictions = {
+        name: schema_of(parameter)
+        for parameter in RESTRICTING_PARAMETERS
+        for name in (parameter.name, *parameter.aliases)
+    }
+    return {
+        "oneOf": [
+            body_schema(
+                f"ids {required}",
+                ids={**list_of(ID_SCHEMA), "maxItems": DEFAULT_LIMITS.batch_items_max},
+                **more,
+            ),
+            {
+                **body_schema(required, ids={"type": "null"}, **more, **restrictions),
+                "minProperties": 1 + len(more),
+            },
+        ]
+    }
+
+
+ITEM_SCHEMAS: Final[dict[str, Any]] = {
+    "Item": {
+        "type": "object",
+        "properties": {"id": ID_SCHEMA},
+        "propertyNames": {"maxLength": DEFAULT_LIMITS.field_name_bytes_max},
+        "maxProperties": DEFAULT_LIMITS.item_fields_max,
+    },
+    "Items": {"anyOf": [list_of(ref("Item")), ref("Item")]},
+    "WriteAnswer": object_schema(
+        "status created updated rejected errors seq",
+        status={"enum": ["indexed", "updated", "deleted"]},
+        id={"type": ["integer", "string"]},
+        created=COUNT_SCHEMA,
+        updated=COUNT_SCHEMA,
+        deleted=COUNT_SCHEMA,
+        rejected=COUNT_SCHEMA,
+        errors=list_of(
+            object_schema(
+                "code message",
+                line=COUNT_SCHEMA,
+                index=COUNT_SCHEMA,
+                id={},
+                code=TEXT_SCHEMA,
+                message=TEXT_SCHEMA,
+            )
+        ),
+        seq=COUNT_SCHEMA,
+    ),
+    "ItemChanges": {
+        **body_schema(
+            "",
+            put={
+                **list_of({**ref("Item"), "required": ["id"]}),
+                "maxItems": DEFAULT_LIMITS.batch_items_max,
+            },
+            delete={**list_of(ID_SCHEMA), "maxItems": DEFAULT_LIMITS.batch_items_max},
+            position=_POSITION,
+            source={**_POSITION, "maxLength": DEFAULT_LIMITS.source_chars_max},
+        ),
+        "dependentRequired": {"source": ["position"], "position": ["source"]},
+    },
+    "Positions": object_schema(
+        "positions", positions={"type": "object", "additionalProperties": TEXT_SCHEMA}
+    ),
+    "ChosenItems": _restricted(),
+    "ChangedItems": _restricted(
+        fields={
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {
+                "not": {"const": "id"},
+                "maxLength": DEFAULT_LIMITS.field_name_bytes_max,
+            },
+        }
+    ),
+}
