@@ -9,7 +9,7 @@
     documents          record → the bytes that a client sent
     dictionaries       shrink them: learnt from the first items of an index
     item_values        those of a page, checked and decoded in one pass
-    word_codes         compresses these as sequences of words
+    word_codes         compresses these as sequences of words; word_encoding, word_decoding
     word_tokens          what a word is
     word_dictionary      the words and their codes
     word_training        learns them from items

@@ -21,7 +21,7 @@ from common.kernels.types import I64Array, U8Array, U64Array, int64, uint64
 from common.page_size import page_too_large
 from common.placement import xxh64
 from shard.storage.codecs import ITEM_HEADER_BYTES
-from shard.storage.word_codes import PADDING, Decoding, decode_item, item_size
+from shard.storage.word_decoding import PADDING, Decoding, decode_item, item_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

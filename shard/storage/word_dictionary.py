@@ -31,6 +31,8 @@ DICTIONARY_BYTES_MAX: Final = 8 << 20
 
 CODE_BITS_MAX: Final = 24
 BYTE_BITS_MAX: Final = 12
+LENGTH_BITS: Final = 6
+"""Bits of the length of a token without a code."""
 
 WORD: Final = 1
 ESCAPE: Final = 2
