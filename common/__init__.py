@@ -2,7 +2,7 @@
 
 An index and its items:
 
-    configuration      of an index, parsed by configuration_parser from checked_values
+    configuration      of an index, parsed by configuration_parser, with configuration_checks
     option_forms       values that it shares with requests
     foreign_settings   settings of other engines, and what takes their place
     values             the values of items; changes of stored ones: value_changes
@@ -10,7 +10,7 @@ An index and its items:
     scoring            statistics → weights
     boosts             factors from numbers and dates; rules: curation
     placement          id → shard
-    key_order          texts by code points
+    text_sort          texts by code points
     nearest_name       what a mistyped name was meant to be
 
 A process:

@@ -20,7 +20,6 @@ from common import rules as curation
 from common.analysis.collations import CODE_POINTS, COLLATION_FORMS, parse_collation
 from common.analysis.languages import TypoLengths
 from common.boosts import parse_boosts
-from common.checked_values import CheckedValues, Problems
 from common.configuration import (
     FACET_SIZE_DEFAULT,
     GEO_FIELD,
@@ -29,6 +28,7 @@ from common.configuration import (
     IndexConfiguration,
     SuggestionSettings,
 )
+from common.configuration_checks import CheckedValues, Problems
 from common.foreign_settings import FOREIGN_SETTINGS
 from common.limits import Limits
 from common.option_forms import (

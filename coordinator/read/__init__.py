@@ -7,7 +7,7 @@ Start at `search`, one search from parameters to result, along the parts of the 
     scatter                the request to every shard
     paging                 the hits of a page, by merge; across pages: cursor
     stored_items           their bytes; rendering adds marks and scores
-    follow_ups             second requests, which depend on the hits; groups of hits
+    follow_ups             second requests, which depend on the hits: hit_groups, …
     results                what comes out
 
 Other requests:

@@ -25,7 +25,7 @@ from coordinator.parameters.parse import SearchParameters
 from coordinator.read.facets.cube import cube_request, cube_result, edges_of, empty_cube
 from coordinator.read.facets.results import CubeResult, FacetResult
 from coordinator.read.facets.value_statistics import statistics_requests, with_statistics
-from coordinator.read.groups import tokens_of, with_groups
+from coordinator.read.hit_groups import tokens_of, with_groups
 from coordinator.read.merge import Hit, is_slow_to_order, merge_hits
 from coordinator.read.scatter import Scatter, SearchOutcome, answered
 from coordinator.read.stored_items import page_items

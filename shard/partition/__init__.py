@@ -6,7 +6,7 @@ stored_batches     stored items, read back to be indexed again
 derived_files      its segments and dictionaries on disk
 index_entry        its number, name and configuration
 generation         what one configuration makes of its items
-history            the states that searches can name
+snapshot_history   the states that searches can name
 changed_views      the next state, after a write or a merge
 logged_groups      the write groups in the log: final, or still named by some search
 purge_queue        dead records that no segment has any more

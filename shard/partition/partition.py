@@ -6,7 +6,7 @@
                ├─ generation                   what one configuration makes of it  (generation.py)
                │    ├─ registry, dictionaries  numbers of fields and facet values
                │    └─ builder                 items → segment
-               ├─ history ── Snapshot          what a search sees            (history.py)
+               ├─ history ── Snapshot          what a search sees            (snapshot_history.py)
                └─ purge queue                  what no search sees any more  (purge_queue.py)
 
 Threads. Searches read the history and never wait. The writer thread (one per index) is the only one
@@ -36,12 +36,12 @@ from shard.partition.changed_views import delete_records, with_merged, without_g
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.droppable import are_there
 from shard.partition.generation import Generation
-from shard.partition.history import SnapshotHistory
 from shard.partition.index_entry import manifest_entry, put_entry, read_entry, write_entry
 from shard.partition.logged_groups import LoggedGroups
 from shard.partition.opening_progress import OpeningProgress
 from shard.partition.purge_queue import PurgeQueue
 from shard.partition.recovery import Recovered, Recovery, Stores, check_truth
+from shard.partition.snapshot_history import SnapshotHistory
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot

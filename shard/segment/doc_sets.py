@@ -137,7 +137,7 @@ def list_word(word: U64, base: int, docs: U32Array, at: int) -> int:
 
 @kernel
 def _list_dense(words: U64Array, docs: U32Array) -> None:
-    """Write all documents of a bitset, ascending; see `_list_word`."""
+    """Write all documents of a bitset, ascending; see `list_word`."""
     at = 0
     for position in range(len(words)):
         at = list_word(words[position], position << 6, docs, at)

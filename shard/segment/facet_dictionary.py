@@ -50,7 +50,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
-from common.key_order import sort_keys
+from common.text_sort import sort_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

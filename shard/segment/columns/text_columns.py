@@ -24,7 +24,7 @@ from common.analysis.collation import collator
 from common.analysis.collations import CODE_POINTS
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U8Array, U32Array, uint32
-from common.key_order import sort_keys
+from common.text_sort import sort_keys
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.columns.column_values import KEY_KINDS, TEXT_KINDS, group_values
 from shard.segment.columns.facet_columns import FacetColumn, build_column, facet_column

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.partition.history import NEWEST_KEPT, SnapshotHistory
+from shard.partition.snapshot_history import NEWEST_KEPT, SnapshotHistory
 from shard.segment.snapshot import Snapshot
 
 if TYPE_CHECKING:
