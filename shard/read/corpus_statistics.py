@@ -28,7 +28,7 @@ from shard.query.statistics.segment_statistics import (
     field_statistics,
     freqs_of_near_words,
 )
-from shard.query.statistics.visible_docs import (
+from shard.query.statistics.visible_statistics import (
     Visible,
     visible_doc_freqs,
     visible_docs,

@@ -1,7 +1,7 @@
 """Filters: which documents of a segment pass.
 
-filter_bitsets   a filter → the bitset of its documents
-field_filters    its leaves: filters on one field
-filter_matches   matches of a search without text; few documents are tested one by one
-disjunctive      matches without the clauses of one facet, for its own counts
+filter_bitsets       a filter → the bitset of its documents
+field_filters        its leaves: filters on one field
+filter_matches       matches of a search without text; few documents are tested one by one
+disjunctive_facets   matches without the clauses of one facet, for its own counts
 """

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from common.query import AllOf, And, AnyOf, Filter
-from shard.query.filters.disjunctive import intersection, narrow_each
+from shard.query.filters.disjunctive_facets import intersection, narrow_each
 from shard.query.filters.filter_bitsets import resolve
 from shard.query.matches import Matches
 from shard.segment.columns.facet_columns import FacetColumn, StoredSet, code_table, facet_column

@@ -1,7 +1,7 @@
 """A text query over one segment: its documents and scores.
 
 text_search       puts the results together: tiers, proximity, the best hits
-prepared          what a query is before any segment is looked at
+prepared_query    what a query is before any segment is looked at
 strategy          can the best hits be found without scoring all? by sizes: text_cost
 evaluation        a clause → its documents and scores
 clause_matching   all clauses, or some of them, together

@@ -41,7 +41,7 @@ from shard.query.scoring.bm25f import (
 )
 from shard.query.scoring.score_selection import best_of
 from shard.query.terms.expansion import Expansion, expand_word
-from shard.query.text.prepared import PreparedQuery, phrase_weight, phrase_words
+from shard.query.text.prepared_query import PreparedQuery, phrase_weight, phrase_words
 from shard.segment.doc_sets import add_docs, count_docs, list_all_docs, reset_bitset
 from shard.segment.text.postings import Entries
 from shard.segment.text.postings_cursor import Wanted

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.query import Clause, Word
 from shard.query.terms.expansion import expand_word, is_known
-from shard.query.text.prepared import phrase_words
+from shard.query.text.prepared_query import phrase_words
 from shard.segment.text.text_index import text_index
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from shard.query.pruning.best_terms import best_of_term, best_of_terms
 from shard.query.scoring.bm25f import NO_BITS, NO_DOCS, SCORE_UNIT, weights_of_tiers
 from shard.query.text.clause_matching import exclude, mark_hits, match_all, match_some
 from shard.query.text.evaluation import Evaluation, SingleTerm, as_terms
-from shard.query.text.prepared import PreparedQuery
+from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, Strategy, choose_strategy
 from shard.query.text.whole_fields import whole_docs
 from shard.segment.doc_sets import bitset_of

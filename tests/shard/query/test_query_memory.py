@@ -15,7 +15,7 @@ from shard.query.pruning.bounds import find_bounds
 from shard.query.spelling.spacings import cut_freqs, spacing_freq
 from shard.query.statistics.segment_statistics import doc_freqs
 from shard.query.text.evaluation import Evaluation
-from shard.query.text.prepared import PreparedQuery
+from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_text
 from shard.query.text.whole_fields import whole_freq
 from shard.segment.field_registry import FieldRegistry

@@ -20,7 +20,7 @@ from common.protocol.messages import (
     TermsRequest,
 )
 from common.query import AllOf, And, AnyOf, Filter, Not
-from shard.query.filters import disjunctive, filter_matches
+from shard.query.filters import disjunctive_facets, filter_matches
 from shard.query.spelling.near_terms import near_terms
 from shard.read import searcher
 from shard.segment.columns.facet_columns import SETS_DOCS_MIN
@@ -167,7 +167,7 @@ def test_groups_list_their_documents_where_these_are_few(
 
     def narrow_each(view: SegmentView, *arguments: Any) -> Any:
         assert view.segment.num_docs < SETS_DOCS_MIN
-        return disjunctive.narrow_each(view, *arguments)
+        return disjunctive_facets.narrow_each(view, *arguments)
 
     monkeypatch.setattr(filter_matches, "narrow_each", narrow_each)
     clauses = [FilterClause(condition, field) for field, (condition, _) in groups.items()]

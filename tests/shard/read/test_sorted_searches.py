@@ -20,7 +20,7 @@ from common.protocol.messages import (
 )
 from common.query import NUM_MATCH_KINDS, AnyOf, Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.query.text.prepared import PreparedQuery
+from shard.query.text.prepared_query import PreparedQuery
 from shard.read import matching, searcher
 from shard.segment.snapshot import SegmentView
 from tests.shard.collect.top_hits.test_top_k import request

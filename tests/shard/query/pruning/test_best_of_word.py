@@ -14,7 +14,7 @@ from common.query import MatchKind, Word
 from shard.query.pruning import best_of_word
 from shard.query.text import clause_matching
 from shard.query.text.evaluation import Evaluation
-from shard.query.text.prepared import PreparedQuery
+from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, choose_strategy
 from shard.query.text.text_search import TextMatch, match_text
 from shard.segment.doc_sets import bitset_of

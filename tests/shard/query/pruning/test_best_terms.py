@@ -19,7 +19,7 @@ from shard.query.pruning.bounds import find_bounds
 from shard.query.scoring.bm25f import NO_BITS, FieldTfNorms
 from shard.query.scoring.score_selection import kth_greatest, pick
 from shard.query.text.evaluation import Evaluation, as_terms
-from shard.query.text.prepared import PreparedQuery
+from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.strategy import Ranking, choose_strategy
 from shard.query.text.text_search import best_hits, match_text
 from shard.segment.field_registry import FieldRegistry

@@ -6,7 +6,7 @@ from common.analysis.languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Phrase
 from shard.query.text.explanation import explain_score
-from shard.query.text.prepared import PreparedQuery
+from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_text
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView

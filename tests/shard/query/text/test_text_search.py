@@ -18,7 +18,7 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, MatchKind, Phrase, Word
 from shard.query.statistics.segment_statistics import doc_freqs
 from shard.query.text.explanation import explain_score
-from shard.query.text.prepared import PreparedQuery
+from shard.query.text.prepared_query import PreparedQuery
 from shard.query.text.text_search import match_among, match_text
 from shard.segment.doc_sets import full_bitset
 from shard.segment.field_registry import FieldRegistry
