@@ -17,7 +17,7 @@ A document with a field that is the query gets a bonus on top (`whole_fields.py`
 `step` is a power of two above any sum of clauses. So a hit with all words as typed ranks above one
 that has some word only as a prefix, and that one above a hit with a typo, however rare the words
 (tiers: see bm25f). If a query's words can match in one tier only, the score has no such part.
-`step` depends on the query alone, so all shards use the same one (`prepared.py`).
+`step` depends on the query alone, so all shards use the same one (`prepared_query.py`).
 """
 
 from __future__ import annotations
