@@ -4,7 +4,7 @@ A hit is shown if it is among the best `limit` hits of its value; hits without a
 shown. Values are compared with their type (1 is not "1", but 1.0 is 1); an array is the set of its
 values.
 
-Every segment numbers the values of the field once (`segment.distinct_values`), so counting hits by
+Every segment numbers the values of the field once (`distinct_values`), so counting hits by
 value is one pass over the numbers of the matches, 2 ns each. The best hits are found in rounds:
 
     select the best k of what is left ─▶ show those of values that are not full yet

@@ -2,7 +2,7 @@
 
 Question it answers, for one field of one segment: do these two documents have the same value, also
 where they are in different segments and shards? Counting and selecting hits by value
-(collect/distinct) needs nothing else.
+(collect/grouping) needs nothing else.
 
     documents   0: "red"    1: ["red", "blue"]    2: -    3: ["blue", "red", "red"]    4: ["red"]
     tokens      blake2b(red) = 7    mix(blake2b(blue)) + mix(7) = 5

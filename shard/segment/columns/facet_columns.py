@@ -1,7 +1,7 @@
 """Facet columns: the values of each document, and the documents of each value.
 
 Questions it answers, for one facet field of one segment: count the values of a given set of
-documents (collect/facet_counts); which documents have one of these values (query/filters); how many
+documents (collect/facets); which documents have one of these values (query/filters); how many
 documents does each value have in all? Values are numbers of the shard's dictionary of the field;
 `code` = number + 1, so that 0 can mean "no value".
 

@@ -1,7 +1,7 @@
 """Number columns: the numbers of every field that has any, exact, as narrow as they allow.
 
 Questions it answers, for one field of one segment: which documents have a value in a range
-(query/filters), what is the value of this document (sort_columns, collect/range_counts)? Every
+(query/filters), what is the value of this document (sort_columns, collect/facets)? Every
 field has one, facet or not, because any scalar field may be sorted and filtered without
 configuration. Texts that look like numbers are not included: a range of numbers matches numbers.
 
