@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -30,6 +31,9 @@ from coordinator.clients.http_client import Client, ClientError, index_path
 
 POLL_SECONDS: Final = 0.2
 """Between two progress requests to the service."""
+_NOT_UTF8: Final = "text is not valid UTF-8"
+"""How the service refuses it."""
+_ENCODING_ADVICE: Final = "\n--encoding cp1252 (or another) reads text that is not UTF-8"
 
 
 def _pairs(
@@ -157,7 +161,13 @@ with_reading: Final = with_options(
         metavar="TEXT",
         help="Read cells of CSV with this text, for example NA, as empty. Can be repeated.",
     ),
-    click.option("--encoding", help="Read text of this encoding, for example latin-1."),
+    click.option("--encoding", help="Read text of this encoding, for example cp1252."),
+    click.option(
+        "--items",
+        "items_path",
+        metavar="FIELD",
+        help="Load the objects in this array of a JSON file, for example data.items.",
+    ),
     click.option("--query", metavar="SQL", help="Load the rows that a database gives for this."),
     click.option("--table", metavar="NAME", help="Load all rows of this table of a database."),
 )
@@ -198,7 +208,7 @@ class _Load(NamedTuple):
                 source = offer_places(source, proposing)
             if self.is_dry:
                 show_first(source)
-                _mention_inner_array(source, source.num_items)
+                _mention_inner_array(source, source.num_items, None)
                 return
             result = _send(
                 self.client, name, source, document, is_new=is_new, skips_bad=self.skips_bad
@@ -206,7 +216,8 @@ class _Load(NamedTuple):
         except SourceError as error:
             raise ClientError(str(error)) from error
         _show_result(name, source, result)
-        _mention_inner_array(source, result["created"] + result["updated"])
+        num_items = result["created"] + result["updated"]
+        _mention_inner_array(source, num_items, name if is_new else None)
         if document is not None:
             show_warnings(self.client, name)
         offer_configuration(self.client, name, proposing)
@@ -305,20 +316,33 @@ def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:
     if not skips_bad:
         raise SourceError(
             f"{source.name} has {counted(source.num_bad, 'bad row')}; nothing was stored\n"
-            f"{listed}\n--skip-bad leaves such rows out"
+            f"{listed}\n--skip-bad leaves such rows out{_encoding_advice(listed)}"
         )
     echo(f"facetd: left out:\n{listed}", err=True)
 
 
-def _mention_inner_array(source: Source, num_items: int | None) -> None:
-    """Say that the one item loaded may be an object around the items."""
-    if source.inner_arrays and num_items == 1:
-        name = source.inner_arrays[0]
-        echo(
-            f"facetd: the whole file was one item; if the objects in its {name!r} are the items, "
-            f"load that array alone (for example by jq '.{name}')",
-            err=True,
-        )
+def _encoding_advice(errors: str) -> str:
+    """Return what helps if the service refuses text for its encoding, on a line of its own."""
+    return _ENCODING_ADVICE if _NOT_UTF8 in errors else ""
+
+
+def _mention_inner_array(source: Source, num_items: int | None, stored_in: str | None) -> None:
+    """Say that the one item may be an object around the items.
+
+    Args:
+        source: as it was read.
+        num_items: in it.
+        stored_in: the index that was made for it; None: there is none.
+    """
+    if not source.inner_arrays or num_items != 1:
+        return
+    path = source.inner_arrays[0]
+    undone = f" (after facetd delete {shlex.quote(stored_in)})" if stored_in else ""
+    echo(
+        f"facetd: the whole file is one item; --items {shlex.quote(path)} loads the objects in "
+        f"its {path!r} instead{undone}",
+        err=True,
+    )
 
 
 # --- sending
@@ -362,10 +386,11 @@ def remove_if_empty(client: Client, index: str) -> None:
 
 
 def _placed(error: ClientError, source: Source) -> ClientError:
-    """Replace line numbers in an error by positions in the source."""
+    """Replace line numbers in an error by positions in the source, and say what may help."""
     errors = error.details.get("errors")
     if not source.columns or not errors:
-        return error
+        message = f"{error}{_encoding_advice(str(error))}"
+        return ClientError(message, status=error.status, code=error.code, details=error.details)
     lines = [
         f"  {source.place_of(int(one['line']))}: {_without_place(str(one['message']))}"
         for one in errors
@@ -513,7 +538,7 @@ def offer_places(
     is_offered = proposing == "auto" or (proposing == "ask" and _can_ask(read_key))
     if not is_offered or not places.hold_degrees(source, found):
         what = "fields" if source.sample else "columns"
-        echo(f"facetd: --geo {','.join(found)} makes places of these {what}", err=True)
+        echo(f"facetd: --geo {shlex.quote(','.join(found))} makes places of these {what}", err=True)
         return source
     question = f"Make places ({places.FIELD}) of {' and '.join(found)}?"
     if proposing == "ask" and not _is_accepted(question, read_key):

@@ -20,7 +20,9 @@ GROUPED_SHOWN: Final = 3
 FIRST_CHARS_SHOWN: Final = 300
 """Of the item that a dry run shows."""
 _ID_NAME: Final = re.compile(
-    r"_id|object_?id|uuid|guid|key|code|sku|isbn\d*|ean|gtin|slug|.+_(id|key)", re.IGNORECASE
+    r"_id|object_?id|uuid|guid|key|code|sku|isbn\d*|ean|gtin|slug|.+[ _.-](id|key|no|nr|number)\.?|"
+    r"(?-i:.+[a-z](Id|ID))",
+    re.IGNORECASE,
 ).fullmatch
 """Fields that probably hold ids."""
 
@@ -105,7 +107,7 @@ def _mention_groups(source: Source) -> None:
     """Say how texts such as 1,299.00 become numbers."""
     found = [column for column in source.columns if column.group_example]
     if found:
-        options = " ".join(f"--type {column.name}=number" for column in found[:GROUPED_SHOWN])
+        options = " ".join(_type_option(column, "number") for column in found[:GROUPED_SHOWN])
         echo(
             f"facetd: {options} reads {_names_of(found)} as numbers, such as "
             f"{found[0].group_example}",
@@ -119,8 +121,8 @@ def _mention_prices(source: Source) -> None:
         if column.price_example:
             decimal = "--decimal , " if column.price_decimal == "," else ""
             echo(
-                f"facetd: {decimal}--type {column.name}=number reads {column.name} as numbers of "
-                f"{column.currency}, such as {column.price_example}",
+                f"facetd: {decimal}{_type_option(column, 'number')} reads {column.name} as numbers "
+                f"of {column.currency}, such as {column.price_example}",
                 err=True,
             )
 
@@ -131,8 +133,8 @@ def _mention_rounded(source: Source) -> None:
     if found:
         echo(
             f"facetd: {_names_of(found)}: whole numbers such as {found[0].rounded_example} stay "
-            f"text, as numbers beside others they would be rounded; --type {found[0].name}=number "
-            "rounds them",
+            "text, as numbers beside others they would be rounded; "
+            f"{_type_option(found[0], 'number')} rounds them",
             err=True,
         )
 
@@ -148,10 +150,10 @@ def _mention_dates_of(found: list[Column]) -> None:
     """Say so of columns whose dates are of the same orders."""
     first = found[0]
     if len(first.date_orders) == 1:
-        advice = f"--type {first.name}={first.date_orders[0]} reads them as dates"
+        advice = f"{_type_option(first, first.date_orders[0])} reads them as dates"
     elif first.date_orders:
-        name = first.name
-        advice = f"--type {name}=dmy (day first) or {name}=mdy (month first) reads them as dates"
+        day_first, month_first = _type_option(first, "dmy"), _type_option(first, "mdy")
+        advice = f"{day_first} (day first) or {month_first} (month first) reads them as dates"
     else:
         advice = "write them as 2024-12-31 to sort and count them as dates"
     echo(f"facetd: {_names_of(found)}: dates such as {first.example} stay text; {advice}", err=True)
@@ -161,8 +163,9 @@ def _mention_lists(source: Source) -> None:
     """Say how cells with several values become lists."""
     for column in source.columns:
         if column.separator:
+            value = shlex.quote(f"{column.name}={column.separator}")
             echo(
-                f'facetd: --split "{column.name}={column.separator}" reads {column.name} as lists, '
+                f"facetd: --split {value} reads {column.name} as lists, "
                 f"of {', '.join(column.parts)} …",
                 err=True,
             )
@@ -202,7 +205,8 @@ def _id_path(name: str, source: Source) -> str:
     """Return what --id-field needs for a field, which may be an object as MongoDB exports it."""
     values = (item[name] for item in source.sample if item.get(name) is not None)
     first = next(values, None)
-    return f"'{name}.$oid'" if isinstance(first, dict) and "$oid" in first else name
+    is_object_id = isinstance(first, dict) and "$oid" in first
+    return shlex.quote(f"{name}.$oid" if is_object_id else name)
 
 
 def show_first(source: Source) -> None:
@@ -212,6 +216,11 @@ def show_first(source: Source) -> None:
     if source.sample:
         first = shown(json.dumps(source.sample[0], ensure_ascii=False), FIRST_CHARS_SHOWN)
         echo(f"facetd: its first item {first}", err=True)
+
+
+def _type_option(column: Column, kind: str) -> str:
+    """Return the option that reads a column as a kind, as it is typed in a shell."""
+    return f"--type {shlex.quote(f'{column.name}={kind}')}"
 
 
 def _names_of(columns: list[Column]) -> str:

@@ -446,3 +446,21 @@ def test_cells_that_stand_for_no_value_are_empty_on_a_click(page: Any, expect: A
     expect(dialog).to_contain_text("Read as empty: NA, \\N.")
     dialog.get_by_role("button", name="Read them as empty", pressed=True).click()
     expect(dialog.get_by_label("Kind of price")).to_have_value("text")
+
+
+def test_the_items_may_be_within_one_object(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard")
+    answer = (
+        '{"took": 3, "data": {"tools": [\n{"id": 1, "name": "Saw"},\n{"id": 2, "name": "Axe"}]}}'
+    )
+    drop_file(page, ".page-head", "answered.json", answer)
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("The whole file is one object.")
+    expect(dialog.get_by_role("row", name="took")).to_be_visible()
+    dialog.get_by_role("button", name="Load the objects in data.tools").click()
+    expect(dialog.get_by_role("row", name="name")).to_contain_text("Saw")
+    expect(dialog.get_by_role("row", name="took")).to_have_count(0)
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    expect(dialog).to_contain_text("2 items on disk")
+    assert service.call("GET", "/answered/items/2") == {"id": 2, "name": "Axe"}
+    service.call("DELETE", "/answered")

@@ -47,6 +47,7 @@ FILES: dict[str, bytes] = {
     "after.csv": b'id,name\n1,"a"b\n',
     "twice.csv": b"a,a\n1,2\n",
     "nameless.csv": b"a,,b\n1,2,3\n",
+    "spacer.csv": b"id,,name, ,x,\n1,,a,,3,\n2, ,b\n3,4\n,,c,,,\n5,,e,,7,,\n",
     "numbered.csv": b",a\n0,x\n1,y\n",
     "numbered-row.csv": b",row\n0,x\n",
     "empty.csv": b"",
@@ -264,6 +265,38 @@ def test_the_page_reads_json_that_is_spread_over_lines_as_the_command_line_does(
     expected = b"".join(source.pieces()).decode()
     assert re.sub(r":(-?\d+)\.0([,}])", r":\1\2", expected) == found["text"]
     assert ("_geo" in found["text"]) is makes_places
+
+
+@pytest.mark.parametrize("path", ["items", "data.rows", "data.more"])
+@pytest.mark.parametrize("makes_places", [False, True])
+def test_the_page_finds_the_array_of_items_as_the_command_line_does(
+    page: Any, tmp_path: Path, path: str, makes_places: bool
+) -> None:
+    rows = ",\r\n".join(
+        f'{{"id": {n}, "lat": 1, "lon": 2, "t": "]é}}{n * 7}"}}' for n in range(4000)
+    )
+    text = '{"took": [3, {"at": [{"x": 1}]}],\n "ite\\u006ds": [ {"n": "]}\\"["} ],\n'
+    text += f'"data": {{"items": [[1]], "rows": [\n{rows}\n], "more": [{{"id": 9}}]}}, "z": [7]}}\n'
+    file = tmp_path / "answer.json"
+    file.write_bytes(text.encode())
+    source = formats.read(str(file), ReadOptions(items_path=path))
+    source = offer_places(source, "auto" if makes_places else "none")
+    expected = b"".join(source.pieces()).decode()
+    page.goto("/dashboard")
+    body = base64.b64encode(text.encode()).decode()
+    argument = {"name": file.name, "body": body, "options": {"itemsPath": path}}
+    found = page.evaluate(READ, {**argument, "makesPlaces": makes_places and path == "data.rows"})
+    assert json.loads(found["text"]) == json.loads(expected)
+    assert found["text"].count("\n") == text.count("\n")
+    arrays = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            return (await readSource(new File([text], "answer.json"))).json.innerArrays;
+        }""",
+        text,
+    )
+    assert arrays == ["items", "data.rows", "data.more"]
+    assert source.inner_arrays == arrays[:2]  # its sample is shorter
 
 
 def test_the_page_makes_places_of_json_as_the_command_line_does(page: Any, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@
 The first pass inspects every row, so a code with a leading zero in the last row still makes its
 column text. A row with more or fewer cells than the header is bad; it is reported by its line. A
 first line `sep=;`, which Excel reads and other programs write, is not a row: it names the
-delimiter. A first column without a name is the one in which pandas and R number the rows.
+delimiter. A first column without a name is the one in which pandas and R number the rows; any other
+without a name is left out if it has no text, as spreadsheets export columns that only divide.
 """
 
 from __future__ import annotations
@@ -78,6 +79,10 @@ class _Table:
         self._delimiter = options.delimiter or self._find_delimiter()
         self._has_header = options.has_header and not options.column_names
         self._names: list[str] = []
+        self._width = 0
+        """Cells of a row, with those of columns that have no name."""
+        self._places: list[int] = []
+        """Of the columns that have one, among all."""
         self._kinds: list[str] = []
         self._id_column: int | None = None
         self._currencies: dict[str, str] = {}
@@ -91,7 +96,11 @@ class _Table:
         """Find the names and kinds of columns, and the rows that cannot become items."""
         rows = self._rows()
         first = next(rows, None)
-        self._names = self._find_names(first)
+        names = self._find_names(first)
+        self._width = len(names)
+        self._places = [place for place, name in enumerate(names) if name]
+        self._names = [names[place] for place in self._places]
+        self._check_options()
         if first is not None and not self._has_header:
             rows = chain([first], rows)
         self._id_column = self._find_id()
@@ -120,7 +129,10 @@ class _Table:
         lines: list[int] = []
         for number, (line, cells) in enumerate(rows):
             row = self._cells_of(cells)
-            message = self._mistake_of_row(row)
+            message = self._mistake_of_width(len(row))
+            if message is None:
+                row = self._named_cells(row)
+                message = self._mistake_of_id(row)
             if message is None:
                 for cell, column in zip(row, found, strict=True):
                     column.add(cell)
@@ -137,23 +149,42 @@ class _Table:
         nulls = self._options.null_texts
         if nulls:
             row = ["" if cell.strip() in nulls else cell for cell in row]
-        width = len(self._names)
-        has_rest = len(row) > width and not any(row[width:])
-        return row[:width] if has_rest else row
+        has_rest = len(row) > self._width and not any(row[self._width :])
+        return row[: self._width] if has_rest else row
 
-    def _mistake_of_row(self, row: list[str]) -> str | None:
-        """Return why a row can be no item, whatever its cells have; None if it can."""
-        if len(row) != len(self._names):
-            if self._has_header:
-                wanted = f"the header has {len(self._names)}"
-            elif self._options.column_names:
-                wanted = f"--columns names {len(self._names)}"
-            else:
-                wanted = f"the first line has {len(self._names)}"
-            return (
-                f"{len(row)} cell{'' if len(row) == 1 else 's'}, and {wanted}; quote a cell that "
-                f"has {_shown_delimiter(self._delimiter)} or a line break in it"
-            )
+    def _named_cells(self, row: list[str]) -> list[str]:
+        """Return the cells of the columns that have a name.
+
+        Raises:
+            SourceError: one of another column has text.
+        """
+        if len(self._places) == self._width:
+            return row
+        for place in set(range(self._width)).difference(self._places):
+            if row[place].strip():
+                raise SourceError(
+                    f"{self._opened.name}: column {place + 1} has no name, and a cell with "
+                    f"{shown(row[place])!r}; the first line must name the columns; {_NO_HEADER}"
+                )
+        return [row[place] for place in self._places]
+
+    def _mistake_of_width(self, width: int) -> str | None:
+        """Return why a row of so many cells can be no item; None if it can."""
+        if width == self._width:
+            return None
+        if self._has_header:
+            wanted = f"the header has {self._width}"
+        elif self._options.column_names:
+            wanted = f"--columns names {self._width}"
+        else:
+            wanted = f"the first line has {self._width}"
+        return (
+            f"{width} cell{'' if width == 1 else 's'}, and {wanted}; quote a cell that "
+            f"has {_shown_delimiter(self._delimiter)} or a line break in it"
+        )
+
+    def _mistake_of_id(self, row: list[str]) -> str | None:
+        """Return why a row can be no item for lack of an id; None if it can."""
         if self._id_column is not None and not row[self._id_column].strip():
             return f"{self._names[self._id_column]} is empty, and it is to be the id"
         return None
@@ -234,7 +265,7 @@ class _Table:
         for number, (_, cells) in enumerate(rows):
             if number in self._bad:
                 continue
-            row = self._cells_of(cells)
+            row = self._named_cells(self._cells_of(cells))
             item: dict[str, object] = {}
             for i, names, convert, separator in makers:
                 cell = row[i]
@@ -272,7 +303,7 @@ class _Table:
         except UnicodeError as error:
             raise SourceError(
                 f"{self._opened.name} is not {self._encoding} near line {line}; name its encoding, "
-                "for example --encoding latin-1"
+                "for example --encoding cp1252 (Windows, Western European)"
             ) from error
         except csv.Error as error:
             raise SourceError(f"{self._opened.name}, line {line}: {_explained(error)}") from error
@@ -280,54 +311,50 @@ class _Table:
             raise SourceError(f"{self._opened.name} is cut off or damaged: {error}") from error
 
     def _find_names(self, first: tuple[int, list[str]] | None) -> list[str]:
-        """Return the names of the columns: of the header, of an option, or by number."""
+        """Return the names of the columns: of the header ("": none), of an option, or by number."""
         if first is None:
             what = "its first line must name the columns" if self._has_header else "it has no row"
             raise SourceError(f"{self._opened.name} is empty; {what}")
         if self._has_header:
-            names = self._read_header(*first)
-        elif self._options.column_names:
-            names = list(self._options.column_names)
-        else:
-            names = [f"column{i}" for i in range(1, len(first[1]) + 1)]
+            return self._read_header(*first)
+        if self._options.column_names:
+            return list(self._options.column_names)
+        return [f"column{i}" for i in range(1, len(first[1]) + 1)]
+
+    def _check_options(self) -> None:
+        """Raise for options that name no column, or no kind."""
         for what, given in (
             ("--type", self._options.kinds),
             ("--split", self._options.separators),
         ):
             for name in given:
-                self._check_name(what, name, names)
+                self._check_name(what, name)
         for kind in self._options.kinds.values():
             if kind not in KINDS:
                 raise SourceError(f"--type: {kind!r} is none of {', '.join(KINDS)}")
         if self._options.id_field is not None:
-            self._check_name("--id-field", self._options.id_field, names)
-        return names
+            self._check_name("--id-field", self._options.id_field)
 
     def _read_header(self, line: int, cells: list[str]) -> list[str]:
-        """Return the names in the header."""
+        """Return the names in the header; "" for a column that has none."""
         names = [cell.strip() for cell in cells]
         while not names[-1]:
             names.pop()
         if not names[0] and ROW_FIELD not in names:
             names[0] = ROW_FIELD
-        for i, name in enumerate(names, 1):
-            if not name:
-                raise SourceError(
-                    f"{self._opened.name}, line {line}: column {i} has no name; the first line "
-                    f"must name the columns; {_NO_HEADER}"
-                )
-            if names.count(name) > 1:
+        for name in names:
+            if name and names.count(name) > 1:
                 raise SourceError(
                     f"{self._opened.name}, line {line}: two columns are called {name!r}; give "
                     f"each a name of its own; {_NO_HEADER}"
                 )
         return names
 
-    def _check_name(self, option: str, name: str, names: list[str]) -> None:
-        if name not in names:
+    def _check_name(self, option: str, name: str) -> None:
+        if name not in self._names:
             raise SourceError(
                 f"{option}: {self._opened.name} has no column {name!r}; its columns are "
-                f"{', '.join(names)}"
+                f"{', '.join(self._names)}"
             )
 
     def _find_id(self) -> int | None:

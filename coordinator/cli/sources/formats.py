@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -15,6 +14,7 @@ import orjson
 from coordinator.cli.sources import databases, delimited, parquet, places
 from coordinator.cli.sources.encodings import UTF_16_MARKS, checked_encoding
 from coordinator.cli.sources.foreign_files import START_BYTES, foreign_file
+from coordinator.cli.sources.inner_arrays import inner_arrays, only_array
 from coordinator.cli.sources.json_objects import (
     are_spread,
     edit_objects,
@@ -45,8 +45,6 @@ _BY_SUFFIX: Final = {
 _ANY_TEXT: Final = ("", ".txt")
 """Suffixes of which a table of one column may be; after others it is more likely another format."""
 
-_INNER_ARRAY: Final = re.compile(rb'"([^"\\]{1,100})"\s*:\s*\[\s*\{')
-
 
 def read(name: str, options: ReadOptions) -> Source:
     """Open the source that the user named.
@@ -56,6 +54,7 @@ def read(name: str, options: ReadOptions) -> Source:
     """
     if databases.is_database(name):
         _refuse_text_options(options, f"{without_password(name)} is a database")
+        _refuse_items_path(options, f"{without_password(name)} is a database")
         return _with_wanted_places(databases.read(name, options), options)
     opened = OpenedSource(name)
     try:
@@ -70,6 +69,8 @@ def _read_file(opened: OpenedSource, options: ReadOptions) -> Source:
     style = options.style or _format_of(opened)
     if style != "sqlite" and (options.query or options.table):
         raise SourceError(f"--query and --table are for databases; {name} is {style.upper()}")
+    if style not in ("json", "ndjson"):
+        _refuse_items_path(options, f"{name} is {style.upper()}")
     if style in ("csv", "tsv"):
         if style == "tsv" and options.delimiter is None:
             options = replace(options, delimiter="\t")
@@ -103,6 +104,11 @@ def _refuse_text_options(options: ReadOptions, what_it_is: str) -> None:
             raise SourceError(f"{option} is for CSV and TSV; {what_it_is}")
     if options.encoding is not None and what_it_is.endswith("database"):
         raise SourceError(f"--encoding is for files of text; {what_it_is}")
+
+
+def _refuse_items_path(options: ReadOptions, what_it_is: str) -> None:
+    if options.items_path is not None:
+        raise SourceError(f"--items is for JSON; {what_it_is}")
 
 
 def _format_of(opened: OpenedSource) -> str:
@@ -143,14 +149,18 @@ def _json(opened: OpenedSource, options: ReadOptions) -> Source:
     texts = read()
     start = next(texts, b"")
     peeked = start.removeprefix(codecs.BOM_UTF8)[:PEEK_BYTES]
+    arrays = inner_arrays(peeked)
+    path = options.items_path
+    if path is not None:
+        peeked = b"".join(only_array([peeked], path))
 
     def pieces() -> Iterator[bytes]:
         pieces = _until_broken(chain([start], texts), opened.name)
+        if path is not None:
+            return _array_of(pieces, path, arrays, opened.name)
         return edit_objects(pieces, on_one_line) if are_spread(peeked) else pieces
 
-    source = Source(
-        opened.name, pieces, sample=first_objects(peeked), inner_arrays=_inner_arrays(start)
-    )
+    source = Source(opened.name, pieces, sample=first_objects(peeked), inner_arrays=arrays)
     if id_field is None:
         return source
     return replace(source, pieces=lambda: _with_ids(source.pieces(), id_field, opened.name))
@@ -168,10 +178,19 @@ def _until_broken(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
         raise SourceError(f"{name} is cut off or damaged: {error}") from error
 
 
-def _inner_arrays(start: bytes) -> list[str]:
-    """Return the names of members that seem to be arrays of objects, in the start of a JSON."""
-    found = [name.decode(errors="replace") for name in _INNER_ARRAY.findall(start[:PEEK_BYTES])]
-    return list(dict.fromkeys(found))
+def _array_of(pieces: Iterator[bytes], path: str, arrays: list[str], name: str) -> Iterator[bytes]:
+    """Yield JSON text with nothing but one of its arrays.
+
+    Raises:
+        SourceError: there is none at the path.
+    """
+    is_empty = True
+    for piece in only_array(pieces, path):
+        is_empty = is_empty and (not piece or piece.isspace())
+        yield piece
+    if is_empty:
+        found = f"; it has {', '.join(arrays)}" if arrays else ""
+        raise SourceError(f"--items: {name} has no array {path!r}{found}")
 
 
 def _as_utf8(stream: BinaryIO, encoding: str | None, name: str) -> Iterator[bytes]:
@@ -197,7 +216,7 @@ def _as_utf8(stream: BinaryIO, encoding: str | None, name: str) -> Iterator[byte
                 yield decoder.decode(piece).encode()
             except UnicodeError as error:
                 raise SourceError(
-                    f"{name} is not {encoding}; name its encoding, for example --encoding latin-1"
+                    f"{name} is not {encoding}; name its encoding, for example --encoding cp1252"
                 ) from error
         piece = stream.read(READ_BYTES)
     if decoder is not None:

@@ -102,8 +102,8 @@ class Source:
         bad_rows: the first of them.
         place_of: returns the position in the source of the n-th line sent (from 1).
         opened: a resource that must stay open while the source is used.
-        inner_arrays: names of members that are arrays of objects, seen at the start of JSON. If
-            there is one item only, these may have been meant.
+        inner_arrays: members that are arrays of objects, seen at the start of JSON, each by the
+            names on the way to it. If there is one item only, these may have been meant.
         seems_headless: whether the header of a table seems to be a row.
     """
 
@@ -145,6 +145,7 @@ class ReadOptions:
         column_names: of a table without a header; empty: it has one, or they are numbered.
         null_texts: of cells that are read as empty.
         has_quotes: whether a quote at the start of a cell encloses it, or is a part of its text.
+        items_path: of JSON, the member that holds the array of items; None: the text is the items.
     """
 
     style: str | None = None
@@ -161,6 +162,7 @@ class ReadOptions:
     column_names: tuple[str, ...] = ()
     null_texts: tuple[str, ...] = ()
     has_quotes: bool = True
+    items_path: str | None = None
 
 
 def shown(value: Any, chars_max: int = 40) -> str:

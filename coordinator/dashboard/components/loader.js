@@ -193,6 +193,7 @@ export function loadDialog({ name = null, file = null, taken = [], onDone }) {
         table && headerChoice(table, options, (change) => inspect(source.file, change)),
         columns.length > 0 && columnTable(source, choices),
         table && nullChoice(table, options, (change) => inspect(source.file, change)),
+        json && itemsChoice(json, options, (change) => inspect(source.file, change)),
         notes?.elements,
         geoPoint?.element,
         table && idChoice(table),
@@ -431,6 +432,24 @@ function headerChoice(table, options, onChanged) {
     choice("hasHeader", hasHeader, `The first line names the columns.${doubt}`),
     !hasQuotes && choice("hasQuotes", hasQuotes, "Quotes enclose cells."),
   ];
+}
+
+/** Which array has the items, if the file is one object: with `onChanged`, read again. */
+function itemsChoice({ innerArrays }, options, onChanged) {
+  const { itemsPath = null } = options;
+  if (innerArrays.length === 0) return null;
+  const choices = innerArrays.slice(0, NAMED_MAX).map((path) =>
+    button(`Load the objects in ${path}`, {
+      "aria-pressed": String(path === itemsPath),
+      onclick: () => onChanged({ ...options, itemsPath: path === itemsPath ? null : path }),
+    }),
+  );
+  return h(
+    "div",
+    { class: "column-note" },
+    h("p", {}, "The whole file is one object. It is loaded as one item, unless the items are within it:"),
+    choices,
+  );
 }
 
 /** Cells such as NA, where the others are numbers: with `onChanged`, read again. */

@@ -41,6 +41,9 @@ export class Table {
   makesPlaces = false;
   /** Whether the header seems to be a row. */
   seemsHeadless = false;
+  /** Cells of a row, with those of columns that have no name, and the places of those that have one. */
+  #width = 0;
+  #named = [];
   #texts;
   #delimiter;
   #hasHeader;
@@ -80,13 +83,16 @@ export class Table {
       for (const { line, cells } of rows) {
         if (found === null) {
           const names = this.#hasHeader ? headerOf(line, cells) : cells.map(numbered);
-          this.columns = names.map((name) => ({ name }));
+          this.#width = names.length;
+          this.#named = [...names.keys()].filter((place) => names[place] !== "");
+          this.columns = this.#named.map((place) => ({ name: names[place] }));
           found = this.columns.map(() => new ColumnKind());
           if (this.#hasHeader) continue;
         }
         this.numRows += 1;
-        const row = this.#cellsOf(cells, found.length);
-        if (row.length !== found.length) continue;
+        const whole = this.#cellsOf(cells);
+        if (whole.length !== this.#width) continue;
+        const row = this.#namedOf(whole);
         for (let place = 0; place < found.length; place += 1) found[place].add(row[place]);
       }
     }
@@ -120,12 +126,16 @@ export class Table {
     const writers = this.#writers();
     for await (const rows of this.#rows()) {
       for (const { line, cells: all } of rows) {
-        const cells = this.#cellsOf(all, this.columns.length);
         if (isHeader) {
           isHeader = false;
           continue;
         }
-        const message = this.#faultOf(cells, currencies);
+        const whole = this.#cellsOf(all);
+        const isWhole = whole.length === this.#width;
+        const cells = isWhole ? this.#namedOf(whole) : [];
+        const message = isWhole
+          ? this.#faultOf(cells, currencies)
+          : this.#wrongWidth(whole.length);
         if (message !== null) {
           numBad += 1;
           if (bad.length < BAD_SHOWN) bad.push({ line, message });
@@ -170,17 +180,19 @@ export class Table {
     return point === null ? null : `"${FIELD}":${point}`;
   }
 
+  #wrongWidth(length) {
+    const first = this.#hasHeader ? "header" : "first line";
+    return (
+      `${plural(length, "cell")}, and the ${first} has ${this.#width}; quote a cell that has ` +
+      `${shownDelimiter(this.#delimiter)} or a line break in it`
+    );
+  }
+
   /** Why a row cannot become an item, or null; `currencies` has that of each column of amounts. */
   #faultOf(cells, currencies) {
-    const width = this.columns.length;
-    if (cells.length !== width)
-      return (
-        `${plural(cells.length, "cell")}, and the ${this.#hasHeader ? "header" : "first line"} has ${width}; quote a cell that has ` +
-        `${shownDelimiter(this.#delimiter)} or a line break in it`
-      );
     if (this.idColumn >= 0 && cells[this.idColumn].trim() === "")
       return `${this.columns[this.idColumn].name} is empty, and it is to be the id`;
-    for (let place = 0; place < width; place += 1) {
+    for (let place = 0; place < this.columns.length; place += 1) {
       const { kind } = this.columns[place];
       const text = cells[place].trim();
       if (!text || !CHECKS[kind]) continue;
@@ -196,11 +208,26 @@ export class Table {
   }
 
   /** A row without the empty cells after those that have a name, and without nulls. */
-  #cellsOf(all, width) {
+  #cellsOf(all) {
     const nulls = this.#nulls;
+    const width = this.#width;
     const cells = nulls.size > 0 ? all.map((cell) => (nulls.has(cell.trim()) ? "" : cell)) : all;
     const hasRest = cells.length > width && cells.slice(width).every((cell) => cell === "");
     return hasRest ? cells.slice(0, width) : cells;
+  }
+
+  /** The cells of the columns that have a name; those of others have no text. */
+  #namedOf(row) {
+    if (this.#named.length === this.#width) return row;
+    const stray = row.findIndex(
+      (cell, place) => cell.trim() !== "" && !this.#named.includes(place),
+    );
+    if (stray >= 0)
+      throw new SourceError(
+        `Column ${stray + 1} has no name, and a cell with “${shown(row[stray])}”; the first line must name the columns.`,
+        { isHeader: true },
+      );
+    return this.#named.map((place) => row[place]);
   }
 
   async *#rows() {
@@ -233,17 +260,13 @@ function isLikeARow(columns) {
   return names.length > 0 && !areInTurn;
 }
 
+/** The names of the columns; "" for one that has none. */
 function headerOf(line, cells) {
   const names = cells.map((cell) => cell.trim());
   while (names.at(-1) === "") names.pop();
   if (names[0] === "" && !names.includes(ROW_FIELD)) names[0] = ROW_FIELD;
   names.forEach((name, place) => {
-    if (!name)
-      throw new SourceError(
-        `Line ${line}: column ${place + 1} has no name; the first line must name the columns.`,
-        { isHeader: true },
-      );
-    if (names.indexOf(name) !== place)
+    if (name && names.indexOf(name) !== place)
       throw new SourceError(
         `Line ${line}: two columns are called “${name}”; give each a name of its own.`,
         { isHeader: true },

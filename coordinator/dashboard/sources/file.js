@@ -8,7 +8,7 @@
  */
 
 import { Table } from "./delimited.js";
-import { JsonText, objectsIn } from "./json.js";
+import { JsonText } from "./json.js";
 import { SourceError } from "./rows.js";
 
 const PEEK_BYTES = 64 * 1024;
@@ -48,12 +48,13 @@ export function indexNameOf(fileName) {
  * Looks at a file.
  *
  * @param {File} file
- * @param {{encoding?: string, hasHeader?: boolean, hasQuotes?: boolean}} options a text encoding
- *   other than that of the byte order mark or UTF-8; for tables, as `Table` takes them
+ * @param {{encoding?: string, itemsPath?: string, hasHeader?: boolean, hasQuotes?: boolean}} options
+ *   a text encoding other than that of the byte order mark or UTF-8; for JSON, as `JsonText` takes
+ *   it; for tables, as `Table` takes them
  * @throws {SourceError} nothing can be made of it; `isEncoding`, `isHeader` or `isQuote` if another
  *   encoding, `hasHeader: false` or `hasQuotes: false` may help
  */
-export async function readSource(file, { encoding = null, ...reading } = {}) {
+export async function readSource(file, { encoding = null, itemsPath = null, ...reading } = {}) {
   const [, plainName, compression] = /^(.*?)(?:\.(gz|br|zst))?$/i.exec(file.name);
   const isGzip = compression?.toLowerCase() === "gz";
   if (FOR_COMMAND_LINE.test(file.name))
@@ -80,12 +81,11 @@ export async function readSource(file, { encoding = null, ...reading } = {}) {
   format ??= formatOf(text, suffix);
   if (format === "JSON") {
     const sample = decodeStart(await beginningOf(file, isGzip, SAMPLE_BYTES), wanted);
-    const items = objectsIn(sample);
-    if (items.length === 0 && sample.trim() && !sample.includes("{"))
+    if (sample.trim() && !sample.includes("{"))
       throw new SourceError(
         "There is no JSON object in it: one object a line, or an array of objects, can be loaded.",
       );
-    const json = new JsonText(() => textsOf(file, isGzip, wanted), sample, items);
+    const json = new JsonText(() => textsOf(file, isGzip, wanted), sample, itemsPath);
     return {
       ...{ file, format, columns: json.columns, numRows: null, table: null, json },
       compression: isGzip ? "gzip" : null,

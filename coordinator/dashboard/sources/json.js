@@ -6,6 +6,7 @@
 
 import { parseJson } from "../api.js";
 import { shown } from "./delimited.js";
+import { ArrayCutter, innerArraysIn } from "./inner_arrays.js";
 import { findDegreesIn, withPlace } from "./places.js";
 
 const SAMPLE_ITEMS = 500;
@@ -22,22 +23,32 @@ export class JsonText {
   degreeNames = null;
   /** Whether the items get a geo point of them; may be set by the user. */
   makesPlaces = false;
+  /** The paths of arrays of objects, if the file seems to be one object around the items. */
+  innerArrays = [];
   #texts;
+  #itemsPath;
   #areSpread;
 
-  /** `texts()` yields the text of the file in pieces; `start` is its beginning, `items` its first objects. */
-  constructor(texts, start, items) {
+  /**
+   * `texts()` yields the text of the file in pieces, `start` is its beginning; `itemsPath` leads to
+   * the array of items, if they are within one object.
+   */
+  constructor(texts, start, itemsPath = null) {
     this.#texts = texts;
-    const [firstLine] = start.trimStart().split("\n", 1);
+    this.#itemsPath = itemsPath;
+    const text = itemsPath === null ? start : new ArrayCutter(itemsPath).read(start);
+    const items = objectsIn(text);
+    const [firstLine] = text.trimStart().split("\n", 1);
     this.#areSpread =
       !firstLine.startsWith("[") && objectsIn(firstLine).length === 0 && items.length > 0;
+    if (itemsPath !== null || items.length < 2) this.innerArrays = innerArraysIn(start);
     this.columns = fieldsOf(items);
     this.degreeNames = findDegreesIn(items);
   }
 
   /** Whether the text is not sent as it is. */
   get isConverted() {
-    return this.makesPlaces || this.#areSpread;
+    return this.makesPlaces || this.#areSpread || this.#itemsPath !== null;
   }
 
   /** A blob of the text, with places, and each object on one line. */
@@ -45,10 +56,11 @@ export class JsonText {
     const placed = (text) => (this.makesPlaces ? withPlace(text, this.degreeNames) : text);
     const edit = this.#areSpread ? (text) => onOneLine(placed(text)) : placed;
     const editor = new ObjectEditor(edit);
+    const cutter = this.#itemsPath === null ? null : new ArrayCutter(this.#itemsPath);
     const parts = [];
     let part = "";
     for await (const text of this.#texts()) {
-      part += editor.read(text);
+      part += editor.read(cutter === null ? text : cutter.read(text));
       if (part.length > PART_CHARS) {
         parts.push(new Blob([part])); // the browser keeps large blobs on disk
         part = "";
@@ -118,7 +130,7 @@ function onOneLine(text) {
 }
 
 /** The first objects that are whole in the beginning of JSON text, and that are JSON. */
-export function objectsIn(text, count = SAMPLE_ITEMS) {
+function objectsIn(text, count = SAMPLE_ITEMS) {
   const found = [];
   const note = (part) => {
     try {

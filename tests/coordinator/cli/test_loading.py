@@ -179,6 +179,21 @@ def test_a_dry_run_reads_json_to_its_end(
     assert CliRunner().invoke(main, skipping).exit_code == 0
 
 
+@pytest.mark.parametrize("content", ['[{"a": "é"}]', '{"a": "x"}\n{"a": "é"}\n'])
+def test_json_of_another_encoding_is_told_what_helps(
+    service: Service, client: Client, tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "latin.json"
+    file.write_bytes(content.encode("cp1252"))
+    for options in ([], ["--dry-run"]):
+        result = run(service, "load", str(file), *options)
+        assert result.exit_code == 1
+        assert "--encoding cp1252 (or another) reads text that is not UTF-8\n" in result.stderr
+    result = run(service, "load", str(file), "--encoding", "cp1252")
+    assert result.exit_code == 0, result.output
+    client.request("DELETE", "/latin")
+
+
 def test_a_dry_run_names_rows_that_the_service_would_refuse(tmp_path: Path) -> None:
     file = tmp_path / "books.csv"
     file.write_text(f"id,title\n1,Sea\n{'x' * 257},Land\n")

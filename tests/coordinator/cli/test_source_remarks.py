@@ -24,8 +24,13 @@ def test_one_object_around_an_array_is_mentioned(
     file.write_text('{"total": 2, "products": [{"id": 1}, {"id": 2}]}')
     result = run(service, "load", str(file))
     assert result.exit_code == 0, result.output
-    assert "one item; if the objects in its 'products' are the items" in result.stderr
-    assert "one item; if" in run(service, "load", str(file), "--dry-run").stderr
+    said = "one item; --items products loads the objects in its 'products' instead"
+    assert f"{said} (after facetd delete wrapped)\n" in result.stderr
+    assert f"{said}\n" in run(service, "load", str(file)).stderr  # the index has had items before
+    assert f"{said}\n" in run(service, "load", str(file), "--dry-run").stderr
+    result = run(service, "load", str(file), "--items", "products", "--index", "inner-products")
+    assert json.loads(result.stdout)["created"] == 2
+    client.request("DELETE", "/inner-products")
     file.write_text('{"id": 1, "sizes": [{"n": 1}]}\n{"id": 2, "sizes": [{"n": 1}]}\n')
     assert "one item" not in run(service, "load", str(file)).stderr
     client.request("DELETE", "/wrapped")
@@ -34,8 +39,8 @@ def test_one_object_around_an_array_is_mentioned(
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        (["red|oak", "oak", "red|pine|oak", "pine|red"], '--split "tags=|" reads tags as lists'),
-        (["red; oak", "oak; red", "oak"], '--split "tags=;" reads tags as lists, of red, oak'),
+        (["red|oak", "oak", "red|pine|oak", "pine|red"], "--split 'tags=|' reads tags as lists"),
+        (["red; oak", "oak; red", "oak"], "--split 'tags=;' reads tags as lists, of red, oak"),
         (["Call me; Ishmael", "It was; the best", "of times"], None),
         (["a" * 61 + "|b"] * 4, None),
         (["1", "2"], None),
@@ -59,7 +64,14 @@ def test_cells_that_are_lists_are_named(
         ("a.json", '[{"isbn": "1", "title": "Sea"}]', "for example --id-field isbn"),
         ("a.csv", "title,isbn13\nSea,1\n", "for example --id-field isbn13"),
         ("a.json", '[{"_id": {"$oid": "5f"}}]', "for example --id-field '_id.$oid'"),
-        ("a.csv", "title,year\nSea,1\n", "--id-field names the field of their ids\n"),
+        ("a.csv", "Artikel-Nr.,name\n1,Sea\n", "for example --id-field Artikel-Nr.\n"),
+        ("a.csv", "name,Product ID\nSea,1\n", "for example --id-field 'Product ID'\n"),
+        ("a.json", '[{"productId": 7, "paid": 1}]', "for example --id-field productId\n"),
+        (
+            "a.csv",
+            "title,year,paid,valid\nSea,1,2,3\n",
+            "--id-field names the field of their ids\n",
+        ),
         ("a.csv", "ID,isbn\n1,1\n", None),
         ("a.json", '[{"id": 1, "isbn": "1"}]', None),
     ],
@@ -74,6 +86,14 @@ def test_what_a_load_would_make_is_said_before(
     assert ("its first item {" in shown) == (not name.endswith(".csv"))
     named = run(service, "load", str(file), "--dry-run", "--id-field", "isbn").stderr
     assert "no id" not in named
+
+
+def test_options_are_named_as_a_shell_takes_them(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("on sale,net price\n31.12.2024,$5\n30.12.2024,$6\n")
+    said = CliRunner().invoke(main, ["load", str(file), "--dry-run"]).stderr
+    assert "--type 'on sale=dmy' reads them as dates" in said
+    assert "--type 'net price=number' reads net price as numbers of $" in said
 
 
 def test_a_wide_table_is_shown_in_part(tmp_path: Path) -> None:
@@ -111,7 +131,7 @@ def test_decimal_commas_are_named(tmp_path: Path, more: list[str], said: str) ->
     [
         (["31.12.2024", "1.2.2024"], "--type released=dmy reads them as dates"),
         (["12/31/2024", ""], "--type released=mdy reads them as dates"),
-        (["1-2-2024", "3-4-2024"], "--type released=dmy (day first) or released=mdy"),
+        (["1-2-2024", "3-4-2024"], "--type released=dmy (day first) or --type released=mdy"),
         (["31.12.2024", "12.31.2024"], "write them as 2024-12-31"),
         (["3 May 2021", "May 3, 2021"], "write them as 2024-12-31"),
         (["31.12.2024", "unknown"], None),

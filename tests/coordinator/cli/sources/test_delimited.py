@@ -190,7 +190,7 @@ class TestCsv:
 
     def test_other_encodings_are_named(self, tmp_path: Path) -> None:
         content = "a,b\né,2\n".encode("latin-1")
-        with pytest.raises(SourceError, match="name its encoding, for example --encoding latin-1"):
+        with pytest.raises(SourceError, match="name its encoding, for example --encoding cp1252"):
             read(tmp_path, content)
         assert items_of(read(tmp_path, content, encoding="latin-1")) == [{"a": "é", "b": 2}]
         marked = "a,b\né,2\n".encode("utf-8-sig")
@@ -368,6 +368,22 @@ class TestCsv:
         source = read(tmp_path, "\n".join(["by", *pairs, ""]))
         assert source.columns[0].separator == "|"
 
+    def test_columns_without_name_and_text_are_left_out(self, tmp_path: Path) -> None:
+        content = "id,,name, ,x,\n1,,a,,3,\n2, ,b\n3,4\n,,c,,,\n5,,e,,7,,\n"
+        source = read(tmp_path, content)
+        assert [column.name for column in source.columns] == ["id", "name", "x"]
+        assert items_of(source) == [
+            {"id": 1, "name": "a", "x": 3},
+            {"id": 5, "name": "e", "x": 7},
+        ]
+        assert [row.message.split(";")[0] for row in source.bad_rows] == [
+            "3 cells, and the header has 5",
+            "2 cells, and the header has 5",
+            "id is empty, and it is to be the id",
+        ]
+        ids = read(tmp_path, "a,,k\n1,,x\n", id_field="k")
+        assert items_of(ids) == [{"id": "x", "k": "x", "a": 1}]
+
     def test_bad_rows_are_named_by_their_lines(self, tmp_path: Path) -> None:
         content = 'id,a\n1,"x\ny"\n2\n\n3,4,5\n,6\n7,8\n'
         source = read(tmp_path, content)
@@ -383,8 +399,8 @@ class TestCsv:
         ("content", "options", "message"),
         [
             ("", {}, "is empty"),
-            ("a,,b\n", {}, "column 2 has no name"),
-            (",,row\n", {}, "column 1 has no name"),
+            ("a,,b\n1,,2\n1,x,2\n", {}, "column 2 has no name, and a cell with 'x'"),
+            (",,row\n1,,2\n", {}, "column 1 has no name, and a cell with '1'"),
             ("a,a\n", {}, "two columns are called 'a'"),
             ("a,b\n", {"id_field": "c"}, "no column 'c'; its columns are a, b"),
             ("a,b\n", {"kinds": {"c": "text"}}, "--type: .* no column 'c'"),
@@ -393,7 +409,7 @@ class TestCsv:
             ('a,b\n1,"x" y\n', {}, "line 2: .* goes on after the closing one; .* --no-quotes"),
             ('a\n"' + "x\n" * 9_000_000, {}, "line 2: .* never closed; .* --no-quotes"),
             ("a,a\n", {}, "--no-header reads the first line as a row"),
-            ("a,,b\n", {}, "--no-header reads the first line as a row"),
+            ("a,,b\n1,2,3\n", {}, "--no-header reads the first line as a row"),
             ("", {"has_header": False}, "is empty; it has no row"),
             ("1,2\n", {"has_header": False, "id_field": "id"}, "its columns are column1, column2"),
         ],
