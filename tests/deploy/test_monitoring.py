@@ -52,6 +52,21 @@ def test_a_panel_reads_metrics_that_exist(panel: dict[str, Any]) -> None:
         assert found <= FAMILIES.keys()
 
 
+def test_the_instances_are_asked_for_when_the_dashboard_opens_and_all_are_shown() -> None:
+    variables = json.loads(DASHBOARD.read_text())["templating"]["list"]
+    (instance,) = [one for one in variables if one["name"] == "instance"]
+    assert families_of(instance["query"]) <= FAMILIES.keys()
+    assert instance["refresh"] == 1  # without it Grafana asks when the variable is edited
+    assert instance["current"]["value"] == ["$__all"]
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
+def test_lines_of_several_instances_can_be_told_apart(panel: dict[str, Any]) -> None:
+    for target in panel["targets"]:
+        is_one_line = re.match(r"(sum|histogram_quantile)\b", target["expr"])
+        assert is_one_line or "{{instance}}" in target["legendFormat"], target["expr"]
+
+
 def test_panels_do_not_overlap() -> None:
     cells: set[tuple[int, int]] = set()
     for panel in panels():
