@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.process.printable import printable
-from coordinator.cli.printing import echo
+from coordinator.cli.printing import counted, echo
 from coordinator.cli.sources.source import Column, ReadOptions, Source, shown
 from coordinator.cli.tables import console
 
@@ -239,8 +239,3 @@ def _mention_no_rows(source: Source, reading: ReadOptions) -> None:
             "those above it",
             err=True,
         )
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

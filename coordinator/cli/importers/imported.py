@@ -15,6 +15,7 @@ from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.configuration import GEO_FIELD
 from common.option_forms import parse_typo_lengths
 from coordinator.cli.importers.points import as_point, point_fields
+from coordinator.cli.printing import counted
 from coordinator.cli.sources.fetching import open_url
 from coordinator.cli.sources.json_lines import pieces_of
 from coordinator.cli.sources.opening import BROKEN, OpenedSource
@@ -121,10 +122,11 @@ class ImportedIndex:
         found = []
         if self.num_own_ids:
             found.append(
-                f"{self.num_own_ids:,} items had another value in a field id: it is {OWN_ID} now"
+                f"{counted(self.num_own_ids, 'item')} had another value in a field id: "
+                f"it is {OWN_ID} now"
             )
         if self.num_vectors:
-            found.append(f"{self.num_vectors:,} items had embeddings, which are left out")
+            found.append(f"{counted(self.num_vectors, 'item')} had embeddings, which are left out")
         if self.num_no_points:
             found.append(
                 f"{self.num_no_points:,} values in fields of points are none: they are kept, and "

@@ -120,4 +120,4 @@ class TestAlgolia:
         (one,) = algolia.read(write(tmp_path / "r.json", records), None)
 
         assert list(one.items()) == [{"id": "a", "own_id": 7}, {"id": "8"}]
-        assert one.remarks() == ["1 items had another value in a field id: it is own_id now"]
+        assert one.remarks() == ["1 item had another value in a field id: it is own_id now"]

@@ -69,7 +69,7 @@ def test_what_is_noticed_among_the_items_is_told(tmp_path: Path, name: list[str]
 
     assert result.exit_code == 0, result.stderr
     assert f"index {name[-1] if name else 'books'}, configuration" in result.stderr
-    assert "1 items had another value in a field id: it is own_id now" in result.stderr
+    assert "1 item had another value in a field id: it is own_id now" in result.stderr
 
 
 def test_settings_may_begin_with_a_mark(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ class TestMeilisearch:
         (one,) = meilisearch.read(path)
 
         assert list(one.items()) == [{"id": 1}, {"id": 2}]
-        assert one.remarks() == ["1 items had embeddings, which are left out"]
+        assert one.remarks() == ["1 item had embeddings, which are left out"]
         assert valid(one) == {
             "aggregations": {
                 "genres": {"conjunction": False, "sort": "term"},
