@@ -9,7 +9,8 @@ import pytest
 from tests.dashboard.conftest import Service, violations, watched_page
 from tests.dashboard.search_page import facet, total_text, value
 
-pytestmark = pytest.mark.usefixtures("films")
+pytestmark = pytest.mark.usefixtures("films", "long_name")
+LONG_NAME = "films-with-another-configuration-that-somebody-tries"
 
 VIEWS = {
     "indices": "/dashboard",
@@ -20,10 +21,16 @@ VIEWS = {
     "unknown": "/dashboard/not-there",
     "item": "/dashboard/films?item=1",
     "comparison": "/dashboard/films?compare=films&q=war",
+    "comparison with a long name": f"/dashboard/films?compare={LONG_NAME}&q=war",
     "docs": "/_docs",
     "service": "/dashboard/_service",
     "health": "/dashboard/_health",
 }
+
+
+@pytest.fixture(scope="module")
+def long_name(films: None, service: Service) -> None:
+    service.make_films(LONG_NAME)
 
 
 def test_keyboard_alone(page: Any, service: Service, expect: Any) -> None:
@@ -130,6 +137,19 @@ def test_a_long_field_name_leaves_the_controls_beside_the_total(
     total = page.locator(".total").bounding_box()
     curl = page.get_by_role("button", name="Copy as curl").bounding_box()
     assert curl["y"] < total["y"] + total["height"]
+
+
+@pytest.mark.parametrize("width", [375, 768, 961, 1024, 1136, 1137, 1280])
+def test_the_controls_are_one_row(browser: Any, service: Service, width: int, expect: Any) -> None:
+    with watched_page(browser, service, viewport={"width": width, "height": 800}) as page:
+        page.goto("/dashboard/films?q=family&is.genres=Crime&sort=rating:desc")
+        expect(page.locator(".item").first).to_be_visible()
+        rows = page.locator(".controls").bounding_box()["height"]
+        assert rows < 60
+        curl = page.get_by_role("button", name="Copy as curl")
+        if not curl.is_visible():
+            page.get_by_role("button", name="More controls").click()
+        expect(curl).to_be_visible()
 
 
 def test_on_a_phone_the_actions_of_an_item_stay_beside_its_title(

@@ -12,6 +12,7 @@ import { toast } from "./notice.js";
 import { scoreParts } from "./score.js";
 
 const TEXT_LENGTH = 60; // a value longer than this is text, not a property
+const DEGREE_DIGITS = 6;
 const EXCERPT_LENGTH = 320;
 const EXCERPT_LEAD = 80;
 const LIST_LENGTH = 8;
@@ -173,8 +174,11 @@ function textOf(value) {
   return isPoint(value) ? pointText(value) : toJson(value);
 }
 
+/** Degrees to a tenth of a metre: what more digits say is no place. */
+const shortDegrees = (degrees) => Number(degrees.toFixed(DEGREE_DIGITS));
+
 export function pointText({ lat, lng }) {
-  return `${lat}, ${lng}`;
+  return `${shortDegrees(lat)}, ${shortDegrees(lng)}`;
 }
 
 export function isPoint(value) {

@@ -13,8 +13,8 @@ import { toast } from "./notice.js";
 const VIEW_TITLES = { table: "Table", json: "JSON" };
 
 /**
- * Sort, page size, view, explanation, and the menu of the index. On a phone they are one row, and
- * what is needed less often is behind its last button.
+ * Sort, page size, view, explanation, and the menu of the index. They are one row; on phones and
+ * tablets, what is needed less often is behind its last button.
  */
 export function createSearchControls({ index, schema, apply, filtersToggle, getShown, reopen }) {
   const option = (value, text) => h("option", { value }, text);
