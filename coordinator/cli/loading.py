@@ -610,4 +610,4 @@ def _facet_line(field: dict[str, Any]) -> str:
         return f"{field['name']}  ({field['kind']}s from {field['min']} to {field['max']})"
     examples = ", ".join(str(value) for value in field["examples"])
     form = "a tree, " if field["role"] == "tree" else ""
-    return f"{field['name']}  ({form}{field['values']:,} values: {examples})"
+    return f"{field['name']}  ({form}{counted(field['values'], 'value')}: {examples})"
