@@ -19,13 +19,13 @@ from coordinator.cli.completing import complete_file, complete_index
 from coordinator.cli.configuring import ConfiguringOptions, show_warnings, with_configuring
 from coordinator.cli.indexes import exists
 from coordinator.cli.options import with_options
-from coordinator.cli.printing import counted, echo
+from coordinator.cli.printing import echo
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.source_remarks import show_first, tell_about
 from coordinator.cli.sources import databases, formats, places
 from coordinator.cli.sources.cells import DECIMALS
 from coordinator.cli.sources.fetching import is_url, split_url
-from coordinator.cli.sources.source import ReadOptions, Source, SourceError
+from coordinator.cli.sources.source import ReadOptions, Source, SourceError, counted
 from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
 

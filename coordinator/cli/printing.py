@@ -37,8 +37,3 @@ def printable_usage_errors() -> Iterator[None]:
         # Final in its class, and the one place that holds what is printed.
         error.message = printable(error.message)  # type: ignore[misc]
         raise
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from common.process.printable import printable
-from coordinator.cli.printing import counted, echo
-from coordinator.cli.sources.source import Column, ReadOptions, Source, shown
+from coordinator.cli.printing import echo
+from coordinator.cli.sources.source import Column, ReadOptions, Source, counted, shown
 from coordinator.cli.tables import console
 
 COLUMNS_SHOWN: Final = 100

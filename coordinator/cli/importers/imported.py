@@ -15,11 +15,10 @@ from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.configuration import GEO_FIELD
 from common.option_forms import parse_typo_lengths
 from coordinator.cli.importers.points import as_point, point_fields
-from coordinator.cli.printing import counted
 from coordinator.cli.sources.fetching import open_url
 from coordinator.cli.sources.json_lines import pieces_of
 from coordinator.cli.sources.opening import BROKEN, OpenedSource
-from coordinator.cli.sources.source import SourceError
+from coordinator.cli.sources.source import SourceError, counted
 
 FACET_SIZE_MAX: Final = 1_000
 SAMPLE_ITEMS: Final = 1_000

@@ -169,3 +169,8 @@ def shown(value: Any, chars_max: int = 40) -> str:
     """Return a value as an example: on one line, of limited length."""
     text = " ".join(str(value).split())
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
