@@ -10,7 +10,7 @@ from tests.dashboard.conftest import Service, violations, watched_page
 from tests.dashboard.search_page import facet, total_text, value
 
 pytestmark = pytest.mark.usefixtures("films", "long_name")
-LONG_NAME = "another-configuration-of-the-films-that-somebody-tries"
+LONG_NAME = "another-configuration-of-the-films-with-a-long-name"
 
 VIEWS = {
     "indices": "/dashboard",

@@ -37,7 +37,7 @@ class _Members:
         return ".".join(name for name in self._names if name is not None)
 
     def read(self, token: bytes) -> None:
-        """Go on behind a token."""
+        """Go on after a token."""
         if token in (b"{", b"["):
             self._names.append("" if token == b"{" else None)
         elif token in (b"}", b"]"):

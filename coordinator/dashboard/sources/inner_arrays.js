@@ -22,7 +22,7 @@ class Members {
     return this.#names.length === 0 || this.#names.includes(null) ? null : this.#names.join(".");
   }
 
-  /** Goes on behind a token. */
+  /** Goes on after a token. */
   read(token) {
     if (token === "{" || token === "[") this.#names.push(token === "{" ? "" : null);
     else if (token === "}" || token === "]") this.#names.pop();
