@@ -8,6 +8,10 @@ answered by the search that they belong to:
     query  {facetFilters: [["brand:A", "brand:B"], ["size:L"]]}    search  brand, size disjunctive
     query  {facetFilters: [["size:L"]], facets: "brand"}        ─▶           (their own filters
     query  {facetFilters: [["brand:A", "brand:B"]], facets: "size"}           left out of counts)
+
+Their other members, such as `nbHits`, are those of the search. So only queries with
+`analytics: false` are combined, which InstantSearch sends for mere counts: it marks them as no
+search of a user. Any other query is answered as if it were alone.
 """
 
 from __future__ import annotations
@@ -64,6 +68,8 @@ def _left_out_facet(main: RequestedQuery, query: RequestedQuery) -> str | None:
     facets = params.get("facets")
     names = [facets] if isinstance(facets, str) else facets
     if query.name != main.name or not isinstance(names, list) or len(names) != 1:
+        return None
+    if params.get("analytics") not in (False, "false"):
         return None
     facet = names[0]
     size = params.get("hitsPerPage")

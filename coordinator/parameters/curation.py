@@ -150,7 +150,7 @@ def _condition(text: str, configuration: IndexConfiguration, limits: Limits) -> 
 def curated(
     parameters: SearchParameters,
     rules: Sequence[CompiledRule],
-    analyzer: Analyzer,
+    words: tuple[str, ...],
     timestamp: int,
 ) -> tuple[SearchParameters, list[str]]:
     """Apply the matching rules to a search; return the new search and the names of these rules.
@@ -158,14 +158,10 @@ def curated(
     Args:
         parameters: of the search.
         rules: of its index, or of the request.
-        analyzer: folds the query.
+        words: of the query, folded, without those that it excludes.
         timestamp: now, in seconds since 1970.
     """
-    if not rules:
-        return parameters, []
-    # The words of a search for similar items are the item's, not the user's.
-    query = parameters.query if parameters.similar_to is None else ""
-    words = tuple(token.text for token in analyzer.tokenize(query)[:WORDS_MAX])
+    words = words[:WORDS_MAX]
     chosen: dict[str, set[str]] = {}
     for clause in parameters.filters:
         _add_chosen(clause.filter, chosen)

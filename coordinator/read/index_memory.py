@@ -34,7 +34,7 @@ from coordinator.parameters.curation import (
 from coordinator.parameters.typed import SearchParameters
 from coordinator.read.facets.memory import FacetMemory
 from coordinator.read.suggest.memory import SuggestionMemory
-from coordinator.read.text.query_parser import QueryDictionary
+from coordinator.read.text.query_parser import QueryDictionary, wanted_words
 from coordinator.read.text.statistics import StatisticsMemory
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
@@ -157,12 +157,16 @@ class IndexMemories:
             rules = compile_rules(
                 parameters.rules, index.configuration, self._analyzer, self._limits
             )
-        return curated(parameters, rules, self._analyzer, timestamp)
+        if not rules:
+            return parameters, []
+        # The words of a search for similar items are the item's, not the user's.
+        query = parameters.query if parameters.similar_to is None else ""
+        return curated(parameters, rules, wanted_words(query, self._analyzer), timestamp)
 
     def narrowed(self, index: Index, parameters: SearchParameters) -> SearchParameters:
         """Return a search without the items that the index's rules leave out for any query."""
         rules = self.of(index).narrowing_rules
-        return curated(parameters, rules, self._analyzer, now())[0] if rules else parameters
+        return curated(parameters, rules, (), now())[0] if rules else parameters
 
     def _forget_dropped(self, catalog: Catalog) -> None:
         """Drop the cached state of indexes that are no longer in the catalog."""

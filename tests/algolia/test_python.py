@@ -74,8 +74,9 @@ def test_folded_queries_answer_as_separate_ones(shop: Shop) -> None:
         "facets": ["brand", "size"],
         "facetFilters": [["brand:B", "brand:C"], ["size:S"]],
     }
-    brand = {**main, "facets": "brand", "facetFilters": [["size:S"]], "hitsPerPage": 0}
-    size = {**main, "facets": "size", "facetFilters": main["facetFilters"][:1], "hitsPerPage": 0}
+    counts = {"hitsPerPage": 0, "analytics": False}
+    brand = {**main, "facets": "brand", "facetFilters": [["size:S"]], **counts}
+    size = {**main, "facets": "size", "facetFilters": main["facetFilters"][:1], **counts}
     _, together = post(shop.port, path, {"requests": [main, brand, size]})
     alone = [
         post(shop.port, path, {"requests": [one]})[1]["results"][0] for one in (main, brand, size)

@@ -156,7 +156,9 @@ def test_queries_of_disjunctive_facets_are_folded_into_the_search(page: Page) ->
 def test_folded_answers_are_those_of_separate_queries(page: Page) -> None:
     brands = ["brand:B", "brand:C"]
     main = query(query="lamp", facets=["brand", "size"], facetFilters=[brands, "size:S"])
-    counts = query(query="lamp", hitsPerPage=0, facets=["brand"], facetFilters=["size:S"])
+    counts = query(
+        query="lamp", hitsPerPage=0, facets=["brand"], facetFilters=["size:S"], analytics=False
+    )
     together, asked = page.search(main, counts)
     first, _ = page.search(main)
     second, _ = page.search(counts)
@@ -166,6 +168,20 @@ def test_folded_answers_are_those_of_separate_queries(page: Page) -> None:
     assert together[0]["nbHits"] == first[0]["nbHits"] == 20
     assert together[1]["facets"] == second[0]["facets"] == {"brand": {"B": 10, "C": 10}}
     assert together[0]["facets"]["size"] == first[0]["facets"]["size"] == {"S": 20, "L": 10}
+
+
+@needs_node
+def test_a_query_of_a_list_is_answered_as_if_it_were_alone(page: Page) -> None:
+    """A page may show "20 of 30": only what is marked as no user's search is folded."""
+    main = query(query="", facets=["brand"], facetFilters=[["brand:B", "brand:C"]])
+    rest = query(query="", hitsPerPage=0, facets=["brand"])
+    together, _ = page.search(main, rest)
+    alone = [page.search(one)[0][0] for one in (main, rest)]
+
+    for one in (*together, *alone):
+        del one["processingTimeMS"]
+    assert [one["nbHits"] for one in together] == [20, 30]
+    assert together == alone
 
 
 @needs_node

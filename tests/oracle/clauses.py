@@ -115,11 +115,10 @@ def parse(
     pieces = [piece for piece in _PIECE.finditer(query) if words_in(piece[0])]
     for i, piece in enumerate(pieces):
         is_phrase = piece[3] is None
-        if is_phrase or (piece[3].startswith("-") and len(piece[3]) > 1):
-            is_excluded = not is_phrase or bool(piece[1])
+        if is_phrase or is_excluded(piece):
             words = tuple(words_in(piece[2] if is_phrase else piece[3]))
             close_row()
-            (excluded if is_excluded else wanted).append(Clause(words, is_quoted=is_phrase))
+            (excluded if is_excluded(piece) else wanted).append(Clause(words, is_quoted=is_phrase))
             row_start = len(wanted)
             continue
         words = tuple(words_in(piece[3]))
@@ -153,12 +152,22 @@ def said_otherwise(synonyms: Any) -> dict[tuple[str, ...], list[tuple[str, ...]]
 def function_words(query: str) -> frozenset[str]:
     """Return the function words of a query; none if nothing else is wanted."""
     for piece in _PIECE.finditer(query):
-        is_quoted = piece[3] is None
-        is_excluded = bool(piece[1]) if is_quoted else piece[3][0] == "-" and len(piece[3]) > 1
         words = words_in(piece[0])
-        if words and not is_excluded and (is_quoted or not FUNCTION_WORDS.issuperset(words)):
+        is_quoted = piece[3] is None
+        if words and not is_excluded(piece) and (is_quoted or not FUNCTION_WORDS.issuperset(words)):
             return FUNCTION_WORDS
     return frozenset()
+
+
+def is_excluded(piece: re.Match[str]) -> bool:
+    """Return whether a piece with words excludes them."""
+    return bool(piece[1]) if piece[3] is None else piece[3][0] == "-" and len(piece[3]) > 1
+
+
+def wanted_words(query: str) -> list[str]:
+    """Return the words of a query without the excluded ones, in order."""
+    pieces = [piece for piece in _PIECE.finditer(query) if not is_excluded(piece)]
+    return [word for piece in pieces for word in words_in(piece[0])]
 
 
 def rows_of(query: str, dropped: frozenset[str]) -> list[list[tuple[str, int]]]:
@@ -167,7 +176,7 @@ def rows_of(query: str, dropped: frozenset[str]) -> list[list[tuple[str, int]]]:
     for number, piece in enumerate(_PIECE.finditer(query)):
         if not words_in(piece[0]):
             continue
-        if piece[3] is None or (piece[3].startswith("-") and len(piece[3]) > 1):
+        if piece[3] is None or is_excluded(piece):
             rows.append([])
         else:
             for word in words_in(piece[3]):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tests.oracle.clauses import wanted_words
 from tests.oracle.items import Item, Json
 from tests.oracle.words import words_in
 
 
 def curation_of(parameters: Json) -> tuple[dict[object, int], set[str]]:
     """Return the positions of pinned items, by id, and the hidden items of a search's rules."""
-    words = words_in(parameters.get("query", ""))
+    words = wanted_words(parameters.get("query", ""))
     pins: dict[object, int] = {}
     hidden: set[str] = set()
     for rule in parameters.get("rules", ()):

@@ -206,6 +206,11 @@ def without_exclusions(text: str) -> str:
     return _PIECE.sub(lambda one: one[0].lstrip("-") if _is_excluded(one) else one[0], text)
 
 
+def wanted_words(text: str, analyzer: Analyzer) -> Words:
+    """Return the folded words of a query, without those that it excludes."""
+    return _folded(analyzer, _PIECE.sub(lambda one: " " if _is_excluded(one) else one[0], text))
+
+
 def _typos(
     word: str, options: QueryOptions, groups_of_fields: tuple[TypoLengths, ...]
 ) -> tuple[int, tuple[int, ...]]:

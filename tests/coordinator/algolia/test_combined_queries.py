@@ -10,7 +10,10 @@ from coordinator.algolia.combined_queries import RequestedQuery, combine
 from coordinator.algolia.responses import facet_query_response
 
 MAIN = {"query": "lamp", "facets": ["brand", "size"], "facetFilters": [["brand:A"], ["size:L"]]}
-COUNTS = {"query": "lamp", "facets": "brand", "facetFilters": [["size:L"]], "hitsPerPage": 0}
+COUNTS = {
+    **{"query": "lamp", "facets": "brand", "facetFilters": [["size:L"]]},
+    **{"hitsPerPage": 0, "analytics": False},
+}
 
 
 def is_combined(
@@ -22,7 +25,7 @@ def is_combined(
 
 def test_counts_of_a_choice_are_combined() -> None:
     both = [RequestedQuery("shop", MAIN), RequestedQuery("shop", COUNTS)]
-    of_size = {**COUNTS, "facets": ["size"], "facetFilters": [["brand:A"]], "analytics": False}
+    of_size = {**COUNTS, "facets": ["size"], "facetFilters": [["brand:A"]], "analytics": "false"}
     (group,) = combine([*both, RequestedQuery("shop", of_size)])
 
     assert group.facet_queries == [(1, "brand"), (2, "size")]
@@ -42,6 +45,8 @@ def test_counts_of_a_choice_are_combined() -> None:
         {"facetFilters": "size:L"},
         {"hitsPerPage": 5},
         {"page": 1},
+        {"analytics": True},
+        {"analytics": None},
     ],
 )
 def test_what_differs_is_a_search_of_its_own(change: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from common.query import AnyOf, Ids, Not
 from common.rules import parse_rules, written
 from coordinator.parameters.curation import ACCEPTED, compile_rules, curated
 from coordinator.parameters.typed import SearchParameters
+from coordinator.read.text.query_parser import wanted_words
 
 ANALYZER = Analyzer()
 NOON = 1_795_521_600  # 2026-11-24T12:00:00Z
@@ -39,7 +40,7 @@ def names(when: Any, query: str = "", filters: Any = (), timestamp: int = NOON) 
     rules = parse_rules([{"name": "it", "when": when, "hide": [1]}], None, fail)
     compiled = compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
     parameters = SearchParameters(query=query, filters=tuple(map(FilterClause, filters)))
-    return curated(parameters, compiled, ANALYZER, timestamp)[1]
+    return curated(parameters, compiled, wanted_words(query, ANALYZER), timestamp)[1]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,10 @@ def names(when: Any, query: str = "", filters: Any = (), timestamp: int = NOON) 
         ({"query": {"contains": "flat TV"}}, "new flat tv stand", True),
         ({"query": {"contains": "flat TV"}}, "flat new tv", False),
         ({"query": {"contains": "tv"}}, "", False),
+        ({"query": {"contains": "used"}}, "tv -used", False),
+        ({"query": {"contains": "old tv"}}, 'new tv -"old tv"', False),
+        ({"query": {"is": "tv"}}, 'tv -used -"not new"', True),
+        ({"query": "x-men"}, "x-men", True),
     ],
 )
 def test_rules_hold_for_queries(when: Any, query: str, holds: bool) -> None:
@@ -87,7 +92,7 @@ def test_rules_add_up() -> None:
     rules = parse_rules(listed, DEFAULT_LIMITS, fail)
     assert parse_rules(written(rules), DEFAULT_LIMITS, fail) == rules
     compiled = compile_rules(rules, IndexConfiguration(), ANALYZER, DEFAULT_LIMITS)
-    search, held = curated(SearchParameters(query="tv"), compiled, ANALYZER, NOON)
+    search, held = curated(SearchParameters(query="tv"), compiled, ("tv",), NOON)
     assert held == ["rule 1", "second", "rule 4"]
     assert search.pins == (Pin("42", 1, "rule 1"), Pin("7", 5, "rule 1"))
     assert [(one.factor, one.rule) for one in search.factors] == [
@@ -136,7 +141,8 @@ def test_a_query_without_a_word_is_refused_and_a_stored_one_holds_for_nothing(qu
     assert caught.value.param == "rules[1].when.query"
     stored = compile_rules(rules, IndexConfiguration(), ANALYZER, ACCEPTED)
     for typed in ("", "tv", "!!!"):
-        assert curated(SearchParameters(query=typed), stored, ANALYZER, NOON)[1] == ["rule 1"]
+        words = wanted_words(typed, ANALYZER)
+        assert curated(SearchParameters(query=typed), stored, words, NOON)[1] == ["rule 1"]
 
 
 def test_a_period_without_a_moment_that_was_accepted_before_is_kept() -> None:
