@@ -22,8 +22,8 @@ from common.query import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
 from shard.query.filters.filter_bitsets import element_view, resolve
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
-from shard.segment.columns.number_columns import number_column
-from shard.segment.columns.sort_columns import SortColumn
+from shard.segment.columns.number_columns import NumberColumn, number_column
+from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn, ordered_keys
 from shard.segment.doc_sets import (
     bitset_of,
     complement,
@@ -279,10 +279,11 @@ def _listed_if_few(words: NDArray[np.uint64]) -> NDArray[Any]:
 def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -> SortColumn:
     """Return the order of a segment by the numbers of the elements that pass a condition.
 
-    Ascending, a document's least number counts; descending, its greatest; as doubles. A document
-    without a number in such an element counts as missing. Cached with the segment.
+    Ascending, a document's least number counts; descending, its greatest. A document without a
+    number in such an element counts as missing. Cached with the segment.
 
-    Cost: 10 ns an element that passes, and 2 ns a document, to build.
+    Cost: 10 ns an element that passes, and 2 ns a document, to build; ten times as much per element
+    where doubles do not hold the numbers exactly.
     """
     assert key.within is not None, "no elements to order by"
     within = key.within
@@ -294,6 +295,8 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
         column = None if elements is None else number_column(elements.view.segment, field)
         if elements is not None and column is not None:
             passing = list_passing(snapshot, elements, within.condition)
+            if not column.is_exact_as_double:
+                return _exact_order(segment.num_docs, elements, column, passing, key)
             owners, doubles = column.pairs_of(passing)
             doubles += 0.0  # -0.0 is 0.0
             docs = elements.docs[owners]
@@ -309,6 +312,33 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
         lambda made: made.size + np.dtype(np.float64).itemsize * segment.num_docs,
         segment,
     )
+
+
+def _exact_order(
+    num_docs: int,
+    elements: ElementView,
+    column: NumberColumn,
+    passing: NDArray[np.uint32],
+    key: SortKey,
+) -> SortColumn:
+    """Return the order by the best numbers of some elements, which may be more than doubles."""
+    owners, doubles, residuals = column.pairs()
+    if residuals is None:  # all fit by chance
+        residuals = np.zeros(len(owners), np.int16)
+    is_passing = np.isin(owners, passing)
+    docs = elements.docs[owners[is_passing]]
+    doubles, residuals = doubles[is_passing] + 0.0, residuals[is_passing]
+    ascending = np.lexsort((residuals, doubles, docs))
+    docs = docs[ascending]
+    is_best = (
+        np.diff(docs, append=num_docs) != 0 if key.is_descending else np.diff(docs, prepend=-1) != 0
+    )
+    best, docs = ascending[is_best], docs[is_best]
+    by_doc = np.full(num_docs, np.uint64(MISSING_KEY))
+    by_doc[docs] = ordered_keys(doubles[best])
+    minor_keys = np.zeros(num_docs, np.int16)
+    minor_keys[docs] = residuals[best]
+    return SortColumn(num_docs, by_doc=by_doc, minor_keys=minor_keys)
 
 
 def matching_elements(

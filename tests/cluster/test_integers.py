@@ -49,6 +49,22 @@ def test_another_tenant_is_not_found_shown_or_deleted(client: Any, index: Index)
     assert index.ids() == [2]
 
 
+def test_integers_of_elements_order_items_exactly(client: Any, index: Index) -> None:
+    index.configure({"nested": ["v"], "aggregations": {"v.c": {}}})
+    numbers = [2**53 + 1, 2**53, 2**53 + 2, 2**64 - 1, 2**64 - 2, -(2**53) - 1, -(2**53)]
+    lower, upper = min(numbers), max(numbers)
+    index.put(
+        [{"id": i, "v": [{"c": "a", "n": n}, {"c": "b", "n": lower}, {"c": "b", "n": upper}]}
+         for i, n in enumerate(numbers)]
+        + [{"id": 99, "v": [{"c": "a"}]}]
+    )  # fmt: skip
+    same = {"filters": {"v": {"same": {"c": ["a"]}}}}
+    ascending = sorted(range(len(numbers)), key=numbers.__getitem__)
+
+    assert index.ids(sort="v.n:asc", **same) == [*ascending, 99]
+    assert index.ids(sort="v.n:desc", **same) == [*ascending[::-1], 99]
+
+
 @pytest.mark.timeout(1_800)
 @settings(max_examples=settings().max_examples // 12, phases=_PHASES, deadline=None)
 @given(st.data())

@@ -43,6 +43,8 @@ elements = st.fixed_dictionaries(
         "size": sizes | st.lists(sizes, max_size=2),
         "color": colors | st.none(),
         "price": prices | st.lists(prices, max_size=2),
+        # Doubles do not tell these apart.
+        "code": st.sampled_from([2**53, 2**53 + 1, 2**63, 2**63 + 1]),
     },
 )
 variants = st.one_of(
@@ -234,7 +236,13 @@ def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
             field, point, order = draw(GEO_FIELDS), (draw(lats), draw(lngs)), draw(st.booleans())
             parameters["order_by"] = [(field, point, order)]
         case 1:
-            parameters["order_by"] = [("variants.price", None, draw(st.booleans()))]
+            parameters["order_by"] = [
+                (
+                    draw(st.sampled_from(["variants.price", "variants.code"])),
+                    None,
+                    draw(st.booleans()),
+                )
+            ]
         case 2:
             parameters["boost"] = draw(distance_boosts)
     parameters["ranges"] = draw(

@@ -193,14 +193,14 @@ class NestedGeoOracle(Oracle):
     ) -> list[Item]:
         """Order by the nearest point, or by the numbers of the elements that pass."""
 
-        def value(item: Item) -> float | None:
+        def value(item: Item) -> int | float | None:
             if point is not None:
                 return min([distance(one, point) for one in points_of(item, field)], default=None)
             nested, _, inner = field.rpartition(".")
             same = ((parameters.get("filters") or {}).get(nested) or {}).get("same") or {}
             facets = self.inner_facets(nested)
             numbers = [
-                float(number)
+                number
                 for element in elements_of(item, nested)
                 if element_passes(element, same, facets)
                 for number in values_of(element, inner)
