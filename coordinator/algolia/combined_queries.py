@@ -9,8 +9,8 @@ answered by the search that they belong to:
     query  {facetFilters: [["size:L"]], facets: "brand"}        ─▶           (their own filters
     query  {facetFilters: [["brand:A", "brand:B"]], facets: "size"}           left out of counts)
 
-Their other members, such as `nbHits`, are those of the search. So only queries with
-`analytics: false` are combined, which InstantSearch sends for mere counts: it marks them as no
+Their other members, such as `nbHits` and `facets_stats`, are those of the search. So only queries
+with `analytics: false` are combined, which InstantSearch sends for mere counts: it marks them as no
 search of a user. Any other query is answered as if it were alone.
 """
 

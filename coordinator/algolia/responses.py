@@ -26,6 +26,7 @@ from coordinator.read.facets.results import FacetResult
 from coordinator.read.rendering import Projection
 from coordinator.read.results import FacetPage, SearchResult
 
+_POINTS: Final = "_geoloc"
 _MARKED: Final = re.compile(f"{PRE}(.*?){POST}", re.DOTALL)
 
 
@@ -167,6 +168,8 @@ class _HitForm(NamedTuple):
     """Whether items come with `_highlight`; otherwise that may be a field of their own."""
     has_snippets: bool
     """The same of `_snippet`."""
+    shows_points: bool
+    """Whether hits show their points as `_geoloc`, whatever field has them."""
     num_words: int
     """Of the query; a text that matches as many has the level "full"."""
 
@@ -179,6 +182,7 @@ def _form_of(search: SearchParameters, style: Style) -> _HitForm:
         Projection(None if "*" in style.highlighted else style.highlighted, None),
         marks is not None and marks.highlight_fields is not None,
         marks is not None and bool(marks.snippet_fields),
+        (style.retrieved is None or _POINTS in style.retrieved) and _POINTS not in style.excluded,
         len(search.query.split()),
     )
 
@@ -190,8 +194,8 @@ def _hit(document: bytes, form: _HitForm) -> dict[str, Any]:
     snippets = item.pop("_snippet", {}) if form.has_snippets else {}
     result = {**form.retrieved.of_item(item), "objectID": object_id(item)}
     points = None if style.geo_field is None else item.get(style.geo_field)
-    if isinstance(points, dict | list) and "_geoloc" in (style.retrieved or ("_geoloc",)):
-        result.setdefault("_geoloc", points)  # map widgets look for points there only
+    if isinstance(points, dict | list) and form.shows_points:
+        result.setdefault(_POINTS, points)  # map widgets look for points there only
     if style.highlighted:
         marked = {
             path: iter(texts if isinstance(texts, list) else [texts])

@@ -254,6 +254,17 @@ def test_places_of_objects_are_searched(shop: Shop) -> None:
     assert found(aroundLatLng="47, 15", aroundRadius=200_000) == ["graz", "vienna"]
     assert found(insideBoundingBox=[[-20, 170, -10, -170]]) == ["apia"]
     assert found(insidePolygon=[[48, 16, 49, 16, 49, 17, 48, 17]]) == ["vienna"]
+    for retrieved, has_points in (
+        (["*"], True),
+        (["_geoloc"], True),
+        (["name"], False),
+        ([], False),
+        (["*", "-_geoloc"], False),
+        (["-_geoloc"], False),
+    ):
+        asked = {"attributesToRetrieve": retrieved}
+        _, answer = post(shop.port, "/1/indexes/places/query", asked)
+        assert ["_geoloc" in hit for hit in answer["hits"]] == [has_points] * 3
 
 
 def test_keys_open_what_they_are_for(tmp_path: Path) -> None:
