@@ -11,8 +11,11 @@ from coordinator.algolia.responses import facet_query_response
 
 MAIN = {"query": "lamp", "facets": ["brand", "size"], "facetFilters": [["brand:A"], ["size:L"]]}
 COUNTS = {
-    **{"query": "lamp", "facets": "brand", "facetFilters": [["size:L"]]},
-    **{"hitsPerPage": 0, "analytics": False},
+    "query": "lamp",
+    "facets": "brand",
+    "facetFilters": [["size:L"]],
+    "hitsPerPage": 0,
+    "analytics": False,
 }
 
 
