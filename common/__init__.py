@@ -17,7 +17,7 @@ A process:
 
     settings           how they are declared, and read; those of shards: shard_settings
     limits             every bound, with unit and reason
-    errors             every error, with code and status
+    errors             every error, with code and status; those of decoding: undecodable
     deadline           when a response is due
     page_size          bytes of a page of hits
     data_directory     its layout and its owner; long files: file_io

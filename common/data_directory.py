@@ -38,6 +38,7 @@ import msgspec
 from msgspec import Struct
 
 from common.errors import CommandError, InternalError, StorageFull, Unavailable
+from common.undecodable import UNDECODABLE
 
 FORMAT: Final = 3
 """Version of the whole layout that this program writes."""
@@ -488,5 +489,5 @@ def read_coordinator_endpoint(data: Path) -> Endpoint | None:
 def _read_endpoint(path: Path) -> Endpoint | None:
     try:
         return _decode_endpoint(path.read_bytes())
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, *UNDECODABLE):
         return None

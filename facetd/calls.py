@@ -175,7 +175,7 @@ class ClientBase:
         """
         try:
             return decoded(content, kind)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise not_facetd(self.address.url) from error
 
     def _refusal(

@@ -133,7 +133,7 @@ def error_of(status: int, content: bytes, retry_after: str | None = None) -> Api
     """
     try:
         answer = msgspec.json.decode(content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         answer = None
     error = answer.get("error") if isinstance(answer, dict) else None
     kind = _BY_STATUS.get(status, BadRequest if status < 500 else ServerError)

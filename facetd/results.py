@@ -247,6 +247,6 @@ def decoded(content: bytes | Raw, kind: type[T]) -> T:
     """Decode a response as the given type.
 
     Raises:
-        msgspec.DecodeError: it does not match.
+        msgspec.DecodeError, UnicodeDecodeError: it does not match.
     """
     return msgspec.json.decode(content, type=kind)

@@ -25,12 +25,12 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from common.deadline import Deadline
 from common.errors import DeadlineExceeded, PayloadTooLarge, Unauthorized, Unavailable, decode_error
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS
 from common.process.uncancelled import result_of
 from common.protocol.framing import (
-    UNDECODABLE,
     Attachment,
     FrameError,
     FrameReader,
@@ -42,6 +42,7 @@ from common.protocol.framing import (
 from common.protocol.handshake import NONCE_BYTES, client_proof, server_proof
 from common.protocol.messages import Hello, Welcome
 from common.protocol.methods import HELLO, Method
+from common.undecodable import UNDECODABLE
 
 MAX_CALLS_IN_FLIGHT = 1024
 """Per connection; a further call fails with `overloaded` instead of waiting in line."""
@@ -132,14 +133,15 @@ class RpcClient(asyncio.Protocol):
             ServiceError: the peer refused the handshake.
         """
         loop = asyncio.get_running_loop()
+        deadline = Deadline.after_ms(timeout_ms)
         client = cls(name or f"shard {hello.shard}", on_close)
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with asyncio.timeout(deadline.remaining_seconds):
                 await loop.create_connection(lambda: client, host, port, ssl=tls)
         except (OSError, TimeoutError) as error:
             raise Unavailable(f"{client.name} does not answer at {host}:{port}") from error
         try:
-            return client, await client.greet(hello, timeout_ms)
+            return client, await client.greet(hello, deadline.remaining_ms)
         except BaseException:
             client.close("the handshake failed")
             raise
@@ -156,8 +158,9 @@ class RpcClient(asyncio.Protocol):
             ServiceError: the peer refused.
             Unauthorized: the peer does not know the secret.
         """
+        deadline = Deadline.after_ms(timeout_ms)
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with asyncio.timeout(deadline.remaining_seconds):
                 nonce = await result_of(self._challenge)
         except TimeoutError as error:
             raise Unavailable(
@@ -168,7 +171,7 @@ class RpcClient(asyncio.Protocol):
         welcome = await self.call(
             HELLO,
             msgspec.structs.replace(hello, secret=f"{client_nonce}:{proof}"),
-            timeout_ms,
+            deadline.remaining_ms,
         )
         expected = server_proof(hello.secret, nonce, client_nonce)
         if not hmac.compare_digest(welcome.proof.encode(), expected.encode()):
@@ -217,7 +220,7 @@ class RpcClient(asyncio.Protocol):
                 params,
                 REQUEST_IDS.get(),
                 int(time.monotonic() * 1000),
-                0 if is_write else timeout_ms,
+                0 if is_write else max(1, timeout_ms),  # 0 would be a call without a deadline
             )
             portions = attach(pieces, attachment) if attachment else None
         except FrameError as error:

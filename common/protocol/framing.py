@@ -40,13 +40,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
 from common.errors import WireError
+from common.undecodable import UNDECODABLE
 
 MAX_FRAME_BYTES = 512 * 1024 * 1024
 """Largest body of a frame after the handshake. Bounds what a defective peer can make us keep;
@@ -106,9 +107,6 @@ class ResponseFrame(Struct, frozen=True, array_like=True, gc=False):
     error: WireError | None
     result: Raw
 
-
-UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding a body raises that is not MessagePack, or not of the expected type."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(RequestFrame).decode

@@ -36,7 +36,6 @@ from common.process.request_ids import REQUEST_IDS
 from common.protocol.framing import (
     MAX_FRAME_BYTES,
     MAX_HELLO_BYTES,
-    UNDECODABLE,
     FrameError,
     FrameReader,
     decode_request,
@@ -46,6 +45,7 @@ from common.protocol.framing import (
 from common.protocol.handshake import NONCE_BYTES, Authenticator
 from common.protocol.messages import Hello
 from common.protocol.methods import HELLO, Method
+from common.undecodable import UNDECODABLE
 
 HANDSHAKE_SECONDS = 5.0
 """Time within which a new connection must send an acceptable `hello`."""
@@ -192,9 +192,9 @@ class RpcServer:
         self.connections.pop(connection, None)
 
     def end_others(self, current: ServerConnection) -> None:
-        """End all connections of owners that were accepted before."""
+        """End all connections of owners that came before, also of those not welcomed yet."""
         for connection in list(self.connections):
-            if connection is not current and connection.is_known and not connection.is_reader:
+            if connection is not current and connection.is_owner:
                 connection.close()
 
 
@@ -225,7 +225,13 @@ class _Transit:
 
 
 class ServerConnection(asyncio.Protocol):
-    """One accepted connection."""
+    """One accepted connection.
+
+    Attributes:
+        is_known: whether its peer was welcomed, and may call.
+        is_reader: whether its peer only reads, as `hello` said.
+        is_owner: whether its peer owns the shard; it is welcomed once earlier owners' calls end.
+    """
 
     def __init__(self, server: RpcServer) -> None:
         self._server = server
@@ -235,6 +241,7 @@ class ServerConnection(asyncio.Protocol):
         self._transit = _Transit()
         self.is_known = False
         self.is_reader = False
+        self.is_owner = False
         self._is_greeting = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -307,6 +314,7 @@ class ServerConnection(asyncio.Protocol):
         if hello.is_reader:
             self._welcome(request.msgid, hello)
             return
+        self.is_owner = True
         server.end_others(self)
         if server.num_owned:
             task = asyncio.ensure_future(self._welcome_when_idle(request.msgid, hello))
@@ -317,7 +325,8 @@ class ServerConnection(asyncio.Protocol):
     async def _welcome_when_idle(self, msgid: int, hello: Hello) -> None:
         """Complete the handshake when the calls of previous connections are finished."""
         await self._server.wait_idle()
-        self._welcome(msgid, hello)
+        if self._transport is not None and not self._transport.is_closing():  # no newer one came
+            self._welcome(msgid, hello)
 
     def _welcome(self, msgid: int, hello: Hello) -> None:
         """Accept the peer."""

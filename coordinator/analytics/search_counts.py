@@ -11,6 +11,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import msgspec
 import orjson
 
+from common.undecodable import UNDECODABLE
+
 SLOW_MAX: Final = 100
 """Slowest searches kept of a day."""
 ROWS_AT_ONCE: Final = 1_000
@@ -168,7 +170,7 @@ class Day:
         day = cls(number, num_max)
         try:
             stored = _decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             raise ValueError(f"no counts of a day: {error}") from error
         for name, totals in stored.totals.items():
             day.totals[name] = list(totals)

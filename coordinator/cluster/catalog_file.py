@@ -31,6 +31,7 @@ from msgspec import Struct
 
 from common.data_directory import DataDirectoryError, sync_file, sync_folder, write_atomically
 from common.file_io import write_all
+from common.undecodable import UNDECODABLE
 from coordinator.cluster.catalog_state import CATALOG_FORMAT, CatalogState, StateChange
 
 LINES_BYTES_MIN: Final = 64 << 10
@@ -208,7 +209,7 @@ def _read(path: Path) -> _Read:
         state = msgspec.json.decode(raw, type=CatalogState)
         for line in lines:
             state = _changed(state, line)
-    except (_Damaged, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (_Damaged, *UNDECODABLE) as error:
         raise DataDirectoryError(
             f"{path} is damaged ({error}); restore it from a backup"
         ) from error
@@ -216,7 +217,7 @@ def _read(path: Path) -> _Read:
         try:
             state = _changed(state, line)
             break
-        except (_Damaged, msgspec.DecodeError, UnicodeDecodeError):
+        except (_Damaged, *UNDECODABLE):
             continue
     return _Read(state, is_cut, len(content), len(first) + 1)
 

@@ -160,8 +160,9 @@ class StateChange(Struct, frozen=True, omit_defaults=True):
     """Changed indexes, at their positions; new ones at the end."""
     gone: tuple[int, ...] = ()
     aliases: dict[str, str | None] = {}
-    """Sections that were set or removed."""
+    """Those that were set (to the name of an index) or removed (None)."""
     sections: dict[str, dict[str, Any]] = {}
+    """Those that were set."""
 
     @classmethod
     def between(cls, former: CatalogState, state: CatalogState) -> StateChange | None:

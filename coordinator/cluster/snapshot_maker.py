@@ -203,7 +203,11 @@ class SnapshotMaker:
         sync_folders(partial, paths)
         write_snapshot(partial, snapshot)
         partial.rename(final)
-        sync_folder(final.parent)
+        try:
+            sync_folder(final.parent)
+        except OSError:
+            final.rename(partial)  # whose caller removes it: the client is told of a failure
+            raise
         return snapshot
 
     @asynccontextmanager

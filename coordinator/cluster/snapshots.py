@@ -26,6 +26,7 @@ from msgspec import Struct
 from common.data_directory import sync_folder, write_atomically
 from common.errors import CommandError, InvalidRequest, NotFound
 from common.process.logs import Log
+from common.undecodable import UNDECODABLE
 
 SNAPSHOT_FORMAT: Final = 1
 SNAPSHOT_FILE: Final = "snapshot.json"
@@ -169,7 +170,7 @@ def read_snapshot(folder: Path) -> ServiceSnapshot:
         ) from None
     except OSError as error:
         raise SnapshotError(f"{path} cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (*UNDECODABLE, KeyError, TypeError) as error:
         raise SnapshotError(f"{path} is damaged: {error}") from error
     for listed in snapshot.files:
         if not _FILE.fullmatch(listed.path):

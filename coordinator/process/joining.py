@@ -82,7 +82,8 @@ class CannotJoin(Exception):
 def join(settings: Settings) -> int:
     """Check the log and fit the directory to it; return the exit status: 0 if it may start."""
     try:
-        Thread(target=_warn_of_unknown_names, args=(settings,), daemon=True).start()
+        servers = _stream(settings).servers
+        Thread(target=_warn_of_unknown_names, args=(servers,), daemon=True).start()
         asyncio.run(_join(settings))
     except (CannotJoin, DataDirectoryError, SettingError, SnapshotError, UnsafeAddress) as error:
         print(f"facetd: {error}", file=sys.stderr)
@@ -94,7 +95,16 @@ def join(settings: Settings) -> int:
     return 0
 
 
-def _warn_of_unknown_names(settings: Settings) -> None:
+def _stream(settings: Settings) -> LogStream:
+    """Return the log's stream, not connected yet.
+
+    Raises:
+        SettingError: an address is malformed, or the credentials are not a file.
+    """
+    return LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
+
+
+def _warn_of_unknown_names(servers: list[str]) -> None:
     """Name the servers of the log that have no address: no error shows them while others answer.
 
     Each look-up runs on a thread that is left behind after `NAME_SECONDS`: it cannot be cancelled.
@@ -112,7 +122,6 @@ def _warn_of_unknown_names(settings: Settings) -> None:
         except (OSError, ValueError) as error:
             warn(server, str(error))
 
-    servers = LogStream(settings.log_url, settings.log_stream, settings.log_credentials).servers
     threads = [Thread(target=look_up, args=(server,), daemon=True) for server in servers]
     for thread in threads:
         thread.start()
@@ -128,7 +137,7 @@ async def _join(settings: Settings) -> None:
     data = settings.data_dir
     replica = read_replica(data)
     has_data = data_directory.read_manifest(data) is not None
-    stream = LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
+    stream = _stream(settings)
     try:
         try:
             info = await _info(stream, 0.0 if replica else CONNECT_SECONDS_MAX)

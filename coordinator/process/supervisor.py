@@ -334,12 +334,11 @@ class Supervisor:
         """Run a process to its end, or until we are told to stop."""
         process = await asyncio.create_subprocess_exec(*command, process_group=0)
         waiting = asyncio.ensure_future(process.wait())
-        waking = asyncio.ensure_future(self._wake.wait())
         while not waiting.done() and not self._is_stopping:
             self._wake.clear()
             waking = asyncio.ensure_future(self._wake.wait())
             await asyncio.wait((waiting, waking), return_when=asyncio.FIRST_COMPLETED)
-        waking.cancel()
+            waking.cancel()
         if self._is_stopping:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from common.analysis.analyzer import Analyzer
-from common.errors import DeadlineExceeded, Unavailable
+from common.errors import Unavailable
 from coordinator.parameters.typed import SearchParameters
 from coordinator.read.results import RunSearch
 from coordinator.read.text.near_terms import Scope
@@ -83,6 +83,6 @@ class DidYouMean:
                 timeout_ms=scope.deadline.remaining_ms,
             )
             result = await self._search(scope.index, counted, scope.horizon)
-        except (Unavailable, DeadlineExceeded):
+        except Unavailable:
             return None
         return text if result.total >= found.num_hits_min else None

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from common.boosts import MOMENT_KINDS, NUMBER_KINDS, Boost
-from common.errors import DeadlineExceeded, InvalidRequest, Unavailable
+from common.errors import InvalidRequest, Unavailable
 from common.nearest_name import GUESSES_MAX
 from common.protocol.messages import RangeRequest
 from common.rules import Rule
@@ -135,7 +135,7 @@ async def search_warnings(
     memory = memories.of(state.index)
     try:
         unknown = await _unknown(memory, named, parameters, state)
-    except (Unavailable, DeadlineExceeded):
+    except Unavailable:
         return parameters.warnings
     return (*parameters.warnings, *[message for _, message in unknown])
 

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from common.placement import hash_id, shards_of
 from common.protocol.write_operations import Operation
+from common.undecodable import UNDECODABLE
 from coordinator.cluster.catalog_state import CatalogState, StoredIndex
 from coordinator.write.partitioning import Part, Parts, divide, on_all_shards, places_of
 from coordinator.write.write_batch import Items, WriteBatch
@@ -326,7 +327,7 @@ def unpack(kind: int, checksum: int, parts: list[bytes]) -> Content:
         raise EntryError("its checksum differs")
     try:
         content: Content = _decoders[kind](zstandard.ZstdDecompressor().decompress(packed))
-    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
+    except (zstandard.ZstdError, *UNDECODABLE) as error:
         raise EntryError(str(error)) from error
     return content
 
@@ -344,7 +345,7 @@ def decode_entry(message: bytes) -> LogEntry:
     """
     try:
         entry = _decode_entry(message)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise EntryError(str(error)) from error
     if entry.kind not in _KINDS:
         raise EntryError(f"its kind {entry.kind} is not known: install a newer version")

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final
 
 from common.deadline import Deadline
-from common.errors import DeadlineExceeded, Unavailable
+from common.errors import Unavailable
 from common.process.logs import Log
 from coordinator.replication.applying import Applier, ReplicaStopped
 from coordinator.replication.catalog_changes import CatalogChanges
@@ -35,7 +35,7 @@ from coordinator.replication.stream import StreamMessage
 from coordinator.replication.stream_follower import follow
 from coordinator.replication.this_host import ThisHost
 from coordinator.replication.waiting_groups import Step, WaitingGroup, WaitingGroups
-from coordinator.write.log import no_index
+from coordinator.write.log import index_deleted
 
 UNDER_WAY_BYTES_MAX: Final = 64 << 20
 UNDER_WAY_MAX: Final = 256
@@ -93,11 +93,12 @@ class Follower:
             ReplicaStopped: an entry can never be applied here.
         """
         self._running = asyncio.current_task()
-        async for message in follow(self._host.stream, position):
-            while self._num_bytes > UNDER_WAY_BYTES_MAX or len(self._steps) > UNDER_WAY_MAX:
-                await self._next_progress()
-            async with self._gate:
-                await self._take(message)
+        async with aclosing(follow(self._host.stream, position)) as messages:
+            async for message in messages:
+                while self._num_bytes > UNDER_WAY_BYTES_MAX or len(self._steps) > UNDER_WAY_MAX:
+                    await self._next_progress()
+                async with self._gate:
+                    await self._take(message)
 
     def stop(self, reason: str) -> None:
         """Stop serving, because an entry can never be applied here, or what is here differs."""
@@ -156,7 +157,7 @@ class Follower:
 
     async def _answer_when_shown(self, seq: int, own: OwnChange, is_adopted: bool) -> None:
         """Answer a change of the catalog once searches see it."""
-        with suppress(DeadlineExceeded, Unavailable):
+        with suppress(Unavailable):
             await self._serving.wait_for(
                 seq, Deadline.after_ms(self._host.settings.configure_timeout_ms)
             )
@@ -192,7 +193,7 @@ class Follower:
             for one in groups:
                 if one.id in self._own:
                     for batch in self._own[one.id].batches:
-                        batch.fail(no_index(str(index)))
+                        batch.fail(index_deleted())
         elif self._placed_groups is not None:
             for one in groups:
                 await self._placed_groups.apply(one.divided, one.id, self._own.get(one.id))

@@ -118,7 +118,10 @@ class KnownHosts:
         return tuple(one for one in self._host.shards if one not in leaving)
 
     async def take(self, table: PlacementTable) -> None:
-        """Connect to the hosts of the table, and to no others."""
+        """Connect to the hosts of the table, and to no others.
+
+        All is changed before the first `await`: a newer table may be taken in meanwhile.
+        """
         self.table = table
         rows = {address: row for address, row in table.hosts.items() if address != self.address}
         gone = []
@@ -130,7 +133,6 @@ class KnownHosts:
                 other.row = row
         for other in gone:
             del self.others[other.address]
-            await other.stop()
         for address, row in rows.items():
             if address not in self.others:
                 other = OtherHost(
@@ -146,6 +148,7 @@ class KnownHosts:
                 other.start()
         if gone or len(self.others) + 1 != len(self._placed.hosts):
             self._placed.hosts = (self._placed.hosts[0], *self.others.values())
+        await asyncio.gather(*(other.stop() for other in gone))
 
     # --- shards that move
 

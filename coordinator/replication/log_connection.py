@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -221,19 +221,16 @@ class LogConnection:
         Raises:
             LogAway: no server answers, or the connection is lost.
         """
-        from nats.errors import Error
-
         client = self.client()
         asking = asyncio.ensure_future(
             client.request(subject, content, timeout=seconds + UNUSED_SECONDS, headers=headers)
         )
         self._asking[asking] = None
         try:
-            if await _first_done([asking], seconds) is None:
-                raise TimeoutError
-            return asking.result()
-        except (Error, OSError, TimeoutError) as error:
-            raise LogAway(f"the log does not answer ({type(error).__name__})") from error
+            with client_errors_as_log_away():
+                if await _first_done([asking], seconds) is None:
+                    raise TimeoutError
+                return asking.result()
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -271,6 +268,8 @@ class LogConnection:
         finally:
             for one in asking:
                 one.cancel()
+                # A lost connection fails all of them in one moment, and only one error is raised.
+                one.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def ask_all(
         self, subject: str, seconds: float, enough: int = 0, content: bytes = b""
@@ -284,7 +283,7 @@ class LogConnection:
             content: of the request.
 
         Raises:
-            LogAway: no server is connected.
+            LogAway: no server is connected, or the connection is lost.
         """
         client = self.client()
         inbox = client.new_inbox()
@@ -297,9 +296,11 @@ class LogConnection:
             if len(answers) == enough:
                 is_enough.set()
 
-        subscription = await client.subscribe(inbox, cb=take)
+        with client_errors_as_log_away():
+            subscription = await client.subscribe(inbox, cb=take)
         try:
-            await client.publish(subject, content, reply=inbox)
+            with client_errors_as_log_away():
+                await client.publish(subject, content, reply=inbox)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await is_enough.wait()
@@ -308,13 +309,37 @@ class LogConnection:
                 await subscription.unsubscribe()
         return answers
 
-    async def tell(self, subject: str, content: bytes, reply: str) -> None:
-        """Send a message, with a subject for responses.
+    async def tell(self, subject: str, content: bytes, reply: str = "") -> None:
+        """Send a message.
+
+        Args:
+            subject: to whom.
+            content: of the message.
+            reply: subject for responses; empty: none is expected.
 
         Raises:
-            LogAway: no server is connected.
+            LogAway: no server is connected, or the connection is lost.
         """
-        await self.client().publish(subject, content, reply=reply)
+        client = self.client()
+        with client_errors_as_log_away():
+            await client.publish(subject, content, reply=reply)
+
+
+@contextlib.contextmanager
+def client_errors_as_log_away() -> Iterator[None]:
+    """Report errors of the client as that of the log.
+
+    Even a publication raises one, if the connection was lost while much is unsent.
+
+    Raises:
+        LogAway: instead.
+    """
+    from nats.errors import Error
+
+    try:
+        yield
+    except (Error, OSError, TimeoutError) as error:
+        raise LogAway(f"the log does not answer ({type(error).__name__})") from error
 
 
 async def _first_done(

@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from common.deadline import Deadline
-from common.errors import DeadlineExceeded, Unavailable
+from common.errors import Unavailable
 from common.process.logs import Log
 from coordinator.replication.elections import Elections
 from coordinator.replication.log_errors import LogAway
@@ -160,6 +160,6 @@ class LogWatch:
         """Record that this host has everything that the log had at some time."""
         try:
             await self._serving.wait_for(seq, Deadline.after_ms(int(ASK_SECONDS * 1000)))
-        except (DeadlineExceeded, Unavailable):
+        except Unavailable:
             return
         self.caught_up_at = max(self.caught_up_at, asked_at)

@@ -19,6 +19,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -220,10 +221,12 @@ class Mover:
             LogBroken: the log does not have it any more.
         """
         pieces = Pieces(self._stream)
-        async for message in follow(self._stream, Position(seq, 0)):
-            await self._serving.wait_applied(message.seq, NEVER)  # with what it does to the catalog
-            await self._apply(shard, client, message, pieces)
-            self._reached = message.seq
+        async with aclosing(follow(self._stream, Position(seq, 0))) as messages:
+            async for message in messages:
+                # With what it does to the catalog.
+                await self._serving.wait_applied(message.seq, NEVER)
+                await self._apply(shard, client, message, pieces)
+                self._reached = message.seq
 
     async def _apply(
         self, shard: int, client: ShardClient, message: StreamMessage, pieces: Pieces

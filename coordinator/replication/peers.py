@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from common.process.logs import Log
+from common.undecodable import UNDECODABLE
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
 from coordinator.replication.log_errors import LogAway
@@ -136,7 +137,7 @@ class Peers:
         for answer in await self._stream.ask_all(subject, ANSWER_SECONDS, enough):
             try:
                 self._note(_decode(answer))
-            except msgspec.MsgspecError as error:
+            except UNDECODABLE as error:
                 _log.warning("the state of another host cannot be read", reason=str(error))
 
     def _note(self, state: HostState) -> None:
@@ -169,7 +170,7 @@ class Peers:
         Raises:
             LogAway: the log is.
         """
-        await self._stream.client().publish(f"{self._stream.name}.peers.forget", host.encode())
+        await self._stream.tell(f"{self._stream.name}.peers.forget", host.encode())
         self._known.pop(host, None)
 
     async def _take_forgetting(self, message: Msg) -> None:

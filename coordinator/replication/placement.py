@@ -21,6 +21,7 @@ from common.settings import SettingError
 from coordinator.cluster.placed_shards import PlacedShards
 from coordinator.replication.following import Follower
 from coordinator.replication.gateway import Gateway
+from coordinator.replication.host_tasks import HostTasks
 from coordinator.replication.known_hosts import KnownHosts
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.moving import Mover, ShardProcesses
@@ -82,7 +83,7 @@ class Placement:
         self._server_tls, client_tls = tls_contexts(settings)
         self._known = KnownHosts(host, placed, self._store, client_tls)
         self._mover = Mover(host, follower, self._known, processes)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = HostTasks()
         host.cluster.own_host.name = host.name
 
     def start(self, make_snapshot: MakeSnapshot) -> None:
@@ -92,16 +93,12 @@ class Placement:
             make_snapshot: makes one of shards of this host.
         """
         self.collector = Collector(self._host, make_snapshot)
-        self._tasks = [
-            asyncio.create_task(self._run(), name="placement"),
-            asyncio.create_task(self._mover.run(), name="move shards"),
-        ]
+        self._tasks.start(self._run(), "placement")
+        self._tasks.start(self._mover.run(), "move shards")
 
     async def stop(self) -> None:
         """Close all connections."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         await self._known.stop()
         await self._gateway.stop()
 

@@ -25,6 +25,7 @@ from common.data_directory import write_atomically
 from common.errors import InvalidRequest
 from common.process.logs import Log
 from common.process.threads import to_the_end
+from common.undecodable import UNDECODABLE
 from coordinator.replication.log_errors import LogAway
 from coordinator.replication.stream import LogStream
 
@@ -217,7 +218,7 @@ class TableStore:
                 raise LogAway(
                     f"the table of shards cannot be read ({type(error).__name__})"
                 ) from error
-            except msgspec.MsgspecError as error:
+            except UNDECODABLE as error:
                 raise LogAway(f"the table of shards cannot be read ({error})") from error
             async with self._copying:
                 await to_the_end(self._copy, after)
@@ -246,7 +247,7 @@ class TableStore:
             return None
         try:
             return _decode(self._path.read_bytes())
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, *UNDECODABLE):
             return None
 
     def _copy(self, table: PlacementTable) -> None:

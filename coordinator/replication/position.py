@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from common.data_directory import DataDirectoryError, replica_path, write_atomically
+from common.undecodable import UNDECODABLE
 from coordinator.settings import Settings
 
 REPLICA_FORMAT: Final = 1
@@ -79,7 +80,7 @@ def read_replica(data: Path) -> ReplicaFile | None:
         replica = _decode(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *UNDECODABLE) as error:
         raise DataDirectoryError(
             f"{path} cannot be read ({error}); empty the directory, and the host takes its data "
             "from another one"

@@ -92,7 +92,10 @@ class Publisher:
     async def append(
         self, kind: Kind, id: str, packed: bytes, applied: asyncio.Future[bool]
     ) -> int:
-        """Publish an entry, in pieces if it is long; return its number (0: applied already).
+        """Publish an entry, in pieces if it is long.
+
+        Returns:
+            Its number; 0 if `applied` was done first: it was applied, or this host has stopped.
 
         Raises:
             NotPublished: it was given up, and will not be carried out.
@@ -115,11 +118,13 @@ class Publisher:
             )
         except LogAway as error:
             raise NotPublished(str(error)) from error
+        if applied.done():  # this host has stopped: of some pieces it does not know the numbers
+            return 0
         entry = LogEntry(kind, id, parts[-1], checksum_of(packed), tuple(pieces))
         return await self._publish(id, encode_entry(entry), applied)
 
     async def _publish(self, id: str, message: bytes, applied: asyncio.Future[bool]) -> int:
-        """Publish a message until the log has it; return its number (0: it is applied already).
+        """Publish a message until the log has it; return its number, or 0 as `append` does.
 
         Raises:
             NotPublished: it was given up, and no server was sent it.

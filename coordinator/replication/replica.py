@@ -8,11 +8,10 @@ Replica ─┬─ LogStream    the connection to JetStream
 
 from __future__ import annotations
 
-import asyncio
-
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshot_maker import SnapshotMaker
+from coordinator.replication.host_tasks import HostTasks
 from coordinator.replication.moving import ShardProcesses
 from coordinator.replication.progress import Progress
 from coordinator.replication.serving import Serving
@@ -45,7 +44,7 @@ class Replica:
         serving = Serving(cluster, progress)
         self._host = ThisHost(settings, cluster, catalog, stream, progress, serving)
         self.log = SharedLog(self._host, processes)
-        self._giving: asyncio.Task[None] | None = None
+        self._tasks = HostTasks()
 
     def start(self, administration: IndexAdministration) -> None:
         """Begin to follow the log, and to answer other hosts."""
@@ -55,14 +54,11 @@ class Replica:
         make = maker(administration.while_unchanged, here)
         if self.log.placement is not None:
             self.log.placement.start(make)
-        donor = Donor(host, make)
-        self._giving = asyncio.create_task(donor.run(), name="give data to other hosts")
+        self._tasks.start(Donor(host, make).run(), "give data to other hosts")
 
     async def stop(self) -> None:
-        """Stop both."""
-        if self._giving is not None:
-            self._giving.cancel()
-            await asyncio.gather(self._giving, return_exceptions=True)
+        """Stop all of it."""
+        await self._tasks.stop()
         if self.log.placement is not None:
             await self.log.placement.stop()
         await self.log.stop()

@@ -19,26 +19,6 @@ Publishing again is safe while the log remembers the entry's id; we give up long
 A change that was given up may still be carried out: its outcome is unknown, and the response says
 so. The next group of an index is published only when the one before is confirmed or given up, so
 the log has them in the order in which they were accepted.
-
-    serving.py               whether this host answers, and how far searches see
-    startup.py               makes the log, and decides when a host may serve
-    local_state.py           what a host may show that starts without the log
-    shared_queue.py          when the next group of an index is published
-    group_publishing.py      publishes the writes of a queue as one group
-    publishing.py            publishes an entry until the log has it
-    following.py             reads the log, and applies its entries in order
-    waiting_groups.py        which of them are applied together
-    own_changes.py           our changes that are under way, and their answers
-    pieces.py                entries longer than a message
-    applying.py              applies groups on the shards, however often that fails
-    placed_groups.py         the same where each host holds some of the shards
-    catalog_changes.py       changes of the catalog: proposed, and put in force
-    progress.py              how far this host is, in memory and on disk
-    seq_waiters.py           requests that wait for an entry
-    log_watch.py             whether the log is up
-    log_state.py             all of this, for operators
-    comparison_schedule.py   when hosts compare their data
-    trimming.py              removes old entries
 """
 
 from __future__ import annotations

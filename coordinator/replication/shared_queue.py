@@ -15,7 +15,7 @@ from common.process.logs import Log
 from coordinator.replication.group_publishing import GroupPublisher
 from coordinator.settings import Settings
 from coordinator.write.batch_queue import BatchQueue
-from coordinator.write.log import no_index
+from coordinator.write.log import index_deleted
 from coordinator.write.write_batch import AppliedBatch, WriteBatch
 from coordinator.write.write_queue import LARGE_BYTES, LARGE_OPERATIONS
 
@@ -118,7 +118,7 @@ class SharedQueues:
         """Refuse what waits to be written to an index that has been deleted."""
         queue = self._queues.pop(index, None)
         if queue is not None:
-            queue.fail_waiting(no_index(str(index)))
+            queue.fail_waiting(index_deleted())
 
     @property
     def num_waiting(self) -> int:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final
 
 from common.process.logs import Log
+from coordinator.replication.log_connection import client_errors_as_log_away
 from coordinator.replication.log_errors import LogAway, LogBroken
 from coordinator.replication.position import Position
 from coordinator.replication.stream import LogStream, StreamMessage
@@ -46,8 +47,10 @@ them."""
 _log = Log("log")
 
 
-async def follow(stream: LogStream, position: Position) -> AsyncIterator[StreamMessage]:
+async def follow(stream: LogStream, position: Position) -> AsyncGenerator[StreamMessage, None]:
     """Yield every message after a position, in order; wait for new ones.
+
+    Close it: until then the log goes on sending.
 
     Raises:
         LogBroken: the log lacks entries that it had, or the next one.
@@ -70,11 +73,13 @@ async def follow(stream: LogStream, position: Position) -> AsyncIterator[StreamM
                     f"the log begins at entry {info.first_seq}, this host needs "
                     f"{position.seq + 1}: it was away for too long"
                 )
-            async for message in _consume(stream, position, info.first_seq, seconds):
-                position = Position(message.seq, message.stored_at)
-                last_reason = ""
-                seconds = FOLLOW_SECONDS
-                yield message
+            consumed = _consume(stream, position, info.first_seq, seconds)
+            async with contextlib.aclosing(consumed) as messages:
+                async for message in messages:
+                    position = Position(message.seq, message.stored_at)
+                    last_reason = ""
+                    seconds = FOLLOW_SECONDS
+                    yield message
         except LogAway as error:
             stream.doubted()
             seconds = min(1.5 * seconds, FOLLOW_SECONDS_MAX)
@@ -95,7 +100,7 @@ def _forgotten(info: StreamInfo | None, position: Position) -> str:
 
 async def _consume(
     stream: LogStream, position: Position, first_seq: int, seconds: float
-) -> AsyncIterator[StreamMessage]:
+) -> AsyncGenerator[StreamMessage, None]:
     """Yield messages of one consumer until it falls silent or misses one.
 
     Until the consumer sends, entries are fetched one by one: its server may be dead, and a new
@@ -166,9 +171,10 @@ class _Consumer:
             self._heard_at = time.monotonic()
             self._arrived.put_nowait(message)
 
-        self._subscription = await self._client.subscribe(
-            self.inbox, cb=take, pending_msgs_limit=0, pending_bytes_limit=0
-        )
+        with client_errors_as_log_away():
+            self._subscription = await self._client.subscribe(
+                self.inbox, cb=take, pending_msgs_limit=0, pending_bytes_limit=0
+            )
         self._heard_at = time.monotonic()
 
     async def unsubscribe(self) -> None:
@@ -202,7 +208,8 @@ class _Consumer:
         """Return the entry in a message; None if it is about the consumer.
 
         Raises:
-            LogAway: a message was lost, or the log has ended the consumer.
+            LogAway: a message was lost, the log has ended the consumer, or cannot be told that we
+                go on.
         """
         headers = message.headers or {}
         status = headers.get("Status")
@@ -210,7 +217,8 @@ class _Consumer:
             # Flow control waits until we have taken all earlier messages.
             reply = message.reply or headers.get("Nats-Consumer-Stalled")
             if reply:
-                await self._client.publish(reply)
+                with client_errors_as_log_away():
+                    await self._client.publish(reply)
             if int(headers.get("Nats-Last-Consumer", self._num_delivered)) != self._num_delivered:
                 raise LogAway("a message was lost on the way")
             if status != "100":

@@ -18,6 +18,7 @@ long is given up.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,6 +33,7 @@ from msgspec import Struct, field
 from common.deadline import Deadline
 from common.errors import ServiceError
 from common.process.logs import Log
+from common.undecodable import UNDECODABLE
 from coordinator.cluster import snapshots
 from coordinator.cluster.snapshot_maker import SnapshotMaker
 from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot
@@ -189,7 +191,7 @@ class Donor:
         """Answer with a snapshot; begin it, if this is the first request for it."""
         try:
             request = _decode_request(message.data)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             await message.respond(_encode(CopyResult(error=f"invalid request: {error}")))
             return
         if not (request.name.startswith(PREFIX) and snapshots.NAME.fullmatch(request.name)):
@@ -224,7 +226,7 @@ class Donor:
     async def _read(self, message: Msg) -> None:
         try:
             wanted = _decode_read(message.data)
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             return
         copy = self._copies.get(wanted.name)
         if copy is None or copy.result is None or not snapshots.is_file_of_snapshot(wanted.path):
@@ -262,8 +264,13 @@ async def find_offers(stream: LogStream) -> list[Offer]:
     Raises:
         LogAway: the log is.
     """
-    answers = await stream.ask_all(f"{stream.name}.peers.offer", OFFER_SECONDS)
-    return [_decode_offer(answer) for answer in answers]
+    offers = []
+    for answer in await stream.ask_all(f"{stream.name}.peers.offer", OFFER_SECONDS):
+        try:
+            offers.append(_decode_offer(answer))
+        except UNDECODABLE as error:
+            _log.warning("the offer of another host cannot be read", reason=str(error))
+    return offers
 
 
 async def find_offer(stream: LogStream) -> Offer | None:
@@ -317,7 +324,8 @@ async def take_snapshot(
                 ]
                 for part in await asyncio.gather(*reading):
                     await asyncio.to_thread(target.write, part)
-    await stream.client().publish(f"{peer}.done", copied.name.encode())
+    with contextlib.suppress(LogAway):  # what is copied is whole; unread, it will be removed there
+        await stream.tell(f"{peer}.done", copied.name.encode())
     return Position(copied.seq, copied.stored_at)
 
 

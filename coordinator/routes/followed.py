@@ -23,6 +23,7 @@ from common.placement import canonical_id
 from common.protocol.messages import PositionsRequest
 from common.protocol.methods import POSITIONS
 from common.protocol.write_operations import Operation
+from common.undecodable import UNDECODABLE
 from coordinator.cluster.fan_out import gather
 from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
@@ -68,8 +69,9 @@ async def change_items(services: Services, request: Request) -> Response:
     check_depth(request.body, limits, num_around=2)  # {"put": [item]}
     try:
         body = _decode_body(request.body)
-    except msgspec.DecodeError as error:
-        raise InvalidRequest(f"{_FORM}: {error}", code="invalid_body") from None
+    except UNDECODABLE as error:
+        reason = "a name is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        raise InvalidRequest(f"{_FORM}: {reason}", code="invalid_body") from None
     refuse_unknown(dict.fromkeys(body), ("put", "delete", "source", "position"))
     puts, deletes = _members(body, "put"), _members(body, "delete")
     if len(puts) + len(deletes) > limits.batch_items_max:
@@ -124,7 +126,7 @@ def _members(body: dict[str, msgspec.Raw], name: str) -> list[msgspec.Raw]:
         return []
     try:
         return _decode_list(value)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         raise InvalidRequest(
             f"{name} must be a list; {_FORM}", code="invalid_body", param=name
         ) from None
@@ -174,7 +176,7 @@ def _delete(text: msgspec.Raw, position: int) -> tuple[Operation, bytes, bytes]:
     try:
         id = msgspec.json.decode(text, type=int | str)
         canonical = canonical_id(id)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         canonical = None
     if canonical is None:
         raise InvalidRequest(
@@ -202,7 +204,7 @@ def _positions(body: dict[str, msgspec.Raw], limits: Limits) -> dict[str, str]:
     ):
         try:
             text = msgspec.json.decode(body[name], type=kind)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             text = ""
         if text is not None and not (1 <= len(text) <= getattr(limits, limit)):
             raise InvalidRequest(

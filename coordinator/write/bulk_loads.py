@@ -30,7 +30,7 @@ from common.errors import (
 from common.json.scan import ItemScanner
 from common.limits import Limits
 from common.process.logs import Log
-from common.process.uncancelled import result_of
+from common.process.uncancelled import result_of, until_done
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
@@ -193,9 +193,8 @@ class BulkLoads:
             return task.result()
         finally:
             ending.cancel()
-            if not task.done():
-                task.cancel()
-                await asyncio.wait((task,))
+            task.cancel()
+            await until_done(task)
 
     async def _spool_body(
         self,
@@ -293,11 +292,11 @@ class BulkLoads:
 
 
 async def _finished(task: asyncio.Task[AppliedBatch]) -> AppliedBatch | ServiceError:
-    """Return the outcome of a write: its result or its error."""
+    """Return the outcome of a write: its result, or what the client is told of its error."""
     try:
         return await task
-    except ServiceError as error:
-        return error
+    except Exception as error:
+        return _told(error)
 
 
 def _told(error: Exception) -> ServiceError:

@@ -337,7 +337,8 @@ def _refuse_list_inside(body: bytes) -> None:
         InvalidRequest: code invalid_body.
     """
     (name, values), *others = orjson.loads(body).items()
-    if not others and all(isinstance(one, dict) for one in values):
+    # (Of a name that comes twice, the last value counts, which need not be the list.)
+    if not others and isinstance(values, list) and all(isinstance(one, dict) for one in values):
         raise InvalidRequest(
             f"this would be one item, with nothing but the list {name}; send the list itself, "
             'such as [{"id": 1, "name": "sea"}]',

@@ -282,6 +282,14 @@ def present_queue(log: WriteLog, catalog: Catalog, index: Index) -> BatchQueue:
     return log.queue(index.number)
 
 
+def index_deleted() -> NotFound:
+    """Return the error of a write that was accepted, and whose index was deleted meanwhile."""
+    return NotFound(
+        "the index was deleted before the write was applied; nothing was written",
+        code="index_not_found",
+    )
+
+
 def no_index(name: str) -> NotFound:
     """Return the error for an index that no longer exists."""
     return NotFound(f"there is no index {name!r} any more", code="index_not_found")

@@ -375,19 +375,22 @@ class WriteQueue(BatchQueue):
         """
         assert batch.is_anonymous is not None
         is_stored = np.ones(batch.num_operations, np.bool_)
+        is_unknown = np.zeros(batch.num_operations, np.bool_)
+        for part in doubtful.values():
+            is_stored[part.positions] = False
+            is_unknown[part.positions] = True
         for shard, part in doubtful.items():
             answer = await self._outcomes(batch, shard, seq)
             if answer is None:
                 return  # past the deadline: the batch has failed already
             if not answer.is_known:
-                is_stored[part.positions] = False
-                batch.fail(batch_partly_stored(is_stored, part.positions))
+                batch.fail(batch_partly_stored(is_stored, np.flatnonzero(is_unknown)))
                 return
+            is_unknown[part.positions] = False
             if answer.outcomes:
+                is_stored[part.positions] = True
                 outcomes = np.frombuffer(answer.outcomes, np.uint8)
                 batch.outcomes[part.positions] = outcomes[part.first :][: len(part.positions)]
-            else:
-                is_stored[part.positions] = False
         if batch.future.done():
             return
         if is_stored.all():

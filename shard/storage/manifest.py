@@ -32,6 +32,7 @@ import xxhash
 from msgspec import Struct
 
 from common.data_directory import write_atomically
+from common.undecodable import UNDECODABLE
 
 FORMAT = 1
 """Version of both manifests. Of an index manifest any other is rebuilt, of shard.json refused."""
@@ -157,7 +158,7 @@ def read_manifest(path: Path | str, kind: type[T]) -> T | None:
             raise UnreadableManifest(f"{name}: format {header.format}, not {FORMAT}")
         manifest: T = _DECODERS[kind].decode(lines[1])
         return manifest
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise UnreadableManifest(f"{name}: {error}") from error
 
 

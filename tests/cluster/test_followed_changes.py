@@ -76,3 +76,11 @@ def test_a_mistake_changes_nothing(index: Index) -> None:
     headers = {"content-type": "application/json"}
     path = f"{index.path}/items/changes"
     assert index.client.request("POST", path, surrogate, headers).status == 400
+    for body, code in (
+        (b'{"\xff": 1}', "invalid_body"),
+        (b'{"delete": ["\xff"]}', "invalid_id"),
+        (b'{"source": "\xff", "position": "1"}', "invalid_body"),
+        (b'{"source": "s", "position": "\xff"}', "invalid_body"),
+    ):
+        response = index.client.request("POST", path, body, headers)
+        assert (response.status, error_of(response)["code"]) == (400, code), body

@@ -64,6 +64,7 @@ class ModelShard:
         refuses_from_seq: the first write for which there is no room.
         lost: set: writes are neither carried out nor answered.
         num_lost: how many were not.
+        forgets_groups: whether its log of groups does not reach back to any write.
     """
 
     def __init__(self, shard: int, num_shards: int) -> None:
@@ -81,6 +82,7 @@ class ModelShard:
         self.refuses_from_seq = 1 << 62
         self.lost: asyncio.Event | None = None
         self.num_lost = 0
+        self.forgets_groups = False
         self.prepare_refusal: ServiceError | None = None
         self.num_pings = 0
         self.opening = OpeningStatistics(0, 0, 0, 0)
@@ -186,7 +188,7 @@ class ModelShard:
         for applied in self.applied:
             if (applied.index, applied.seq) == (request.index, request.seq):
                 return OutcomesResponse(True, bytes([Outcome.CREATED] * len(applied.operations)))
-        return OutcomesResponse(True, b"")
+        return OutcomesResponse(not self.forgets_groups, b"")
 
     def _carry_out(self, request: ApplyRequest) -> list[int]:
         documents = self.documents.setdefault(request.index, {})

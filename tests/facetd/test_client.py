@@ -170,6 +170,7 @@ def test_prefix_of_a_proxy_stands_before_every_path(use: Use) -> None:
         (error("invalid_page", 400, param="page"), BadRequest),
         ((418, b"<html>"), BadRequest),
         ((502, b"<html>"), facetd.ServerError),
+        ((502, b'{"error": "\xff"}'), facetd.ServerError),
     ],
 )
 def test_errors_are_typed_and_final(use: Use, answer: Any, kind: type[ApiError]) -> None:
@@ -316,8 +317,9 @@ def test_an_unreachable_service_is_an_error_that_says_that_nothing_was_sent(
     assert url in str(caught.value)
 
 
-def test_another_server_is_named_as_such(use: Use) -> None:
-    with serving((200, b"<html>")) as server, pytest.raises(ApiError, match="is not facetd"):
+@pytest.mark.parametrize("content", [b"<html>", b'{"results": "\xff"}'])
+def test_another_server_is_named_as_such(use: Use, content: bytes) -> None:
+    with serving((200, content)) as server, pytest.raises(ApiError, match="is not facetd"):
         use(server.url, lambda c: c.search("a"))
 
 

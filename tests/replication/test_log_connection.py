@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import time
 from collections.abc import AsyncIterator, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import nats.aio.client
 import pytest
 from nats.aio.client import Client
+from nats.errors import OutboundBufferLimitError
 
-from coordinator.replication import log_connection
+from coordinator.replication import log_connection, stream_follower
 from coordinator.replication.log_connection import LogConnection
 from coordinator.replication.log_errors import LogAway
 
@@ -199,6 +202,70 @@ async def test_an_answer_that_came_while_the_process_had_no_core_counts(
                 await asking
     await reading
     await asyncio.sleep(0.01)  # until our socket is closed
+
+
+class _LostClient:
+    """A client that has just lost its connection, with all that it may keep unsent.
+
+    Attributes:
+        arrived: takes what a server sends.
+    """
+
+    is_connected = True
+
+    def __init__(self) -> None:
+        self.arrived: Any = None
+
+    def new_inbox(self) -> str:
+        return "inbox"
+
+    async def subscribe(self, subject: str, cb: Any, **_: Any) -> Any:
+        self.arrived = cb
+        return SimpleNamespace(unsubscribe=asyncio.Event().wait)
+
+    async def publish(self, subject: str, content: bytes = b"", reply: str = "") -> None:
+        raise OutboundBufferLimitError
+
+
+async def test_what_a_lost_connection_cannot_send_is_an_error_of_the_log() -> None:
+    """Any other error would end the task that follows the log, or watches it."""
+    connection = LogConnection("nats://127.0.0.1:9")
+    connection._client = _LostClient()  # type: ignore[assignment]
+    with pytest.raises(LogAway):
+        await connection.tell("x", b"")
+
+    client = _LostClient()
+    consumer = stream_follower._Consumer(client)  # type: ignore[arg-type]
+    await consumer.subscribe()
+    flow_control: Any = SimpleNamespace(headers={"Status": "100"}, reply="go on", data=b"")
+    with pytest.raises(LogAway):
+        await consumer.entry_of(flow_control)
+
+
+async def test_requests_that_fail_together_leave_no_error_to_the_event_loop() -> None:
+    class Client:
+        is_connected = True
+
+        async def request(self, *_: Any, **__: Any) -> None:
+            await asyncio.Event().wait()
+
+    connection = LogConnection("nats://127.0.0.1:9")
+    connection._client = Client()  # type: ignore[assignment]
+    unhandled: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: unhandled.append(context))
+    asking = asyncio.create_task(connection.ask_repeatedly("x", b"", 5.0))
+    while len(connection._asking) < 3:  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0.01)
+
+    await connection._give_up_asking()
+
+    with pytest.raises(LogAway):
+        await asking
+    await asyncio.sleep(0)
+    del asking
+    gc.collect()
+    assert unhandled == []
 
 
 @pytest.mark.parametrize("num_unsent", [0, 12])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
+import msgspec
 import pytest
 
 from common.errors import InvalidRequest
-from coordinator.replication.placement_table import PlacedHost, PlacementTable
+from coordinator.replication.placement_table import PlacedHost, PlacementTable, TableStore
 from coordinator.replication.position import (
     REPLICA_FORMAT,
     ReplicaFile,
@@ -15,6 +17,7 @@ from coordinator.replication.position import (
     shards_to_run,
     write_replica,
 )
+from coordinator.replication.stream import LogStream
 from coordinator.settings import Settings
 
 TABLE = PlacementTable(
@@ -98,3 +101,15 @@ def test_what_was_moved_outlasts_a_restart_until_the_setting_changes(tmp_path: P
     assert held_shards(settings(tmp_path, "1,2"), replica) == (1, 2)
     assert held_shards(settings(tmp_path, "1,2"), None) == (1, 2)
     assert shards_to_run(settings(tmp_path, "0,1")) == (0, 2, 3)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"format": 1}', b'{"secret": "\xff"}'])
+def test_a_copy_that_is_damaged_counts_as_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "placement.json"
+    store = TableStore(cast(LogStream, None), 3, 1, path)
+    path.write_bytes(msgspec.json.encode(TABLE))
+    assert store.copied() == TABLE
+
+    path.write_bytes(content)
+
+    assert store.copied() is None

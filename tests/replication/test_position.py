@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from common.data_directory import DataDirectoryError, replica_path
 from coordinator.replication import progress
 from coordinator.replication.position import (
     REPLICA_FORMAT,
@@ -52,3 +53,10 @@ def test_the_position_is_written_by_one_at_a_time(
     found = read_replica(tmp_path)
     assert found is not None
     assert found.seq == 6
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"format": "1"}', b'{"cluster": "\xff"}'])
+def test_a_damaged_file_is_refused_with_what_to_do(tmp_path: Path, content: bytes) -> None:
+    replica_path(tmp_path).write_bytes(content)
+    with pytest.raises(DataDirectoryError, match=r"cannot be read .* empty the directory"):
+        read_replica(tmp_path)

@@ -78,6 +78,30 @@ async def test_pieces_without_their_entry_are_not_carried_out() -> None:
     assert set(log.ids) == {"id.0"}
 
 
+async def test_a_host_that_stops_publishes_no_entry_without_the_numbers_of_its_pieces() -> None:
+    """All hosts would look for such pieces forever."""
+    log = _Log(None)
+    applied: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    publish, confirming = log.publish, asyncio.Event()
+
+    async def stop_meanwhile(id: str, message: bytes) -> int:
+        number = await publish(id, message)
+        if id == "id.1":
+            applied.cancel()  # as `OwnChanges.fail` does
+            await confirming.wait()
+        return number
+
+    log.publish = stop_meanwhile  # type: ignore[assignment, method-assign]
+    number = await publisher_to(log).append(
+        Kind.WRITE, "id", bytes(2 * CONTENT_BYTES_MAX + 1), applied
+    )
+    confirming.set()
+    await asyncio.sleep(0.01)
+
+    assert number == 0
+    assert log.ids == ["id.0", "id.1"]
+
+
 @pytest.mark.parametrize("is_sent", [False, True])
 async def test_items_without_ids_may_be_sent_again_if_nothing_was_written(is_sent: bool) -> None:
     log = _Log(LogAway("silent") if is_sent else NotConnected("away"))

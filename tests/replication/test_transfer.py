@@ -29,6 +29,7 @@ class _Connection:
         losses: of the next requests: "request", "response" or "" for none.
         asked: what each request was for: "copy" or "read".
         is_heard: set once the giving host listens.
+        is_lost_at_end: whether the giving host cannot be told that all was taken.
     """
 
     name = "facetd"
@@ -38,6 +39,7 @@ class _Connection:
         self.losses: list[str] = []
         self.asked: list[str] = []
         self.is_heard = asyncio.Event()
+        self.is_lost_at_end = False
         self._callbacks: dict[str, Callable[[Any], Awaitable[None]]] = {}
 
     def client(self) -> _Connection:
@@ -53,7 +55,9 @@ class _Connection:
         self._callbacks.clear()
         self.is_heard.clear()
 
-    async def publish(self, subject: str, content: bytes) -> None:
+    async def tell(self, subject: str, content: bytes) -> None:
+        if self.is_lost_at_end:
+            raise LogAway("the connection was lost")
         await self._callbacks[subject](SimpleNamespace(data=content))
 
     async def ask(self, subject: str, content: bytes, seconds: float) -> Any:
@@ -163,6 +167,13 @@ async def test_what_is_lost_is_asked_again(
     assert not list(hosts.folder.iterdir()), "the snapshot is removed"
 
 
+async def test_what_is_copied_is_kept_if_the_connection_is_lost_then(
+    hosts: _Hosts, tmp_path: Path
+) -> None:
+    hosts.connection.is_lost_at_end = True
+    assert await hosts.take(tmp_path / "taken") == Position(7, 8)
+
+
 async def test_a_long_snapshot_is_waited_for(hosts: _Hosts, tmp_path: Path) -> None:
     """Each question is answered at once, so that a lost answer is noticed."""
     hosts.may_finish.clear()
@@ -203,7 +214,7 @@ async def test_unread_copies_are_removed(hosts: _Hosts, monkeypatch: pytest.Monk
     def remove_slowly(folder: Path, *, ignore_errors: bool) -> None:
         removed.append(folder.name)
         if folder.name == names[0]:
-            done = hosts.connection.publish("facetd.peers.giver.done", names[1].encode())
+            done = hosts.connection.tell("facetd.peers.giver.done", names[1].encode())
             asyncio.run_coroutine_threadsafe(done, loop).result()
         remove(folder, ignore_errors=ignore_errors)
 

@@ -102,15 +102,7 @@ class FacetListing:
                 accepted[name] = mask
         found: Iterable[FacetResult] = ()
         if parameters.field_facets:
-            first = len(parameters.ranges) + sum([len(one.requests) for one in parameters.trees])
-            steps = _until(
-                state.deadline, field_results(parameters, first, counted.answers, self._analyzer)
-            )
-            keys = [part.keys for _, one in counted.answers for part in one.ranges[first:]]
-            if sum(map(len, keys)) > LONG_RESPONSE_KEYS:
-                found = await self._on_a_thread(lambda _: run_to_completion(steps))
-            else:
-                found = await self._scheduler.run(state.index.number, steps)
+            found = await self._field_facets(parameters, counted)
 
         def results(sums: Accumulator | None) -> Iterable[FacetResult]:
             listed = facet_results(
@@ -130,6 +122,22 @@ class FacetListing:
         if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
             return list(results(None))
         return await self._scheduler.run(state.index.number, _listing(results(None)))
+
+    async def _field_facets(
+        self, parameters: SearchParameters, counted: CountedFacets
+    ) -> list[FacetResult]:
+        """List the facets of fields that are not configured as facets."""
+        state, answers = counted.state, counted.answers
+        first = len(parameters.ranges) + sum([len(one.requests) for one in parameters.trees])
+
+        def steps(analyzer: Analyzer) -> Generator[None, None, list[FacetResult]]:
+            return _until(state.deadline, field_results(parameters, first, answers, analyzer))
+
+        keys = [part.keys for _, one in answers for part in one.ranges[first:]]
+        if sum(map(len, keys)) > LONG_RESPONSE_KEYS:
+            # With an analyzer of its own, since they have buffers.
+            return await self._on_a_thread(lambda _: run_to_completion(steps(Analyzer())))
+        return await self._scheduler.run(state.index.number, steps(self._analyzer))
 
     async def page(
         self, requested: FacetParameters, search: SearchParameters, counted: CountedFacets

@@ -299,6 +299,19 @@ async def test_a_call_that_comes_too_late_is_not_begun(monkeypatch: pytest.Monke
     assert begun == [2.0, 0.5, float("inf")], "a write is always begun"
 
 
+async def test_a_read_for_which_no_time_is_left_is_no_call_without_a_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("common.protocol.server.time.monotonic", lambda: 1_000.0)
+    scripted = ScriptedServer()
+    begun: list[float] = []
+    scripted.server.table[NOTE.name] = (None, lambda _: begun.append(CALL_DEADLINE.get().at))
+    client, _ = await connect(scripted.server, HELLO)
+    with pytest.raises(DeadlineExceeded):
+        await client.call(NOTE, None, 0)
+    assert begun == [1_000.001]
+
+
 def test_the_time_in_transit_does_not_depend_on_the_offset_of_two_clocks() -> None:
     transit = server._Transit()
     sent = 5_000_000

@@ -9,6 +9,7 @@ import pytest
 
 from common.errors import InvalidRequest, ServiceError, Unauthorized, Unavailable
 from common.protocol import methods, server
+from common.protocol.framing import HEADER_BYTES, decode_request
 from common.protocol.handshake import Authenticator
 from common.protocol.messages import PROTOCOL_VERSION, GetResponse, Hello, Welcome
 from common.protocol.methods import GET
@@ -81,6 +82,18 @@ async def test_a_proof_is_good_for_one_connection_only() -> None:
         await asyncio.sleep(0)
     assert not replayed.is_open
     assert first.is_open
+
+
+async def test_both_steps_of_the_handshake_share_one_timeout() -> None:
+    client, link = open_link(ScriptedServer().server)
+    sent = tap(link)
+    link.hold()
+    greeting = asyncio.ensure_future(client.greet(HELLO, 10_000))
+    await asyncio.sleep(0.05)
+    link.release()
+    await greeting
+    hello = decode_request(memoryview(b"".join(sent))[HEADER_BYTES:])
+    assert 0 < hello.timeout_ms <= 9_950
 
 
 async def test_nothing_is_answered_before_the_handshake() -> None:
@@ -157,3 +170,26 @@ async def test_a_new_connection_ends_the_former_one_and_waits_for_its_calls() ->
     scripted.gate.set_result(GetResponse(None))
     assert await greeting == Welcome(4711, 12)
     assert (await current.call(GET, get(b"5"))).document == b"5"
+
+
+async def test_of_two_clients_that_wait_for_earlier_calls_the_newer_one_is_welcomed() -> None:
+    scripted = ScriptedServer()
+    former, _ = await connect(scripted.server, HELLO)
+    call = former.call(WAIT, None)
+    await asyncio.sleep(0)
+    older, _ = open_link(scripted.server)
+    greeting_older = asyncio.ensure_future(older.greet(HELLO))
+    await asyncio.sleep(0.01)
+    newer, _ = open_link(scripted.server)
+    greeting_newer = asyncio.ensure_future(newer.greet(HELLO))
+    await asyncio.sleep(0.01)
+    assert not greeting_newer.done()
+    with pytest.raises(Unavailable):
+        await call
+    with pytest.raises(Unavailable):
+        await greeting_older
+
+    scripted.gate.set_result(GetResponse(None))
+
+    assert await greeting_newer == Welcome(4711, 12)
+    assert len(scripted.server.connections) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -28,7 +29,7 @@ def test_a_misspelled_server_of_the_log_is_named(
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
     with caplog.at_level("WARNING", logger="facetd"):
-        joining._warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222"))
+        joining._warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
 
     assert [record.fields["server"] for record in caplog.records] == ["bb"]  # type: ignore[attr-defined]
 
@@ -38,12 +39,39 @@ def test_a_resolver_that_does_not_answer_delays_no_start(monkeypatch: pytest.Mon
         """Find that all is well."""
 
     is_over = Event()
-    monkeypatch.setattr(joining, "_warn_of_unknown_names", lambda settings: is_over.wait(30))
+    monkeypatch.setattr(joining, "_warn_of_unknown_names", lambda servers: is_over.wait(30))
     monkeypatch.setattr(joining, "_join", join_at_once)
     started = time.monotonic()
     assert joining.join(Settings(log_url="nats://a:4222,bb:4222")) == 0
     assert time.monotonic() - started < 10
     is_over.set()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"log_url": "http://a:4222"}, "takes the servers of the log as nats://HOST:PORT"),
+        ({"log_credentials": "/no/such.creds"}, "/no/such.creds, which is not a file"),
+    ],
+)
+def test_a_wrong_setting_is_said_once(
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    wrong: dict[str, Any],
+    reason: str,
+) -> None:
+    """On a thread it would be said again, with a traceback."""
+
+    def start_thread(**_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(joining, "Thread", start_thread)
+    settings = replace(Settings(log_url="nats://127.0.0.1:9", data_dir=tmp_path), **wrong)
+    assert joining.join(settings) == 1
+    said = capfd.readouterr().err
+    assert reason in said
+    assert said.count("\n") == 1, said
 
 
 def test_a_server_of_which_the_resolver_says_nothing_is_named(
@@ -53,7 +81,7 @@ def test_a_server_of_which_the_resolver_says_nothing_is_named(
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait(30))
     monkeypatch.setattr(joining, "NAME_SECONDS", 0.1)
     with caplog.at_level("WARNING", logger="facetd"):
-        joining._warn_of_unknown_names(Settings(log_url="nats://a:4222,bb:4222"))
+        joining._warn_of_unknown_names(["nats://a:4222", "nats://bb:4222"])
     is_over.set()
     assert len(caplog.records) == 2
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -138,6 +140,34 @@ class TestBulk:
         assert all_documents(service.shards, index.number) == []
         assert list((service.data / "spool").iterdir()) == []
 
+    async def test_a_body_that_is_cut_off_with_its_request_leaves_no_error_to_the_event_loop(
+        self, make_service: MakeService
+    ) -> None:
+        """A client that disconnects ends both in one moment."""
+        service = await make_service()
+        index = await service.configure()
+        loop = asyncio.get_running_loop()
+        unhandled: list[dict[str, Any]] = []
+        loop.set_exception_handler(lambda _, context: unhandled.append(context))
+
+        async def cut_off() -> None:
+            cut: asyncio.Future[bytes] = loop.create_future()
+
+            async def body() -> AsyncIterator[bytes]:
+                yield b'{"id":1}'
+                yield await cut
+
+            load = asyncio.ensure_future(service.loads.load(index, body()))
+            await until(lambda: service.loads.running and service.loads.running[0].bytes_received)
+            cut.set_exception(ConnectionResetError())
+            load.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await load
+
+        await cut_off()
+        gc.collect()
+        assert unhandled == []
+
     async def test_a_load_that_is_stopped_writes_to_no_file_that_it_has_closed(
         self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -265,6 +295,21 @@ class TestBulk:
                 await service.loads.load(index, chunks(b'{"id":1}'))
         assert raised.value.details == {"created": 0, "updated": 0}
         assert (await service.loads.load(index, chunks(b'{"id":1}'))).created == 1
+
+    async def test_several_groups_that_fail_without_an_error_of_the_service_are_one_error(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service = await make_service(1, group_bytes=65_536)
+        index = await service.configure()
+
+        async def write(*_: object) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr(bulk_loads, "present_queue", lambda *_: SimpleNamespace(write=write))
+        body = lines([{"id": i, "text": "x" * 1000} for i in range(500)])
+        with pytest.raises(InternalError) as raised:
+            await service.loads.load(index, chunks(body, 10**6))
+        assert raised.value.details == {"created": 0, "updated": 0}
 
     async def test_its_spool_is_freed_where_the_system_starts_no_thread(
         self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch

@@ -79,6 +79,21 @@ class TestSingleItems:
             await service.ingest.put_items(index, body, soon())
         assert caught.value.code == "invalid_body"
 
+    async def test_a_list_in_an_object_is_refused_unless_the_item_is_something_else(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service()
+        index = await service.configure()
+        with pytest.raises(InvalidRequest, match="send the list itself"):
+            await service.ingest.put_items(index, b'{"items":[{"a":1}]}', soon())
+        for body in (
+            b'{"items":[{"a":1}],"id":1}',
+            b'{"items":[{"a":1},2]}',
+            b'{"items":[{"a":1}],"items":5}',
+            b'{"items":[{"a":1}],"items":null}',
+        ):
+            assert (await service.ingest.put_items(index, body, soon())).created == 1, body
+
     async def test_an_empty_batch_writes_nothing(self, make_service: MakeService) -> None:
         service = await make_service()
         index = await service.configure()
@@ -457,6 +472,35 @@ class TestItemsWithoutIds:
         assert missing == set(range(50)) - stored
         assert (details["stored"], details["unknown"]) == (len(stored), [])
         assert not caught.value.is_retryable
+
+    async def test_what_no_shard_has_said_is_not_called_stored(
+        self, make_service: MakeService
+    ) -> None:
+        """Two shards are lost; the first that is back does not know any more."""
+        service = await make_service(3)
+        index = await service.configure()
+        first, *lost = service.shards
+        for shard in lost:
+            shard.lost = asyncio.Event()
+        body = orjson.dumps([{"n": i} for i in range(60)])
+        write = asyncio.ensure_future(service.ingest.put_items(index, body, soon()))
+        await until(lambda: first.applied and all(shard.num_lost for shard in lost))
+        for shard in lost:
+            shard.forgets_groups = True
+            await shard.die()
+            shard.lost = None
+            await service.wait_state(shard.shard, ShardState.AWAY)
+        for shard in lost:
+            await shard.announce(service.data)
+        with pytest.raises(PartlyStored) as caught:
+            await write
+
+        details = caught.value.details
+        stored = {json.loads(one)["n"] for one in all_documents(service.shards, index.number)}
+        unknown = {n for first, last in details["unknown"] for n in range(first, last + 1)}
+        assert 0 < len(stored) < 60
+        assert unknown == set(range(60)) - stored
+        assert (details["stored"], details["not_stored"]) == (len(stored), [])
 
     async def test_batch_of_which_nothing_was_stored_may_be_sent_again(
         self, make_service: MakeService

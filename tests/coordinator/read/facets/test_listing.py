@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
+import pytest
 
+from common.analysis.analyzer import Analyzer, Token
 from common.configuration_parser import parse_configuration
+from common.deadline import Deadline
 from common.limits import Limits
+from common.process.loop_scheduler import LoopScheduler
 from coordinator.cluster.cache_budget import CacheBudget
+from coordinator.cluster.searched_state import SearchedState
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import BucketOrder, FacetSpec, FacetSummary
+from coordinator.read.facets import listing
+from coordinator.read.facets.listing import FacetListing
 from coordinator.read.facets.memory import FacetMemory, FacetTotals
 from coordinator.read.facets.merged_counts import MergedCounts
 from coordinator.read.facets.merged_facets import num_values_to_list
-from coordinator.read.facets.plan import FacetPlan
+from coordinator.read.facets.plan import CountedFacets, FacetPlan
 
 NUM_VALUES = 1_000
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {"size": 7}}}, Limits())
@@ -39,3 +49,37 @@ def test_known_counts_are_looked_at_unless_their_page_is_cached() -> None:
     assert num(plain) == 0
     assert num(searched) == num(summed_up) == num(plain, tags=frozenset("a")) == NUM_VALUES
     assert num_values_to_list(SearchParameters(), FacetPlan((), {}, True), memory) == 0
+
+
+class _WatchedAnalyzer(Analyzer):
+    """Notes on which threads its buffers are used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[threading.Thread] = set()
+
+    def tokenize_bytes(self, encoded: bytes, *, is_indexing: bool = False) -> list[Token]:
+        self.threads.add(threading.current_thread())
+        return super().tokenize_bytes(encoded, is_indexing=is_indexing)
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+async def test_a_thread_that_lists_facets_leaves_the_analyzer_of_the_event_loop_alone(
+    monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
+    """Two threads in its buffers would cut each other's words."""
+    monkeypatch.setattr(listing, "LONG_RESPONSE_KEYS", 0 if is_long else 10)
+    analyzer = _WatchedAnalyzer()
+    part = SimpleNamespace(keys=["Drama", "Comédie"], counts=[3, 2], num_missing=0)
+    answer: Any = SimpleNamespace(ranges=[part], facets=(), facet_counts=b"")
+    spec = FacetSpec(CONFIGURATION.facets["tags"], BucketOrder(), "comé")
+    state = SearchedState(Mock(number=1), 5, 0, Deadline.after_ms(10_000))
+    memory = FacetMemory(Mock(num_shards=1), CacheBudget())
+    counted = CountedFacets(FacetPlan((), {}, True), memory, [(0, answer)], state)
+
+    (facet,) = await FacetListing(Mock(num_shards=1), analyzer, LoopScheduler()).listed(
+        SearchParameters(field_facets=(spec,)), counted
+    )
+
+    assert [bucket.key for bucket in facet.buckets] == ["Comédie"]
+    assert analyzer.threads == (set() if is_long else {threading.main_thread()})

@@ -1,0 +1,50 @@
+"""The connections to other hosts follow the table, also where two versions of it come together."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coordinator.replication import known_hosts
+from coordinator.replication.known_hosts import KnownHosts
+from coordinator.replication.placement_table import TABLE_FORMAT, PlacedHost, PlacementTable
+
+
+class _Host:
+    """A connection to another host that takes a while to close."""
+
+    def __init__(self, address: str, row: PlacedHost, *_: Any) -> None:
+        self.address = address
+        self.row = row
+        self.is_stopped = False
+
+    def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        await asyncio.sleep(0.01)
+        self.is_stopped = True
+
+
+def table(*addresses: str) -> PlacementTable:
+    hosts = {address: PlacedHost(address, address, (0,)) for address in addresses}
+    return PlacementTable(TABLE_FORMAT, 1, "secret", hosts)
+
+
+async def test_of_two_tables_that_are_taken_in_together_the_newer_one_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(known_hosts, "OtherHost", _Host)
+    placed: Any = SimpleNamespace(hosts=("own",))
+    known = KnownHosts(None, placed, None, None)  # type: ignore[arg-type]
+    await known.take(table("a", "b", "c"))
+    before: list[Any] = list(known.others.values())
+
+    await asyncio.gather(known.take(table("c", "d")), known.take(table("c")))
+
+    assert known.others.keys() == {"c"}
+    assert placed.hosts == ("own", known.others["c"])
+    assert [one.is_stopped for one in before] == [True, True, False]
