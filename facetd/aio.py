@@ -112,6 +112,10 @@ class AsyncClient(calls.ClientBase):
         """Set fields of one item; with `version` (an ETag), only if it still has that version."""
         return await self._result(calls.update(index, item_id, fields, version))
 
+    async def update_items(self, index: str, items: Iterable[Item]) -> WriteResult:
+        """Set fields of many items, each given with its id; `errors` lists those not found."""
+        return await self._result(calls.update_items(index, items))
+
     async def delete(
         self,
         index: str,

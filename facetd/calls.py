@@ -279,6 +279,11 @@ def update(index: str, item_id: int | str, fields: Item, version: str | None) ->
     )
 
 
+def update_items(index: str, items: Iterable[Item]) -> Call[WriteResult]:
+    """`PATCH /{index}/items`."""
+    return Call("PATCH", path_of(index, "items"), WriteResult, encoded(list(items)))
+
+
 def delete(
     index: str, ids: int | str | Iterable[int | str] | None, filter: str | None
 ) -> Call[WriteResult]:

@@ -107,6 +107,10 @@ class Client(calls.ClientBase):
         """Set fields of one item; with `version` (an ETag), only if it still has that version."""
         return self._result(calls.update(index, item_id, fields, version))
 
+    def update_items(self, index: str, items: Iterable[Item]) -> WriteResult:
+        """Set fields of many items, each given with its id; `errors` lists those not found."""
+        return self._result(calls.update_items(index, items))
+
     def delete(
         self,
         index: str,

@@ -28,6 +28,7 @@ _ADD: Final = "POST /{index}/items adds items, one or an array"
 _PUT: Final = "PUT /{index}/items/{id} adds or replaces an item"
 _GET: Final = "GET /{index}/items/{id} returns an item"
 _DELETE: Final = "DELETE /{index}/items/{id} removes an item"
+_CHANGE_MANY: Final = "PATCH /{index}/items changes some fields of items, each given with its id"
 _CHANGE: Final = "PATCH /{index}/items/{id} changes some of its fields"
 _EXPORT: Final = "GET /{index}/items streams all items"
 _SOME: Final = "GET /{index}/items?filter=id IN [1, 2] returns several items"
@@ -115,6 +116,7 @@ _PAGES: Final = (
     _Page("", "indexes/*/similar", _SIMILAR),
     _Page("GET", "indexes/*/documents", _EXPORT),
     _Page("DELETE", "indexes/*/documents", _DELETE_MATCHES),
+    _Page("PUT", "indexes/*/documents", _CHANGE_MANY),
     _Page("", "indexes/*/documents", _ADD),
     _Page("", "indexes/*/documents/delete", _DELETE_MATCHES),
     _Page("", "indexes/*/documents/delete-batch", _DELETE_MATCHES),
@@ -175,6 +177,7 @@ _PAGES: Final = (
     _Page("DELETE", "*/items", "POST /{index}/items/delete removes what filters match"),
     _Page("GET", "*/documents", _EXPORT),
     _Page("DELETE", "*/documents", _DELETE_MATCHES),
+    _Page("PATCH", "*/documents", _CHANGE_MANY),
     _Page("", "*/documents", _ADD),
     _Page("GET", "*/documents/*", _GET),
     _Page("DELETE", "*/documents/*", _DELETE),

@@ -17,6 +17,7 @@ Hashes of keys are compared in constant time, for unknown ids too.
 
 from __future__ import annotations
 
+import base64
 import hmac
 import ipaddress
 import re
@@ -60,6 +61,8 @@ TENANTS_REMEMBERED_MAX: Final = 4_096
 _CANDIDATES_MAX: Final = 300
 """Among more indexes, none is looked for that may have been meant."""
 _TOKEN: Final = re.compile(r"fk_([0-9a-f]{12})_([A-Za-z0-9_-]{20,100})")
+_SECURED: Final = re.compile(rb"[0-9a-f]{64}(?:\Z|[A-Za-z]+=)")
+"""A secured key of Algolia's clients, decoded: an HMAC-SHA256, then parameters of searches."""
 _NO_SALT: Final = b"\0" * SALT_BYTES
 
 
@@ -135,7 +138,7 @@ class Guard:
         salt = bytes.fromhex(known[0].salt) if known else _NO_SALT
         expected = known[0].hash if known else ""
         if not hmac.compare_digest(hash_secret(secret, salt), expected) or known is None:
-            raise Unauthorized("the API key is wrong", advice="ask an operator for a valid one")
+            raise Unauthorized("the API key is wrong", advice=_advice(token))
         caller = known[1]
         if caller.expires is not None and time.time() >= caller.expires:
             raise Unauthorized("the API key has expired", advice="ask an operator for a new one")
@@ -276,6 +279,17 @@ class Guard:
             "add its origin to the setting allowed_origins",
             code="origin_not_allowed",
         )
+
+
+def _advice(token: str) -> str:
+    """Return what to do about a wrong key."""
+    try:
+        decoded = base64.b64decode(token, validate=True)
+    except ValueError:
+        decoded = b""
+    if _SECURED.match(decoded):
+        return "a secured key of Algolia is a tenant token here: facetd.tenant_token signs it"
+    return "ask an operator for a valid one"
 
 
 def host_name(host: str) -> str:

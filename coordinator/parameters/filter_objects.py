@@ -26,6 +26,7 @@ from common.query import (
     GeoBox,
     GeoPolygon,
     GeoRadius,
+    Ids,
     Not,
     NumElements,
     Or,
@@ -273,3 +274,20 @@ def scalar_fields_of(condition: Filter) -> Iterator[str]:
             yield field
         case _:
             pass
+
+
+def fields_of(condition: Filter) -> Iterator[str]:
+    """Yield all fields that a filter names."""
+    match condition:
+        case And(children) | Or(children):
+            for child in children:
+                yield from fields_of(child)
+        case Not(child):
+            yield from fields_of(child)
+        case Same(field, child):
+            yield field
+            yield from fields_of(child)
+        case Ids():
+            yield "id"
+        case _:
+            yield condition.field

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest
-from coordinator.parameters.other_engines import FOREIGN
+from coordinator.parameters.other_engines import equivalent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,8 +60,9 @@ class Mistakes:
         """Record an unknown parameter, and suggest the nearest known one."""
         shown = name[:100]
         hint = ""
-        if name in FOREIGN:
-            hint = f"; here, {FOREIGN[name]}"
+        instead = equivalent(name, parameters)
+        if instead is not None:
+            hint = f"; here, {instead}"
         elif len(self._found) < HINTS_MAX:
             near = difflib.get_close_matches(shown, parameters, n=1, cutoff=LIKENESS_MIN)
             known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))

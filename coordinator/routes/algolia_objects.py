@@ -17,9 +17,7 @@ from common.errors import (
     NotFound,
     Unavailable,
 )
-from common.placement import canonical_id, shard_of_id
-from common.protocol.messages import GetRequest
-from common.protocol.methods import GET
+from common.placement import canonical_id
 from common.protocol.write_operations import Outcome
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.objects import ObjectChange, read_change
@@ -51,7 +49,7 @@ from coordinator.routes.algolia_requests import (
     write_deadline,
 )
 from coordinator.routes.item_changes import delete_matching
-from coordinator.routes.items import refuse_conditions
+from coordinator.routes.items import refuse_conditions, stored_item
 
 if TYPE_CHECKING:
     from common.configuration import FacetConfiguration
@@ -88,17 +86,14 @@ class _Checked(NamedTuple):
 ROUTES: Final = RouteTable()
 
 
-async def _document(services: Services, index: Index, object_id: object) -> bytes | None:
+async def _document(
+    services: Services, request: Request, index: Index, object_id: object
+) -> bytes | None:
     """Return a stored item, or None."""
     canonical = canonical_id(object_id) if isinstance(object_id, int | str) else None
     if canonical is None:
         raise InvalidRequest("an objectID is a text of 1 to 256 bytes", code="invalid_id")
-    cluster = services.cluster
-    with cluster.reading(index.number) as horizon:
-        shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
-        request_ = GetRequest(index.number, horizon, canonical)
-        response = await shard.call(GET, request_, cluster.timeouts.read_ms)
-    return response.document
+    return await stored_item(services, request, index, canonical)
 
 
 def _retrieved(value: Any) -> list[str] | None:
@@ -117,7 +112,12 @@ def _retrieved(value: Any) -> list[str] | None:
 
 @ROUTES.add(
     algolia_route(
-        "GET", "/1/indexes/{indexName}/{objectID}", "One object.", Action.SEARCH, is_shared=True
+        "GET",
+        "/1/indexes/{indexName}/{objectID}",
+        "One object.",
+        Action.SEARCH,
+        applies_filter=True,
+        is_shared=True,
     ),
 )
 async def get_object(services: Services, request: Request) -> Response:
@@ -125,7 +125,7 @@ async def get_object(services: Services, request: Request) -> Response:
     name, object_id = request.arguments
     index, _ = find_index(services, request, name)
     params = query_string_parameters(request.query_string)
-    document = await _document(services, index, object_id)
+    document = await _document(services, request, index, object_id)
     if document is None:
         raise NotFound("ObjectID does not exist", code="item_not_found")
     return json_response(object_of(document, _retrieved(params.get("attributesToRetrieve"))))
@@ -138,6 +138,7 @@ async def get_object(services: Services, request: Request) -> Response:
         "Objects by id.",
         Action.SEARCH,
         body="AlgoliaWantedObjects",
+        applies_filter=True,
         is_shared=True,
     ),
 )
@@ -161,7 +162,7 @@ async def get_objects(services: Services, request: Request) -> Response:
             )
         wanted = one if isinstance(one, dict) else {}
         index, _ = find_index(services, request, wanted.get("indexName"))
-        document = await _document(services, index, wanted.get("objectID"))
+        document = await _document(services, request, index, wanted.get("objectID"))
         names = _retrieved(wanted.get("attributesToRetrieve"))
         if document is None:
             results.append(None)

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 ROWS_FAST_MAX: Final = 200
 """So many indexes are listed within a millisecond; more take a thread."""
 
+_OF_CONFIGURATION: Final = ("name", "facets", "revision", "aliases")
+"""What the configuration says of an index, whatever is in it."""
+
 ROUTES: Final = RouteTable()
 
 
@@ -455,15 +458,22 @@ async def process_statistics(services: Services) -> list[ProcessStatistics | Non
     Route(
         "GET",
         "/_indexes",
-        "All indexes, with their sizes.",
+        "All indexes, with their sizes; without these for a key with a filter.",
         Action.SEARCH,
+        applies_filter=True,
         tag="indexes",
         document={"answer": "Document"},
     ),
 )
 async def list_indexes(services: Services, request: Request) -> Response:
-    """Answer `GET /_indexes`: the indexes that the caller may use, with their sizes."""
-    return json_response({"indexes": await index_rows(services, request)})
+    """Answer `GET /_indexes`: the indexes that the caller may use, with their sizes.
+
+    Sizes are of all items, so a key with a filter does not learn them.
+    """
+    rows = await index_rows(services, request)
+    if request.caller.filter is not None:
+        rows = [{name: row[name] for name in _OF_CONFIGURATION} for row in rows]
+    return json_response({"indexes": rows})
 
 
 async def index_rows(services: Services, request: Request) -> list[dict[str, Any]]:

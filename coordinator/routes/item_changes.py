@@ -1,5 +1,8 @@
 """Changes to many items: those named by id, or those that a filter matches.
 
+Other fields in each item (`PATCH /{index}/items`) are one group of single changes. For the same
+change to all:
+
     select ─▶ a page of hits ─▶ their ids, a few megabytes of items at a time
     change ─▶ one group: each item that is still the selected record
     decide ─▶ the others have changed since: select again, among these ids only, and change them if
@@ -27,6 +30,7 @@ from common.protocol.write_operations import Operation, Outcome
 from coordinator.http.api_keys import Action
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
+from coordinator.parameters.filter_objects import fields_of
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.raw import decode_object, decode_stored
 from coordinator.read.selection import selects_all
@@ -43,9 +47,10 @@ from coordinator.write.partitioning import SelectedChange
 from coordinator.write.write_result import WriteResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
     from common.limits import Limits
+    from common.query import Filter
     from coordinator.http.request import Request
     from coordinator.http.responses import Response
     from coordinator.http.services import Services
@@ -168,6 +173,8 @@ async def update_items(services: Services, request: Request) -> Response:
     mistake = scan_item(text, request.index.configuration.facets, services.settings.limits)
     if isinstance(mistake, ItemError):
         raise InvalidRequest(mistake.message, code=mistake.code, param="fields")
+    if request.caller.filter is not None:
+        _check_stays(fields, request.caller.filter)
     ids = _named_ids(services, request, raw)
     if ids is None:
         _check_restricts(services, request, raw)
@@ -177,6 +184,30 @@ async def update_items(services: Services, request: Request) -> Response:
         result = await changes.carry_out()
     else:
         result = await changes.carry_out_named(ids)
+    return write_response("updated", result)
+
+
+@ROUTES.add(
+    Route(
+        "PATCH",
+        "/{index}/items",
+        "Change some fields of items: an array of objects, each an id and the fields to set.",
+        Action.WRITE,
+        body=Body.JSON,
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"body": "Items", "answer": "WriteAnswer"},
+    ),
+)
+async def merge_items(services: Services, request: Request) -> Response:
+    """Answer `PATCH /{index}/items`: sets other fields in each item; reports those not found."""
+    refuse_conditions(request)
+    limits = services.settings.limits
+    deadline = Deadline.after_ms(limits.request_timeout_ms)
+    result, ids = await services.ingest.merge_items(request.index, request.body, deadline)
+    for position, outcome in result.refused:
+        result.reject(shown_id(ids[position]), *_REASONS[outcome], limits.errors_reported_max)
     return write_response("updated", result)
 
 
@@ -337,10 +368,7 @@ class _Changes:
 
     def _reject(self, id: int | str | None, code: str, message: str) -> None:
         """Report an item that was not changed."""
-        result = self._result
-        result.rejected += 1
-        if len(result.errors) < self._limits.errors_reported_max:
-            result.errors.append({"id": id, "code": code, "message": message})
+        self._result.reject(id, code, message, self._limits.errors_reported_max)
 
 
 def _id_of(item: bytes) -> bytes:
@@ -365,7 +393,9 @@ def _named_ids(services: Services, request: Request, raw: dict[str, Any]) -> lis
     if ids is None:
         return None
     if request.caller.filter is not None:
-        raise Forbidden("a key with a filter changes items by filter, not by ids")
+        raise Forbidden(
+            'a key with a filter changes items by filter, not by ids; send {"filter": "id IN [1]"}'
+        )
     return _canonical_ids(ids, services.settings.limits)
 
 
@@ -384,6 +414,24 @@ def _check_restricts(services: Services, request: Request, raw: dict[str, Any]) 
             '{"filter": ""} does here; name values to filter by',
             code="invalid_body",
         )
+
+
+def _check_stays(fields: Iterable[str], condition: Filter) -> None:
+    """Refuse to set fields that decide whether the filter of the caller's key lets an item through.
+
+    Else a tenant could give items to another one.
+
+    Args:
+        fields: to set, each with all that is inside it.
+        condition: filter of the key.
+    """
+    for named in fields_of(condition):
+        for field in fields:
+            if f"{named}.".startswith(f"{field}.") or field.startswith(f"{named}."):
+                raise Forbidden(
+                    f"the API key cannot set {field[:100]!r}: its filter names {named!r}",
+                    param=f"fields.{field[:100]}",
+                )
 
 
 def _canonical_ids(ids: object, limits: Limits) -> list[bytes]:

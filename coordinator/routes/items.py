@@ -30,6 +30,7 @@ from coordinator.write.write_result import WriteResult
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
+    from coordinator.cluster.catalog import Index
     from coordinator.http.request import Request
     from coordinator.http.services import Services
     from coordinator.read.merge import Hit
@@ -149,6 +150,31 @@ def _deadline(services: Services) -> Deadline:
 # --- one item
 
 
+async def stored_item(
+    services: Services, request: Request, index: Index, canonical: bytes
+) -> bytes | None:
+    """Return the stored bytes of an item; None if there is none that the caller may see."""
+    if request.caller.filter is not None:
+        return await _visible_item(services, request, index, canonical)
+    cluster = services.cluster
+    with cluster.reading(index.number) as horizon:
+        shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
+        wanted = GetRequest(index.number, horizon, canonical)
+        response = await shard.call(GET, wanted, cluster.timeouts.read_ms)
+    return response.document
+
+
+async def _visible_item(
+    services: Services, request: Request, index: Index, canonical: bytes
+) -> bytes | None:
+    """Search for an item under the filter of the caller's key."""
+    raw = {"facet_fields": [], "boost": {}, "rules": [], "per_page": 1}
+    search = parse_search(raw, index.configuration, services.settings.limits)
+    search = msgspec.structs.replace(narrowed(search, request), only_ids=(canonical,))
+    found = await services.search.search(index, search)
+    return bytes(found.items[0]) if found.total else None
+
+
 @ROUTES.add(
     Route(
         "GET",
@@ -156,6 +182,7 @@ def _deadline(services: Services) -> Deadline:
         "One item, as it was stored.",
         Action.SEARCH,
         needs_index=True,
+        applies_filter=True,
         is_shared=True,
         tag="items",
         document={"answer": "Item"},
@@ -164,16 +191,10 @@ def _deadline(services: Services) -> Deadline:
 async def get_item(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/items/{id}` with the stored bytes."""
     canonical = item_id(request)
-    cluster = services.cluster
-    index = request.index
-    with cluster.reading(index.number) as horizon:
-        shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
-        request_ = GetRequest(index.number, horizon, canonical)
-        response = await shard.call(GET, request_, cluster.timeouts.read_ms)
-    document = response.document
+    document = await stored_item(services, request, request.index, canonical)
     if document is None:
         raise NotFound(
-            f"there is no item {canonical.decode()!r} in index {index.name!r}",
+            f"there is no item {canonical.decode()!r} in index {request.index.name!r}",
             code="item_not_found",
         )
     tag = entity_tag(document)

@@ -17,6 +17,7 @@ import asyncio
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -24,7 +25,7 @@ import orjson
 
 from common.deadline import Deadline
 from common.errors import Conflict, InternalError, InvalidRequest, NotFound, PayloadTooLarge
-from common.json.scan import ItemError, ItemScanner, ScannedItems, scan_item
+from common.json.scan import ItemError, ItemScanner, ScannedItems, canonical_id, scan_item
 from common.limits import Limits
 from common.placement import shown_id
 from common.protocol.write_operations import Operation, Outcome
@@ -45,7 +46,10 @@ _LIST_INSIDE: Final = re.compile(
     rb'\s*\{\s*"(?:items|documents|docs|objects|records|rows|data|hits|results|value)"\s*:\s*\[\s*\{'
 )
 """How a list of items begins that is a member of an object, as other services send it."""
+_ADD_ELSEWHERE: Final = "newline-delimited JSON goes to /{index}/index, any number of items"
+_MERGE_ELSEWHERE: Final = "send more in further requests"
 _CHANGING: Final = (Operation.MERGE_CHANGES, Operation.UPSERT_CHANGES)
+_NOT_MERGED: Final = (Outcome.NOT_FOUND, Outcome.INVALID, Outcome.CORRUPT)
 
 
 class Ingest:
@@ -83,47 +87,39 @@ class Ingest:
                 invalid item by position.
             PayloadTooLarge: too many items.
         """
-        body = body.removeprefix(BOM_UTF8)
-        first = body.lstrip(b" \t\r\n")[:1]
-        if first == b"{":
-            mistake = scan_item(body, index.configuration.facets, self._limits)
-            if isinstance(mistake, ItemError):
-                raise InvalidRequest(
-                    f"{mistake.message}; the body must be one item or a JSON array of items; "
-                    "newline-delimited JSON goes to /{index}/index",
-                    code=mistake.code,
-                )
-            if _LIST_INSIDE.match(body):
-                await _run(len(body), partial(_refuse_list_inside, body))
-            body = b"[%b]" % body
-        elif first != b"[":
-            raise InvalidRequest(
-                "the body must be an item or a JSON array of items; newline-delimited JSON goes "
-                "to /{index}/index",
-                code="invalid_body",
-            )
-        chunks = await _run(len(body), partial(self._scan, index, body))
-        names = await self._fields.of(index, deadline)
-        admitted = await _run(len(body), partial(_admitted, names, chunks))
-        if sum(map(_num_errors, admitted)) > sum(map(_num_errors, chunks)):
-            names = await self._fields.of(index, deadline, is_new=True)
-            admitted = await _run(len(body), partial(_admitted, names, chunks))
-        chunks = admitted
-        errors = RejectedItems(self._limits.errors_reported_max, "index")
-        for scanned in chunks:
-            errors.add(scanned)
-        errors.raise_if_any()
-        num_items = sum(scanned.num_items for scanned in chunks)
-        if num_items > self._limits.batch_items_max:
-            raise PayloadTooLarge(
-                f"a batch may have {self._limits.shown('batch_items_max')} items, not "
-                f"{num_items}; use /{{index}}/index for more"
-            )
+        chunks = await self._checked_items(index, body, _ADD_ELSEWHERE, deadline)
         result = WriteResult(seq=self._cluster.horizon(index.number))
         for scanned in chunks:
             if scanned.num_items:  # only one of the two: `finish` may find nothing more
                 result.add(await self._write_items(index, _items(scanned), deadline))
         return result
+
+    async def merge_items(
+        self, index: Index, body: bytes, deadline: Deadline
+    ) -> tuple[WriteResult, list[bytes]]:
+        """Replace some fields of the items of a JSON array (or of a single one), in one group.
+
+        Returns:
+            The result, whose `refused` has the items that do not exist or cannot take the change;
+            and the canonical ids, in the order of the body.
+
+        Raises:
+            InvalidRequest: as `put_items`; also for an item without an id.
+            PayloadTooLarge: too many items.
+        """
+        chunks = await self._checked_items(index, body, _MERGE_ELSEWHERE, deadline)
+        operations = await _run(len(body), partial(_merges, chunks, self._limits))
+        result = WriteResult(seq=self._cluster.horizon(index.number))
+        if operations:
+            batch = self._log.batch_of_operations(operations)
+            applied = await present_queue(self._log, self._catalog, index).write(batch, deadline)
+            result.add(applied)
+            result.refused = [
+                (position, Outcome(outcome))
+                for position, outcome in enumerate(applied.outcomes.tolist())
+                if outcome in _NOT_MERGED
+            ]
+        return result, [item_id for _, item_id, _ in operations]
 
     async def replace_item(
         self,
@@ -247,6 +243,57 @@ class Ingest:
         """Return the number of waiting batches, over all indexes."""
         return self._log.num_waiting()
 
+    async def _checked_items(
+        self, index: Index, body: bytes, elsewhere: str, deadline: Deadline
+    ) -> list[ScannedItems]:
+        """Return the items of a JSON array, or a single item, all of which are valid.
+
+        Args:
+            index: the target.
+            body: as sent.
+            elsewhere: where to send what does not fit here, for error messages.
+            deadline: for asking which fields there are.
+
+        Raises:
+            As `put_items`.
+        """
+        body = body.removeprefix(BOM_UTF8)
+        first = body.lstrip(b" \t\r\n")[:1]
+        if first == b"{":
+            mistake = scan_item(body, index.configuration.facets, self._limits)
+            if isinstance(mistake, ItemError):
+                raise InvalidRequest(
+                    f"{mistake.message}; the body must be one item or a JSON array of items; "
+                    f"{elsewhere}",
+                    code=mistake.code,
+                )
+            if _LIST_INSIDE.match(body):
+                await _run(len(body), partial(_refuse_list_inside, body))
+            body = b"[%b]" % body
+        elif first != b"[":
+            raise InvalidRequest(
+                f"the body must be an item or a JSON array of items; {elsewhere}",
+                code="invalid_body",
+            )
+        chunks = await _run(len(body), partial(self._scan, index, body))
+        names = await self._fields.of(index, deadline)
+        admitted = await _run(len(body), partial(_admitted, names, chunks))
+        if sum(map(_num_errors, admitted)) > sum(map(_num_errors, chunks)):
+            names = await self._fields.of(index, deadline, is_new=True)
+            admitted = await _run(len(body), partial(_admitted, names, chunks))
+        chunks = admitted
+        errors = RejectedItems(self._limits.errors_reported_max, "index")
+        for scanned in chunks:
+            errors.add(scanned)
+        errors.raise_if_any()
+        num_items = sum(scanned.num_items for scanned in chunks)
+        if num_items > self._limits.batch_items_max:
+            raise PayloadTooLarge(
+                f"a batch may have {self._limits.shown('batch_items_max')} items, not "
+                f"{num_items}; {elsewhere}"
+            )
+        return chunks
+
     def _scan(self, index: Index, body: bytes) -> list[ScannedItems]:
         """Scan a whole body."""
         scanner = ItemScanner(index.configuration.facets, self._limits)
@@ -323,6 +370,29 @@ def with_id(item: bytes, item_id: bytes) -> bytes:
     inside = item.strip(b" \t\r\n")[1:]
     separator = b"" if inside.lstrip(b" \t\r\n") == b"}" else b","
     return b'{"id":%b%b%b' % (orjson.dumps(shown_id(item_id)), separator, inside)
+
+
+def _merges(chunks: Sequence[ScannedItems], limits: Limits) -> list[tuple[Operation, bytes, bytes]]:
+    """Return the operations that merge items into the stored ones.
+
+    Raises:
+        InvalidRequest: code invalid_id; an item has no id.
+    """
+    without = RejectedItems(limits.errors_reported_max, "index")
+    operations: list[tuple[Operation, bytes, bytes]] = []
+    for scanned in chunks:
+        errors = [
+            ItemError(position, None, "invalid_id", "an item to change needs its id", 1)
+            for position in scanned.lines[~scanned.has_id].tolist()
+        ]
+        without.add(replace(scanned, errors=errors))
+        if errors:
+            continue
+        for ordinal in range(scanned.num_items):
+            item = scanned.item(ordinal)
+            operations.append((Operation.MERGE, canonical_id(item) or b"", item))
+    without.raise_if_any()
+    return operations
 
 
 def _items(scanned: ScannedItems) -> Items:

@@ -50,6 +50,12 @@ class WriteResult:
         self.deleted += int(counts[Outcome.DELETED])
         self.seq = max(self.seq, applied.seq)
 
+    def reject(self, id: int | str | None, code: str, message: str, errors_max: int) -> None:
+        """Count an item that was not changed; list the first ones."""
+        self.rejected += 1
+        if len(self.errors) < errors_max:
+            self.errors.append({"id": id, "code": code, "message": message})
+
 
 class RejectedItems:
     """The invalid items of a body: all are counted, the first ones listed."""

@@ -65,7 +65,9 @@ def test_against_the_service(built: Path, shop: Shop) -> None:
         await client.configure("ts", { aggregations: { kind: {} } });
         const added = await client.add("ts", [{ id: 1, kind: "a" }, { id: 2, kind: "b" }]);
         await client.load("ts", '{"id":3,"kind":"a"}\\n{"id":"x y","kind":"a"}\\n');
-        await client.update("ts", 2, { kind: "c" });
+        await client.update("ts", 2, { kind: "x" });
+        const changes = [{ id: 2, kind: "c" }, { id: 9, kind: "c" }];
+        const patched = await client.updateItems("ts", changes);
         const page = await client.search("ts", { filters: { kind: "a" }, facet_fields: ["kind"] });
         const [first] = await client.searches([{ index: "ts", per_page: 0 }]);
         const facet = await client.facet("ts", "kind");
@@ -84,7 +86,8 @@ def test_against_the_service(built: Path, shop: Shop) -> None:
         await client.deleteIndex("ts-2");
         answer = { added: added.created, total: page.pagination.total, all: first.pagination.total,
             values: facet.data.buckets.map((bucket) => bucket.key), item, exported,
-            deleted: deleted.deleted, error, renamed };
+            deleted: deleted.deleted, error, renamed,
+            patched: [patched.updated, patched.rejected] };
         """,
     )
 
@@ -98,6 +101,7 @@ def test_against_the_service(built: Path, shop: Shop) -> None:
         "deleted": 1,
         "error": [True, 400, "invalid_page", "page"],
         "renamed": {"id": 3, "kind": "a"},
+        "patched": [1, 1],
     }
 
 
@@ -221,6 +225,7 @@ CALLS = [
     'get("a", 1, options)',
     'add("a", [{ id: 1 }], options)',
     'update("a", 1, { b: 2 }, options)',
+    'updateItems("a", [{ id: 1, b: 2 }], options)',
     'delete("a", { ids: [1] }, options)',
     'load("a", "{}", options)',
     'export("a", {}, options).next()',

@@ -236,6 +236,11 @@ writes = st.one_of(
     batches.map(lambda batch: Write("load", tuple(batch))),
     st.builds(lambda key, item: Write("replace", (item,), key), ids, items(has_id=False)),
     st.builds(lambda key, item: Write("merge", (item,), key), ids, items(has_id=False)),
+    st.lists(
+        st.builds(lambda key, item: {"id": key, **item}, ids, items(has_id=False)),
+        min_size=1,
+        max_size=5,
+    ).map(lambda batch: Write("merge many", tuple(batch))),
     st.builds(lambda key: Write("delete", (), key), ids),
 )
 
@@ -270,6 +275,12 @@ def send(index: Index, write: Write) -> int:
             return index.post(f"{path}/update", write.items[0]).status
         case "merge":
             return index.post(f"{path}/partial", write.items[0]).status
+        case "merge many":
+            body = b"[" + b",".join(map(dump, write.items)) + b"]"
+            json_type = {"content-type": "application/json"}
+            reply = index.client.request("PATCH", f"{index.path}/items", body, json_type)
+            assert reply.json["updated"] + reply.json["rejected"] == len(write.items)
+            return reply.status
         case _:
             return index.client.delete(f"{index.path}/{path}").status
 
@@ -284,6 +295,11 @@ def apply(oracle: Oracle, write: Write) -> int:
             return 200 if oracle.replace(write.id, write.items[0]) else 404
         case "merge":
             return 200 if oracle.merge(write.id, write.items[0]) else 404
+        case "merge many":
+            for item in write.items:
+                fields = {name: value for name, value in item.items() if name != "id"}
+                oracle.merge(item["id"], fields)
+            return 200
         case _:
             return 200 if oracle.delete(write.id) else 404
 

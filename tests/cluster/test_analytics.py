@@ -61,6 +61,14 @@ def test_searches_and_clicks_are_counted_and_kept(tmp_path: Path) -> None:
         client.headers["authorization"] = f"Bearer {search}"
         assert client.get("/_analytics").status == 403
         assert client.post("/_analytics/clicks", {"clicks": [click]}).json["counted"] == 1
+        # What others search for is not for a key with a filter to find out.
+        client.headers["authorization"] = f"Bearer {admin}"
+        key = client.post("/_keys", {"actions": ["search"], "filter": "id = 8"}).json["key"]
+        client.headers["authorization"] = f"Bearer {key}"
+        guesses = {"clicks": [click, {**click, "query": "never searched"}]}
+        assert client.post("/_analytics/clicks", guesses).json["counted"] == 2
+        client.headers["authorization"] = f"Bearer {admin}"
+        assert client.get("/_analytics").json["clicked"][0]["clicks"] == 2
         client.close()
 
 

@@ -287,3 +287,24 @@ def test_content_type_decides_whether_a_body_is_read(index: Index) -> None:
             "POST", f"{index.path}/index", b'[{"id":1}]', {"content-type": content_type}
         )
         assert reply.status == status, content_type
+
+
+def test_patch_sets_some_fields_of_many_items(index: Index) -> None:
+    index.configure({})
+    index.put([{"id": i, "name": "a", "price": i} for i in range(4)])
+    body = b"""[{"id":0,"price":7.50},{"id":"1","new":[1]},{"id":9,"price":1},{"id":0,"name":"b"},
+        {"price":null,"id":2}]"""
+
+    json_type = {"content-type": "application/json"}
+    reply = index.client.request("PATCH", f"{index.path}/items", body, json_type)
+
+    assert (reply.json["updated"], reply.json["rejected"]) == (4, 1)
+    assert [(one["id"], one["code"]) for one in reply.json["errors"]] == [(9, "item_not_found")]
+    assert [index.client.get(f"{index.path}/items/{i}").body for i in range(4)] == [
+        b'{"id":0,"name":"b","price":7.50}',
+        b'{"id":1,"name":"a","price":1,"new":[1]}',
+        b'{"id":2,"name":"a","price":null}',
+        b'{"id": 3, "name": "a", "price": 3}',
+    ]
+    assert index.search(filter="price = 7.5")["pagination"]["total"] == 1
+    assert index.client.get(f"{index.path}/items/9").status == 404

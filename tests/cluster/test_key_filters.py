@@ -2,29 +2,34 @@
 
 Two indexes hold the same visible items; one also holds hidden ones. Queries with a key that
 has the filter, both must answer every question with the same bytes: hits, order, scores, totals,
-ignored words, facet values, statistics, histograms, errors.
+ignored words, facet values, statistics, histograms, errors; on every page that a key with a filter
+may read.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.cluster.test_against_oracle import WORDS, queries, stable
-from tests.service import Client, Service
+from tests.service import Client, Reply, Service
 
 _numbers = itertools.count()
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 VISIBLE, HIDDEN = 7, 8
 FACETS = ("f", "g")
 HIDDEN_WORDS = [*WORDS, "searches", "greens", "milky", "chocolatier", "unheard", "secret", "séa"]
-keys = st.sampled_from(["drama", "crime", "2000", "true", "é"])
+IDS = ("v0", "v1", "v2", "h1", "i1", "secret")
+"""Of visible and hidden items, as `named` gives them."""
+keys = st.sampled_from(["drama", "crime", "2000", "true", "é", "a/b", "a/c"])
 values = keys | st.integers(-2, 3) | st.booleans()
 
 
@@ -49,22 +54,85 @@ filters = st.dictionaries(
     | st.fixed_dictionaries({"gte": st.integers(-2, 3)}),
     max_size=2,
 )
-searches = st.fixed_dictionaries(
+searches: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"query": queries() | st.sampled_from(["secret sea", "séa", "unhea green", "milky"])},
     optional={
         "filters": filters,
         "filter": st.sampled_from(["h = 2", "NOT f = drama", "h EXISTS", "g IS NULL", "h > 1"]),
-        "sort": st.sampled_from(["f", "h:desc", "_score"]),
-        "facet_ranges": st.sampled_from([{"f": {"interval": 2}}, {"h": [{"from": 1}]}]),
-        "match": st.sampled_from(["all", "any", "last", "50%"]),
+        "sort": st.sampled_from(
+            ["f", "h:desc", "_score", "f:collation=de", "_score:buckets=3:desc"]
+        ),
+        "facet_ranges": st.sampled_from(
+            [{"f": {"interval": 2}}, {"h": [{"from": 1}]}, {"h": {"ranges": [{}], "missing": True}}]
+        ),
+        "facet_fields": st.sampled_from([["f"], ["h", "i", "t"]]),
+        "facets": st.sampled_from(
+            [
+                {"f": {"percentiles": [50], "cardinality": True, "missing": True}},
+                {"g": {"stats": ["h"], "size": 2}},
+                {"h": {"cardinality": True}, "i": {}},
+                {"f": {"query": "h*"}, "t": {"size": 3}},
+            ]
+        ),
+        "facet_cube": st.sampled_from(
+            [{"field": "h", "interval": 1}, {"field": "i", "edges": [0, 1, 2]}]
+        ),
+        "facet_mode": st.just("strict"),
+        "trees": st.sampled_from([["g"], {"g": {"size": 1, "open": ["a"]}}]),
+        "boost": st.sampled_from([{"h": {"linear": 1}}, {"i": {"log": 1}}]),
+        "rules": st.just(
+            [
+                {
+                    "name": "all",
+                    "pin": ["h1", "v1", {"id": "secret", "position": 2}],
+                    "hide": ["v2", "i1"],
+                    "boost": [{"filter": "f = hidden OR h > 1", "factor": 3}],
+                    "bury": ["g = drama"],
+                }
+            ]
+        ),
+        "min_score": st.sampled_from([0.1, 1]),
+        "infix": st.just(True),
+        "snippet": st.just({"fields": ["t:3"]}),
+        "match": st.sampled_from(["all", "any", "last", "50%", "auto"]),
         "prefix": st.sampled_from(["last", "none", "all"]),
         "typo": st.sampled_from(["auto", 0, 1, 2]),
         "show": st.just(["score", "score_details"]),
         "highlight": st.just(True),
-        "distinct": st.sampled_from(["f", "h"]),
+        "distinct": st.sampled_from(
+            [
+                "f",
+                "h",
+                {"field": "f", "sizes": True, "hits": 2},
+                {"field": "g", "facets_by": "groups"},
+            ]
+        ),
         "search_fields": st.sampled_from([["t"], ["u", "t^2"], ["h"]]),
         "per_page": st.integers(0, 20),
         "did_you_mean": st.booleans(),
+    },
+)
+similar: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"similar_to": st.sampled_from(IDS)},
+    optional={"filters": filters, "facet_fields": st.just(["f", "g"])},
+)
+restrictions: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "query": queries(),
+        "filters": filters,
+        "filter": st.sampled_from(["h = 2", "i EXISTS"]),
+        "match": st.sampled_from(["any", "auto"]),
+    },
+)
+algolia: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"query": queries(), "facets": st.just(["*"])},
+    optional={
+        "filters": st.sampled_from(["f:drama", "NOT f:hidden", "h > 1", "i = 1"]),
+        "facetFilters": st.just([["f:drama", "f:hidden"], "g:-crime"]),
+        "getRankingInfo": st.just(True),
+        "hitsPerPage": st.integers(0, 5),
+        "sumOrFiltersScores": st.just(False),
     },
 )
 typed = st.fixed_dictionaries(
@@ -116,12 +184,15 @@ def test_hidden_items_change_no_answer(
         "language": "english",
         "synonyms": {"sea": ["unheard", "ocean"], "mile": ["green mile"]},
         "suggestions": {"fields": ["t", "u"], "popularity": "h", "searches": True},
+        "hierarchies": {"g": {"path": "g", "separator": "/"}},
     }
     visible = data.draw(items_of(VISIBLE, WORDS, "fg"), "visible")
     hidden = data.draw(items_of(HIDDEN, HIDDEN_WORDS, "fghi"), "hidden")
-    hidden.append({"tenant": HIDDEN, "f": "hidden", "g": ["hidden", 2], "h": 2, "t": "secret"})
+    secret = {"tenant": HIDDEN, "f": "hidden", "g": ["hidden", 2], "h": [0, 2], "t": "secret"}
+    alone = named(visible, "v")
+    mixed = [*named(hidden, "h"), secret, *alone, *named(hidden, "i"), {**secret, "id": "secret"}]
     names = [f"alone-{number}", f"mixed-{number}"]
-    for name, items in zip(names, (visible, [*hidden, *visible, *hidden]), strict=True):
+    for name, items in zip(names, (alone, mixed), strict=True):
         root.post(f"/{name}/configuration", configuration)
         if items:
             assert root.post(f"/{name}/items", items).status == 200
@@ -132,19 +203,101 @@ def test_hidden_items_change_no_answer(
             compare(tenant, names, "facet", page)
         for text in data.draw(st.lists(typed, min_size=1, max_size=4), "typed"):
             compare(tenant, names, "suggest", text)
+        for question in data.draw(st.lists(similar, max_size=2), "similar"):
+            compare(tenant, names, "search", question)
+        for question in data.draw(st.lists(searches, max_size=3), "explained"):
+            compare(tenant, names, "explain", {**question, "id": data.draw(st.sampled_from(IDS))})
+        for question in data.draw(st.lists(algolia, max_size=3), "algolia"):
+            for under in ("query", "browse", "facets/f/query"):
+                compare(tenant, names, under, question, "/1/indexes")
+        for id in IDS:
+            same(tenant, names, lambda name, id=id: ("GET", f"/{name}/items/{id}", None))  # type: ignore[misc]
+            same(tenant, names, lambda name, id=id: ("GET", f"/1/indexes/{name}/{id}", None))  # type: ignore[misc]
+        for question in data.draw(st.lists(restrictions, max_size=3), "exported"):
+            compare_exports(tenant, names, question)
+        merged = data.draw(st.lists(searches, min_size=2, max_size=2), "merged")
+        compare_several(tenant, names, merged, data.draw(st.booleans(), "are merged"))
     finally:
         for name in names:
             root.delete(f"/{name}")
 
 
-def compare(client: Client, names: list[str], page: str, question: dict[str, Any]) -> None:
-    """Ask both indexes; the answers must be the same."""
-    answers = [client.post(f"/{name}/{page}", question) for name in names]
+def named(items: list[dict[str, Any]], prefix: str) -> list[dict[str, Any]]:
+    """Return items with ids; some have none."""
+    return [{**one, "id": f"{prefix}{i}"} if i % 4 != 3 else one for i, one in enumerate(items)]
+
+
+_VOLATILE = re.compile(rb'"processingTimeMS":[0-9]+|"cursor":"[^"]*"')
+"""Cursors name records, which are numbered over all items."""
+
+
+def same(
+    client: Client, names: list[str], request: Callable[[str], tuple[str, str, Any]]
+) -> list[Reply]:
+    """Ask both indexes for one thing; the answers must be the same."""
+    answers = []
+    for name in names:
+        method, path, document = request(name)
+        body = None if document is None else json.dumps(document).encode()
+        answers.append(client.request(method, path, body, {"content-type": "application/json"}))
     alone, mixed = [
-        stable(answer.body).replace(name.encode(), b"index")
+        _VOLATILE.sub(b"", stable(answer.body)).replace(name.encode(), b"index")
         for name, answer in zip(names, answers, strict=True)
     ]
-    assert (answers[0].status, alone) == (answers[1].status, mixed), json.dumps(question)
+    assert (answers[0].status, alone) == (answers[1].status, mixed), request(names[1])
+    return answers
+
+
+def compare(
+    client: Client, names: list[str], page: str, question: dict[str, Any], under: str = ""
+) -> None:
+    """Ask a page of both indexes."""
+    same(client, names, lambda name: ("POST", f"{under}/{name}/{page}", question))
+
+
+def compare_exports(client: Client, names: list[str], question: dict[str, Any]) -> None:
+    """Export both indexes, and walk through them by cursor."""
+    wanted = urlencode(
+        {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in question.items()
+        }
+    )
+    same(client, names, lambda name: ("GET", f"/{name}/items?{wanted}", None))
+    cursors = ["*", "*"]
+    for _ in range(3):
+        asked = dict(zip(names, cursors, strict=True))
+        answers = same(
+            client,
+            names,
+            lambda name, asked=asked: (  # type: ignore[misc]
+                "POST",
+                f"/{name}/search",
+                {**question, "cursor": asked[name], "per_page": 2},
+            ),
+        )
+        if answers[0].status != 200:
+            return
+        found = [answer.json["pagination"].get("cursor") for answer in answers]
+        if found[0] is None:
+            return
+        cursors = found
+
+
+def compare_several(
+    client: Client, names: list[str], questions: list[dict[str, Any]], is_merged: bool
+) -> None:
+    """Ask both indexes for several searches at once."""
+    more = {"merge": {"per_page": 5}} if is_merged else {}
+
+    def request(name: str) -> tuple[str, str, Any]:
+        return (
+            "POST",
+            "/_search",
+            {"searches": [{"index": name, **one} for one in questions], **more},
+        )
+
+    same(client, names, request)
 
 
 def test_word_cannot_be_spelled_out(tenant_clients: tuple[Client, Client]) -> None:
@@ -179,3 +332,25 @@ def test_word_cannot_be_spelled_out(tenant_clients: tuple[Client, Client]) -> No
         assert answer["data"]["aggregations"]["code"]["buckets"] == []
     answer = tenant.search("spelled", filters={"code": ["ours"]})
     assert [one["key"] for one in answer["data"]["aggregations"]["code"]["buckets"]] == ["ours"]
+
+
+def test_a_tenant_cannot_give_items_to_another(tenant_clients: tuple[Client, Client]) -> None:
+    root, _ = tenant_clients
+    root.post("/given/configuration", {"aggregations": {"tenant": {}}})
+    items = [{"id": i, "tenant": VISIBLE if i % 2 else HIDDEN, "t": "a"} for i in range(6)]
+    root.post("/given/items", items)
+    writer = root.__class__(root.port)
+    key: dict[str, Any] = {"actions": ["search", "write"], "filter": f"tenant = {VISIBLE}"}
+    writer.headers["x-api-key"] = root.post("/_keys", key).json["key"]
+
+    given = writer.post("/given/items/update", {"filter": "", "fields": {"tenant": HIDDEN}})
+    changed = writer.post("/given/items/update", {"filter": "id IN [0, 1]", "fields": {"t": "b"}})
+    deleted = writer.post("/given/items/delete", {"filter": "id IN [2, 3]"})
+    by_algolia = writer.post("/1/indexes/given/deleteByQuery", {"filters": "id:4 OR id:5"})
+    writer.close()
+
+    assert (given.status, given.json["error"]["param"]) == (403, "fields.tenant")
+    assert (changed.json["updated"], deleted.json["deleted"]) == (1, 1)
+    assert by_algolia.status == 200
+    left = [json.loads(line) for line in root.get("/given/items").body.splitlines()]
+    assert {item["id"]: item["t"] for item in left} == {0: "a", 1: "b", 2: "a", 4: "a"}

@@ -65,7 +65,7 @@ def serving(*answers: Any, certificate: Path | None = None, prefix: str = "") ->
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_DELETE = answer  # noqa: N815
+        do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -196,6 +196,7 @@ def test_errors_are_typed_and_final(use: Use, answer: Any, kind: type[ApiError])
         (lambda c: c.add("a", [{"id": 1}]), True),
         (lambda c: c.delete("a", [1]), True),
         (lambda c: c.update("a", 1, {"b": 2}), True),
+        (lambda c: c.update_items("a", [{"id": 1, "b": 2}]), True),
         (lambda c: c.add("a", [{"id": 1}, {"name": "without id"}]), False),
         (lambda c: c.update("a", 1, {"b": 2}, version='"1"'), False),
         (lambda c: c.load("a", [{"id": 1}]), False),

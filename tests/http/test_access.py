@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
+from base64 import b64encode
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -277,16 +279,79 @@ async def test_filter_of_a_key_narrows_every_search(web: Web) -> None:
     )
     forced = FilterClause(parse_filter("tenant = 7 AND NOT tags = secret"))
 
-    for target in ("/films/search?filter=year%20>%201", "/films/facet?name=tags", "/films/items"):
+    for target in (
+        "/films/search?filter=year%20>%201",
+        "/films/facet?name=tags",
+        "/films/items",
+        "/films/items/1",
+        "/1/indexes/films/1",
+    ):
         assert await status(web, "GET", target, tenant) == 200
         asked: Any = web.search.asked[-1]
         search = getattr(asked, "search", asked)
         assert search.filters[-1] == forced
         assert all(spec.configuration.hide_zero for spec in search.facets)
-    assert await status(web, "GET", "/films/items/1", tenant) == 403
     assert await status(web, "POST", "/films/items", tenant, b"[]") == 403
+    assert await status(web, "PATCH", "/films/items", tenant, b'[{"id":1,"tenant":8}]') == 403
     assert await status(web, "GET", "/films/stats", tenant) == 403
     assert await status(web, "POST", "/films/items/delete", tenant, b'{"ids":[1]}') == 403
+
+
+@pytest.mark.parametrize(
+    ("condition", "field", "is_refused"),
+    [
+        ("tenant = 7", "tenant", True),
+        ("tenant = 7", "tenants", False),
+        ("NOT (year < 2 OR tags IN [a, b])", "tags", True),
+        ("owner.id = 7", "owner", True),
+        ("owner.id = 7", "owner.id", True),
+        ("owner EXISTS", "owner.id", True),
+        ("owner.id = 7", "owner.name", False),
+        ("owners{id = 7 AND role = editor}", "owners", True),
+        ("_geoRadius(1, 2, 3)", "_geo", True),
+        ("_count(tags) > 1", "tags", True),
+        ("id = 1", "name", False),
+    ],
+)
+async def test_a_key_with_a_filter_gives_no_item_away(
+    web: Web, condition: str, field: str, *, is_refused: bool
+) -> None:
+    admin = await make_key(web, actions=["admin"])
+    tenant = await make_key(web, admin, actions=["write"], filter=condition)
+    change = {"filter": "", "fields": {field: 8}}
+
+    reply = await web.post("/films/items/update", change, f"X-API-Key: {tenant}")
+
+    if is_refused:
+        assert (reply.status, reply.code) == (403, "forbidden"), reply.body
+        assert reply.json["error"]["param"] == f"fields.{field}"
+    else:
+        assert reply.status == 200, reply.body
+
+
+async def test_a_secured_key_of_algolias_clients_is_told_what_it_is_here(web: Web) -> None:
+    key = await make_key(web, actions=["admin"])
+    parameters = "filters=tenant%3A7&validUntil=1999999999"
+    signature = hmac.new(key.encode(), parameters.encode(), "sha256").hexdigest()
+    secured = b64encode(f"{signature}{parameters}".encode()).decode()
+
+    refused = await web.send(request("GET", "/films/search", None, f"X-API-Key: {secured}"))
+    wrong = await web.send(request("GET", "/films/search", None, "X-API-Key: YWJj"))
+
+    assert (refused.status, wrong.status) == (401, 401)
+    assert "facetd.tenant_token" in refused.json["error"]["message"]
+    assert "ask an operator" in wrong.json["error"]["message"]
+
+
+async def test_a_key_with_a_filter_learns_no_sizes_of_indexes(web: Web) -> None:
+    admin = await make_key(web, actions=["admin"])
+    tenant = await make_key(web, admin, actions=["search"], filter="tenant = 7")
+
+    reply = await web.send(request("GET", "/_indexes", None, f"X-API-Key: {tenant}"))
+
+    assert reply.status == 200
+    (films,) = reply.json["indexes"]
+    assert films.keys() == {"name", "facets", "revision", "aliases"}
 
 
 async def test_expired_key_is_refused(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ async def test_an_id_that_is_none_is_refused(web: Web, object_id: Any, own: Any)
         ("POST", "/films/items/update", '{"ids":[1],"fields":{"n":{"a":%s}}}'),
         ("POST", "/films/items", '[{"n":%s}]'),
         ("POST", "/films/items/1/partial", '{"n":%s}'),
+        ("PATCH", "/films/items", '[{"id":1,"n":%s}]'),
     ],
 )
 async def test_integers_are_stored_exactly_or_refused(

@@ -40,6 +40,7 @@ async def test_a_full_index_refuses_new_fields_only(tmp_path: Path) -> None:
                 client.post("/films/items", [{"id": 3}, {"id": 4, "new": 1}]),
                 client.request("PUT", "/films/items/4", b'{"new": 1}', JSON),
                 client.request("PATCH", "/films/items/1", b'{"new": 1}', JSON),
+                client.request("PATCH", "/films/items", b'[{"id": 1, "new": 1}]', JSON),
                 client.post("/films/items/update", {"filter": "", "fields": {"new": 1}}),
                 client.post_text("/films/index", b'{"id": 3}\n{"id": 4, "new": {"a": 1}}\n'),
                 client.post(

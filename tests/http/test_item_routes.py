@@ -115,6 +115,7 @@ async def test_if_match_reaches_the_shard(web: Web) -> None:
         ("DELETE", "/films/items/1", "If-None-Match: *"),
         ("POST", "/films/items", "If-None-Match: *"),
         ("POST", "/films/items", 'If-Match: "0123456789abcdef"'),
+        ("PATCH", "/films/items", 'If-Match: "0123456789abcdef"'),
         ("POST", "/films/index", "If-None-Match: *"),
         ("POST", "/films/items/delete", 'If-Match: "0123456789abcdef"'),
         ("POST", "/films/items/update", 'If-Match: "0123456789abcdef"'),
@@ -178,6 +179,43 @@ async def test_put_adds_or_replaces_and_patch_changes_one_item(web: Web) -> None
 
     other = request("PUT", "/films/items/78", b'{"id":79}')
     assert (await web.send(other)).json["error"]["code"] == "id_mismatch"
+
+
+async def test_patch_changes_some_fields_of_many_items(web: Web) -> None:
+    await web.post("/films/items", [{"id": i, "name": "a", "price": i} for i in range(60, 64)])
+    body = b"""[{"id":60,"price":7.50},{"id":"61","new":[1]},{"id":99,"price":1},
+        {"id":60,"name":"b"},{"price":null,"id":62}]"""
+
+    reply = await web.send(request("PATCH", "/films/items", body))
+    one = await web.send(request("PATCH", "/films/items", b'{"id":63,"name":"c"}'))
+    nothing = await web.send(request("PATCH", "/films/items", b"[]"))
+
+    assert (reply.status, reply.json["updated"], reply.json["rejected"]) == (200, 4, 1)
+    assert [(one["id"], one["code"]) for one in reply.json["errors"]] == [(99, "item_not_found")]
+    assert (one.json["updated"], nothing.json["updated"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "num_rejected"),
+    [
+        (b'[{"id":1,"name":"x"},{"name":"y"},{"title":"z"}]', "invalid_id", 2),
+        (b'[{"id":1,"name":"x"},{"id":-1}]', "invalid_id", 1),
+        (b'[{"id":1,"name":"x"},7]', "invalid_item", 1),
+        (b'[{"id":1,"name":"x"}', "invalid_json", 1),
+        (b'{"id":1,"name":"x"}\n{"id":2}', "invalid_json", None),
+        (b'{"items":[{"id":1,"name":"x"}]}', "invalid_body", None),
+        (b"7", "invalid_body", None),
+    ],
+)
+async def test_one_wrong_item_changes_none_of_many(
+    web: Web, body: bytes, code: str, num_rejected: int | None
+) -> None:
+    reply = await web.send(request("PATCH", "/films/items", body))
+
+    assert (reply.status, reply.code) == (400, code), reply.body
+    assert reply.json["error"].get("rejected") == num_rejected
+    assert "/index" not in reply.json["error"]["message"]  # that would replace the items
+    assert (await web.get("/films/items/1")).json == {"id": 1, "name": "one"}
 
 
 async def test_a_single_item_is_taken_for_a_list_of_one(web: Web) -> None:

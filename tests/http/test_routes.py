@@ -31,6 +31,7 @@ async def test_merged_searches_read_only_the_items_of_the_page(make_web: MakeWeb
         ("POST", "items/7/update"),
         ("PUT", "items/7"),
         ("PATCH", "items/7"),
+        ("PATCH", "items"),
         ("DELETE", "items/7"),
         ("POST", "index"),
     ],

@@ -71,7 +71,7 @@ export class FacetdError extends Error {
 }
 
 interface Call {
-  method: "GET" | "POST" | "DELETE";
+  method: "GET" | "POST" | "PATCH" | "DELETE";
   path: string;
   body?: BodyInit;
   contentType?: string;
@@ -186,6 +186,15 @@ export class Client {
     options: CallOptions = {},
   ): Promise<WriteAnswer> {
     return this.#json(post(pathOf(index, "items", id, "partial"), fields), options);
+  }
+
+  /** Set fields of many items, each given with its id; `errors` lists those not found. */
+  updateItems(
+    index: string,
+    items: readonly object[],
+    options: CallOptions = {},
+  ): Promise<WriteAnswer> {
+    return this.#json({ ...post(pathOf(index, "items"), items), method: "PATCH" }, options);
   }
 
   /** Remove items by ids, or all that a filter expression finds. */

@@ -84,6 +84,8 @@ def test_wrong_method_names_the_right_ones() -> None:
         ("PUT", "/books", "POST /books/configuration creates an index; {} is a configuration"),
         ("POST", "/indexes", "POST /{index}/configuration creates an index; {} is a"),
         ("POST", "/indexes/books/documents", "POST /books/items adds items, one or an array"),
+        ("PUT", "/indexes/books/documents", "PATCH /books/items changes some fields of items"),
+        ("PATCH", "/books/documents", "PATCH /books/items changes some fields of items"),
         ("PATCH", "/indexes/books/settings", "PATCH /books/configuration changes its settings"),
         ("PUT", "/indexes/books/settings/stop-words", "PATCH /books/configuration changes its"),
         ("POST", "/multi-search", "POST /_search takes several searches"),

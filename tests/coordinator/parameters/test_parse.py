@@ -25,6 +25,7 @@ from coordinator.parameters.parse import (
     parse_facet,
     parse_search,
     parse_searches,
+    parse_suggest,
 )
 from coordinator.parameters.raw import QueryText, decode_object, query_parameters
 from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
@@ -334,6 +335,28 @@ class TestMistakes:
         with pytest.raises(InvalidRequest) as raised:
             parse_search(raw, CONFIGURATION, DEFAULT_LIMITS)
         assert message in raised.value.message
+
+    @pytest.mark.parametrize(
+        ("name", "in_search", "in_facet", "in_suggest"),
+        [
+            ("q", "query is the text", "facet_query is the beginning", "query is the text"),
+            ("limit", "per_page is the", "per_page is the", "size is the number of sugg"),
+            ("facetQuery", "GET /{index}/facet", "facet_query is the", "GET /{index}/facet"),
+            ("facetName", "GET /{index}/facet", "name names the facet", "GET /{index}/facet"),
+            ("track_total_hits", "totals and", "totals and", "totals and"),
+        ],
+    )
+    def test_each_page_names_its_own_equivalent(
+        self, name: str, in_search: str, in_facet: str, in_suggest: str
+    ) -> None:
+        for parse, raw, message in (
+            (parse_search, {}, in_search),
+            (parse_facet, {"name": "tags"}, in_facet),
+            (parse_suggest, {}, in_suggest),
+        ):
+            with pytest.raises(InvalidRequest) as raised:
+                parse({**raw, name: "x"}, CONFIGURATION, DEFAULT_LIMITS)
+            assert f"unknown parameter '{name}'; here, {message}" in raised.value.message
 
     @pytest.mark.parametrize("value", [{"a": 1}, {}, [[]], [None]])
     def test_opened_nodes_are_paths(self, value: Any) -> None:

@@ -117,6 +117,8 @@ def methods() -> Iterator[Case]:
     yield case("GET update", request("GET", "/films/items/1/update"), 405, "method_not_allowed")
     yield case("PUT item", request("PUT", "/films/items/1", b"[]"), BAD, "invalid_item")
     yield case("PATCH item", request("PATCH", "/films/items/1", b"{"), BAD, "invalid_json")
+    for body in (b"", b"{", b"[{}]", b'[{"id":[]}]', b"null", b'[{"id":1},{"id":1},7]'):
+        yield case(f"PATCH items {body!r}", request("PATCH", "/films/items", body), BAD)
     yield case("PUT items", request("PUT", "/films/items", b"[]"), 405, "method_not_allowed")
     yield case("POST cluster", post("/_cluster", {}), 405, "method_not_allowed")
     yield case("compare alone", post("/_cluster/compare", {}), 409, "not_with_one_host")
