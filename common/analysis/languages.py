@@ -27,7 +27,7 @@ __all__ = [
     "TypoLengths",
     "stem",
     "stem_all",
-    "stem_prefix",
+    "stem_prefixes",
     "stop_words",
     "typo_groups",
 ]
@@ -63,9 +63,25 @@ _KEEPS_BEGINNING: Final = frozenset(
     ]
 )
 """Stemmers that only change a word's end; the others also change its beginning or middle."""
-
-
-ALL_LANGUAGES: Final = (1 << 64) - 1
+_IRREGULAR_PLURALS: Final = {
+    "english": "alumnus:alumni analysis:analyses automaton:automata bacillus:bacilli"
+    " bacterium:bacteria bookshelf:bookshelves bureau:bureaux cactus:cacti calf:calves"
+    " child:children corpus:corpora crisis:crises criterion:criteria curriculum:curricula"
+    " diagnosis:diagnoses dormouse:dormice dwarf:dwarves elf:elves emphasis:emphases focus:foci"
+    " foot:feet fungus:fungi ganglion:ganglia genus:genera goose:geese grandchild:grandchildren"
+    " half:halves hoof:hooves housewife:housewives hypothesis:hypotheses knife:knives loaf:loaves"
+    " locus:loci louse:lice man:men matrix:matrices memorandum:memoranda metastasis:metastases"
+    " midwife:midwives mitochondrion:mitochondria mouse:mice nucleus:nuclei oasis:oases ovum:ova"
+    " ox:oxen parenthesis:parentheses phenomenon:phenomena plateau:plateaux prosthesis:prostheses"
+    " quantum:quanta radius:radii scarf:scarves schoolchild:schoolchildren sheaf:sheaves"
+    " shelf:shelves spectrum:spectra stimulus:stimuli stratum:strata symposium:symposia"
+    " synopsis:synopses synthesis:syntheses tableau:tableaux thief:thieves tooth:teeth"
+    " werewolf:werewolves wharf:wharves wife:wives wolf:wolves woman:women"
+}
+"""Plurals that the stemmer does not lead back to their words. Not among them are those that are a
+form of a commoner word as well: leaves and lives are mostly verbs, vertices have the stem of
+vertical."""
+: Final = (1 << 64) - 1
 """The mask of all classes of fields."""
 _BITS: Final = 63
 """Number of distinguished classes of fields; the last ones share a bit."""
@@ -89,6 +105,14 @@ _SHORT_I: Final = re.compile("(?<=[аеиоуыэюя])и")
 """Mostly a folded й: it follows vowels, и seldom does."""
 
 
+@functools.cache
+def _stems_of_plurals(language: str) -> Mapping[str, str]:
+    """Return the stems of irregular plurals, each with the stem of the word that it is of."""
+    stemmer = _stemmers.get(language)
+    pairs = [pair.split(":") for pair in _IRREGULAR_PLURALS.get(language, "").split()]
+    return {stemmer.stemWord(plural): stemmer.stemWord(word) for word, plural in pairs}
+
+
 def stem_all(words: Sequence[str], language: str) -> list[str]:
     """Return the stem of each folded word; about 0.5 µs a word."""
     if language == "russian":
@@ -96,7 +120,14 @@ def stem_all(words: Sequence[str], language: str) -> list[str]:
     stems: list[str] = _stemmers.get(language).stemWords(words)
     if language == "russian":
         stems = [one.replace("й", "и") for one in stems]
-    return stems
+    plurals = _stems_of_plurals(language)
+    if not plurals:
+        return stems
+    # fireman, firemen: too many to list. That specimen becomes speciman harms nobody.
+    return [
+        one[:-2] + "an" if one[-3:] == "men" and len(one) > 5 else plurals.get(one, one)
+        for one in stems
+    ]
 
 
 def stem(word: str, language: str) -> str:
@@ -104,20 +135,39 @@ def stem(word: str, language: str) -> str:
     return stem_all([word], language)[0]
 
 
-def stem_prefix(stem: str, language: str) -> str | None:
-    """Return the letters with which every word of a stem begins.
+def stem_prefixes(stem: str, language: str) -> tuple[str, ...]:
+    """Return letters with one of which every word of a stem begins; no word begins with two.
 
     Suffix rules change at most the last two letters of what they leave (happy, happi; relational,
-    relate). So the other words of a stem are in one range of the vocabulary.
+    relate). So the words of a stem are in one range of the vocabulary, unless it has an irregular
+    plural (mouse, mice).
 
     Returns:
-        The letters; "" where words of one stem may begin differently, so that all words have to be
-        stemmed; None where the stem is too short to have other forms.
+        In ascending order. "" alone where words of one stem may begin differently, so that all words
+        have to be stemmed; none where the stem is too short to have other forms.
     """
     if language not in _KEEPS_BEGINNING:
-        return ""
+        return ("",)
     if len(stem) < 2:
-        return None
+        return ()
+    return _beginnings_of_plurals(language).get(stem) or (_beginning(stem),)
+
+
+@functools.cache
+def _beginnings_of_plurals(language: str) -> Mapping[str, tuple[str, ...]]:
+    """Return `stem_prefixes` of the stems whose irregular plural begins differently.
+
+    No suffix rule makes such a stem of a plural (mice, feet, men) from other letters.
+    """
+    return {
+        stem: tuple(sorted((_beginning(stem), plural)))
+        for plural, stem in _stems_of_plurals(language).items()
+        if not plural.startswith(_beginning(stem))
+    }
+
+
+def _beginning(stem: str) -> str:
+    """Return the letters with which every word begins that the stemmer gives a stem."""
     return stem[: max(2, len(stem) - 2)]
 
 

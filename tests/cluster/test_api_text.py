@@ -119,6 +119,22 @@ def test_ranking_prefers_names_then_words_that_are_near(index: Index) -> None:
     assert index.ids(query="cake chocolat")[-1] == "typo"
 
 
+def test_irregular_plurals_are_forms_of_their_words(index: Index) -> None:
+    index.configure({"language": "english"})
+    texts = ("women's shoes", "a mouse", "mice", "No Country for Old Men", "mouses")
+    index.put([{"id": i, "t": text} for i, text in enumerate(texts)])
+    assert index.ids(query="woman shoe") == index.ids(query="womens shoes") == [0]
+    assert index.ids(query="mouse", prefix="none") == [1, 2, 4]
+    assert index.ids(query="mice", prefix="none") == [2, 1, 4]
+    assert index.ids(query="no country for old man") == [3]
+    marked = index.search(query="mouse", highlight={"fields": ["t"]})["data"]["items"]
+    assert {one["_highlight"]["t"] for one in marked} == {
+        "a <em>mouse</em>",
+        "<em>mice</em>",
+        "<em>mouses</em>",
+    }
+
+
 def test_stop_words_synonyms_and_language_apply_to_data_already_there(index: Index) -> None:
     index.configure({})
     index.put([{"id": 1, "t": "running television"}, {"id": 2, "t": "the runs"}])

@@ -25,7 +25,7 @@ from itertools import islice
 from msgspec import Struct
 
 from common.analysis.analyzer import is_run
-from common.analysis.languages import stem, stem_all, stem_prefix
+from common.analysis.languages import stem, stem_all, stem_prefixes
 from common.configuration import IndexConfiguration
 from common.protocol.messages import FilterClause
 from common.query import Filter
@@ -118,12 +118,11 @@ def last_word(
     language = configuration.language
     if language is None:
         return LastWord(text, text, None, is_stemmed=False)
-    prefix = stem_prefix(stem(text, language), language)
-    if prefix is None:
+    prefixes = stem_prefixes(stem(text, language), language)
+    if not prefixes:
         return LastWord(text, text, None, is_stemmed=True)
-    if not text.startswith(prefix):
-        prefix = ""  # unknown
-    return LastWord(text, prefix, language, is_stemmed=True)
+    is_known = len(prefixes) == 1 and text.startswith(prefixes[0])
+    return LastWord(text, prefixes[0] if is_known else "", language, is_stemmed=True)
 
 
 def completions_from(shorter: Iterable[KnownPrefix], last: str) -> list[NearTerm] | None:

@@ -3,7 +3,7 @@
 query_parser           text → clauses; words written together or apart: spacing; II for 2: notations
 relaxation             what "match": "auto" tries, in order
 scoring                clauses → weights, by the frequencies over all shards in statistics
-corrections            what a mistyped word may be meant to be: edit_distance
+corrections            what a mistyped word may be meant to be: edit_distance, misspellings
 near_terms             words of the index near a text
 spelling               another spelling of a query
 item_fields            fields that items have; from statistics, too

@@ -4,6 +4,7 @@
                talkin   1          one edit away, but rare      unlikely if nothing else is typed
                talking  8          only its beginning is near   unlikely
 
+Of these, a word that a likely slip leads to (`misspellings`) counts as if it were more frequent.
 All near words match. Unlikely ones rank like words two edits away, so a stray talkin does not hide
 the Tolkien that was meant. Beside other words, these tell what is meant: `scilence of the lambs` is
 not about science, which many more films are.
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 from common.query import MatchKind, Word
 from common.scoring import CORRECTIONS_KNOWN_MAX
 from coordinator.read.text.edit_distance import edit_distances
+from coordinator.read.text.misspellings import likelihood
 
 RARER: Final = 10
 """A near word is unlikely if another one is in more than this many times as many items."""
@@ -28,7 +30,7 @@ class Corrections(NamedTuple):
 
     Attributes:
         kind: how they match: TYPO_1 or TYPO_2.
-        likely: the words that may be meant, most frequent first, with the documents of each.
+        likely: the words that may be meant, likeliest first, with the documents of each.
         num_unlikely: documents of each of the others, added up.
     """
 
@@ -36,10 +38,11 @@ class Corrections(NamedTuple):
     likely: dict[str, int]
     num_unlikely: int
 
-    def if_alone(self) -> Corrections:
+    def if_alone(self, word: str) -> Corrections:
         """Return the corrections of a word that is all of a query: rare words are unlikely."""
-        most = max(self.likely.values())
-        kept = {term: freq for term, freq in self.likely.items() if freq * RARER >= most}
+        likelihoods = {term: likelihood(word, term, freq) for term, freq in self.likely.items()}
+        most = max(likelihoods.values())
+        kept = {term: self.likely[term] for term, one in likelihoods.items() if one * RARER >= most}
         num_rare = sum(self.likely.values()) - sum(kept.values())
         return Corrections(self.kind, kept, self.num_unlikely + num_rare)
 
@@ -64,7 +67,9 @@ def choose_corrections(
     if not 0 < len(known) <= CORRECTIONS_KNOWN_MAX:
         return None
     near_whole = [term for term in known if _is_near_whole(word, term, _EDITS[kind])]
-    terms = sorted(near_whole or known, key=lambda term: (-known[term], term))
+    terms = sorted(
+        near_whole or known, key=lambda term: (-likelihood(word.text, term, known[term]), term)
+    )
     likely = {term: known[term] for term in terms}
     return Corrections(kind, likely, sum(known.values()) - sum(likely.values()))
 

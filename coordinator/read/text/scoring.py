@@ -241,7 +241,7 @@ def _with_alternatives(
         # A word of the index: with another first letter it is another word.
         freqs = _replaced(freqs, MatchKind.TYPO_2, 0)
     if corrections is not None and own is None:
-        kind, likely, num_unlikely = corrections.if_alone() if is_alone else corrections
+        kind, likely, num_unlikely = corrections.if_alone(word.text) if is_alone else corrections
         word = msgspec.structs.replace(word, corrections=tuple(likely), correction_kind=int(kind))
         if kind == MatchKind.TYPO_1:
             freqs = _replaced(freqs, kind, freqs[kind] - num_unlikely)

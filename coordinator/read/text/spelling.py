@@ -3,11 +3,17 @@
     the godfathr (0 items have godfathr)       ──▶  the godfather       a word is nowhere
     lasr printer (2 items; laser printer 311)  ──▶  laser printer       another has many times more
     pyton3 (0 items)                           ──▶  python3             digits stay as they are
+    se7en (0 items)                            ──▶  seven               but for one inside a word,
+    dostojewski (0 items)                      ──▶  dostoyevsky         and names are written in the
+                                                                        way of another language, if
+                                                                        nothing else is near
 
 Candidates come from the index, counted among the items that pass the filters and have the other
-words, so a key's filter hides words here, too.
+words, so a key's filter hides words here, too. The likeliest of the nearest ones is proposed
+(`misspellings`).
 
-Cost: two round trips, and a scan of the vocabulary for each word that is corrected.
+Cost: two round trips, and a scan of the vocabulary for each word that is corrected; up to three
+more for one that nothing is near.
 """
 
 from __future__ import annotations
@@ -16,6 +22,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from common.analysis.analyzer import Token, typo_budget
+from coordinator.read.text.misspellings import (
+    ANY_LETTER,
+    likelihood,
+    transliterations,
+    with_any_letter,
+)
 from coordinator.read.text.near_terms import NearTerm, NearTerms, Scope, first_request
 
 MANY_TIMES: Final = 10
@@ -103,6 +115,8 @@ class Spelling:
                 is_open = is_last_open and i + 1 == len(words)
                 found = await self._candidates(scope, words[i], others, is_prefix=is_open)
                 if not found:
+                    found = await self._far_candidates(scope, words[i], others, is_prefix=is_open)
+                if not found:
                     return None
                 spelt[i] = found[0].text
                 known.append(i)
@@ -124,21 +138,45 @@ class Spelling:
     async def _candidates(
         self, scope: Scope, word: str, others: Sequence[str], *, is_prefix: bool = False
     ) -> list[NearTerm]:
-        """Return near words in the items that have the other words, too."""
+        """Return near words in the items that have the other words, too; the likeliest first."""
         letters, digits = _split_before_digits(word)
+        is_open = is_prefix and not digits
+        found = await self._near_letters(scope, letters, others, is_prefix=is_open)
+        found = found[:CANDIDATES]
+        return await self._with_digits(scope, found, digits, others) if digits else found
+
+    async def _near_letters(
+        self, scope: Scope, letters: str, others: Sequence[str], *, is_prefix: bool = False
+    ) -> list[NearTerm]:
+        """Return words near one without digits."""
         typos = typo_budget(letters, LENGTHS)
         if not typos:
             return []
         request = first_request(
-            scope,
-            letters,
-            CANDIDATES,
-            words=others,
-            typos=typos,
-            is_prefix=is_prefix and not digits,
+            scope, letters, CANDIDATES, words=others, typos=typos, is_prefix=is_prefix
         )
-        terms = (await self._near.find(scope, request, CANDIDATES)).terms[:CANDIDATES]
-        return await self._with_digits(scope, terms, digits, others) if digits else terms
+        found = (await self._near.find(scope, request, CANDIDATES)).terms
+
+        def order(term: NearTerm) -> tuple[int, int, str]:
+            likely = likelihood(letters, term.text, term.count, is_prefix=is_prefix)
+            return term.distance, -likely, term.text
+
+        return sorted(found, key=order)
+
+    async def _far_candidates(
+        self, scope: Scope, word: str, others: Sequence[str], *, is_prefix: bool
+    ) -> list[NearTerm]:
+        """Return words that one may stand for that is near none."""
+        pattern = with_any_letter(word)
+        if pattern is not None:
+            found = await self._near_letters(scope, pattern, others, is_prefix=is_prefix)
+            return [term for term in found if _has_pattern(term.text, pattern, is_prefix=is_prefix)]
+        if typo_budget(word, LENGTHS):
+            for written in transliterations(word):
+                found = await self._near_letters(scope, written, others, is_prefix=is_prefix)
+                if found:
+                    return found
+        return []
 
     async def _with_digits(
         self, scope: Scope, terms: Sequence[NearTerm], digits: str, others: Sequence[str]
@@ -158,6 +196,14 @@ def _split_before_digits(word: str) -> tuple[str, str]:
     """Return the letters that a word begins with, and the rest, in which nothing is corrected."""
     end = next((i for i, character in enumerate(word) if character.isdigit()), len(word))
     return word[:end], word[end:]
+
+
+def _has_pattern(word: str, pattern: str, *, is_prefix: bool) -> bool:
+    """Return whether a word, or its beginning, is a pattern with one `ANY_LETTER`."""
+    before, after = pattern.split(ANY_LETTER)
+    rest = word[len(before) + 1 :]
+    is_rest = rest.startswith(after) if is_prefix else rest == after
+    return word.startswith(before) and is_rest
 
 
 def respelt(text: str, tokens: Sequence[Token], words: Sequence[str]) -> str:

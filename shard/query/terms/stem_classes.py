@@ -1,8 +1,8 @@
 """Stem classes: the terms of a segment that have the same stem as a word.
 
-Words of one stem share their beginning in most languages, so the terms that begin like the stem are
-stemmed: mostly a few hundred (0.5 µs each), or thousands once, where a few letters begin them. For
-languages where they do not, all terms are, once per segment.
+Words of one stem share their beginning in most languages, but for irregular plurals, so the terms
+that begin like the stem are stemmed: mostly a few hundred (0.5 µs each), or thousands once, where a
+few letters begin them. For languages where they do not, all terms are, once per segment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from common.analysis.languages import (
     Languages,
     stem,
     stem_all,
-    stem_prefix,
+    stem_prefixes,
 )
 from common.query import Word
 from shard.caches.derived import derived, derived_by_key
@@ -51,16 +51,17 @@ def stem_forms(segment: Segment, word: Word, languages: Languages) -> dict[int, 
 def _stem_class(segment: Segment, vocabulary: Vocabulary, text: str, language: str) -> list[int]:
     """Return the ordinals of all terms with the same stem as a word, itself included."""
     wanted = stem(text, language)
-    beginning = stem_prefix(wanted, language)
-    if beginning is None:
+    beginnings = stem_prefixes(wanted, language)
+    if not beginnings:
         return []
-    if beginning:
+    if beginnings != ("",):
         cache = _stem_classes(segment)
         found = cache.get((wanted, language))
         if found is None:
-            first, last = vocabulary.prefix_range(beginning)
-            found = _with_stem(vocabulary, (first, last), wanted, language)
-            if last - first > _STEMMED_FEW:
+            ranges = [vocabulary.prefix_range(beginning) for beginning in beginnings]
+            parts = [_with_stem(vocabulary, one, wanted, language) for one in ranges]
+            found = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            if sum([last - first for first, last in ranges]) > _STEMMED_FEW:
                 num_bytes = len(wanted) + _ARRAY_BYTES + found.nbytes
                 QUERY_CACHE_BUDGET.keep(cache, (wanted, language), found, num_bytes)
         listed: list[int] = found.tolist()

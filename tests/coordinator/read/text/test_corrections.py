@@ -5,6 +5,7 @@ from __future__ import annotations
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from common.scoring import CORRECTIONS_KNOWN_MAX
 from coordinator.read.text.corrections import RARER, Corrections, choose_corrections
+from coordinator.read.text.misspellings import LIKELIER
 
 ONE, TWO = int(MatchKind.TYPO_1), int(MatchKind.TYPO_2)
 GUITR = Word("guitr", typos=1)
@@ -28,12 +29,21 @@ def test_the_nearest_words_are_the_corrections_most_frequent_first() -> None:
 
 
 def test_a_word_that_is_many_times_rarer_than_another_is_unlikely_if_alone() -> None:
-    near = {(ONE, "tolkien"): 20 * RARER, (ONE, "talkin"): 19, (ONE, "tolpin"): 20}
+    near = {(ONE, "tolkan"): 20 * RARER, (ONE, "talkin"): 19, (ONE, "tolpin"): 20}
     chosen = choose_corrections(Word("tolkin", typos=1), freqs(TYPO_1=39 + 20 * RARER), near)
     assert chosen is not None
-    assert list(chosen.likely) == ["tolkien", "tolpin", "talkin"]
-    likely = {"tolkien": 20 * RARER, "tolpin": 20}
-    assert chosen.if_alone() == Corrections(MatchKind.TYPO_1, likely, 19)
+    assert list(chosen.likely) == ["tolkan", "tolpin", "talkin"]
+    likely = {"tolkan": 20 * RARER, "tolpin": 20}
+    assert chosen.if_alone("tolkin") == Corrections(MatchKind.TYPO_1, likely, 19)
+
+
+def test_a_likely_slip_counts_as_if_the_word_were_more_frequent() -> None:
+    near = {(ONE, "tolkien"): 3, (ONE, "talkin"): 3 * LIKELIER - 1, (ONE, "tolpin"): 2}
+    chosen = choose_corrections(Word("tolkin", typos=1), freqs(TYPO_1=4 + 3 * LIKELIER), near)
+    assert chosen is not None
+    assert list(chosen.likely) == ["tolkien", "talkin", "tolpin"]
+    likely = {"tolkien": 3, "talkin": 3 * LIKELIER - 1}
+    assert chosen.if_alone("tolkin") == Corrections(MatchKind.TYPO_1, likely, 2)
 
 
 def test_a_word_whose_beginning_alone_is_near_is_unlikely_beside_one_that_is_near() -> None:
@@ -41,7 +51,7 @@ def test_a_word_whose_beginning_alone_is_near_is_unlikely_beside_one_that_is_nea
     known = freqs(TYPO_1=913)
     chosen = choose_corrections(Word("tolkin", is_prefix=True, typos=1), known, near)
     assert chosen == Corrections(MatchKind.TYPO_1, {"tolkien": 12, "talkin": 1}, 900)
-    assert chosen.if_alone() == Corrections(MatchKind.TYPO_1, {"tolkien": 12}, 901)
+    assert chosen.if_alone("tolkin") == Corrections(MatchKind.TYPO_1, {"tolkien": 12}, 901)
     only_begun = {(ONE, "shawshank"): 3}
     chosen = choose_corrections(
         Word("shawhs", is_prefix=True, typos=1), freqs(TYPO_1=3), only_begun

@@ -62,6 +62,8 @@ VOCABULARY = [
     "station",
     "stations",
     "sattion",
+    "mouse",
+    "mice",
     "x1",
     "1star",
 ]
@@ -95,6 +97,8 @@ WORDS = st.builds(
             "station",
             "statoin",
             "trainstation",
+            "mouse",
+            "mice",
             "日本",
             "rain brain",
         ]
