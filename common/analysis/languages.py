@@ -81,7 +81,8 @@ _IRREGULAR_PLURALS: Final = {
 """Plurals that the stemmer does not lead back to their words. Not among them are those that are a
 form of a commoner word as well: leaves and lives are mostly verbs, vertices have the stem of
 vertical."""
-: Final = (1 << 64) - 1
+
+ALL_LANGUAGES: Final = (1 << 64) - 1
 """The mask of all classes of fields."""
 _BITS: Final = 63
 """Number of distinguished classes of fields; the last ones share a bit."""
@@ -143,8 +144,8 @@ def stem_prefixes(stem: str, language: str) -> tuple[str, ...]:
     plural (mouse, mice).
 
     Returns:
-        In ascending order. "" alone where words of one stem may begin differently, so that all words
-        have to be stemmed; none where the stem is too short to have other forms.
+        In ascending order. "" alone where words of one stem may begin differently, so that all
+        words have to be stemmed; none where the stem is too short to have other forms.
     """
     if language not in _KEEPS_BEGINNING:
         return ("",)
