@@ -357,6 +357,48 @@ def test_a_half_typed_word_is_no_mistake(index: Index) -> None:
     assert meant(index, query="goldfihs", prefix="none", typo=0) == "goldfishs"
 
 
+def test_the_likeliest_of_the_nearest_words_is_meant(index: Index) -> None:
+    index = Index(index.client, "slips")
+    index.configure({"searchable_fields": ["name"]})
+    names = ["htpc", "htpc", "htop", "htpasswd", "htpdate", "htpdate", *["wide"] * 30, "wired"]
+    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
+
+    assert meant(index, query="htpo") == meant(index, query="htpo", prefix="none") == "htop"
+    assert meant(index, query="htpx!") == "htpc!"
+    assert meant(index, query="wied!") == "wide!"  # as likely a slip for wired, in fewer items
+    index.client.delete(index.path)
+
+
+def test_a_digit_between_letters_may_stand_for_one(index: Index) -> None:
+    index = Index(index.client, "digit")
+    index.configure({"searchable_fields": ["name"]})
+    names = ["Seven", "Seven Samurai", "semen", "seen", "seen", "seen", "b2c", "bob"]
+    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
+
+    assert meant(index, query="Se7en") == "seven"
+    assert meant(index, query="se7en!") == "seven!"
+    assert meant(index, query="se7en samurai") == "seven samurai"
+    assert meant(index, query="se7") is None
+    assert meant(index, query="b2b") is None  # too short
+    assert meant(index, query="s3v3n") is None
+    index.client.delete(index.path)
+
+
+def test_a_name_of_another_script_may_be_written_as_in_another_language(index: Index) -> None:
+    index = Index(index.client, "names")
+    index.configure({"searchable_fields": ["name"]})
+    names = ["Fyodor Dostoyevsky", "Dmitri Shostakovich", "Anton Tschechow"]
+    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
+
+    assert meant(index, query="dostojewski") == "dostoyevsky"
+    assert meant(index, query="dostojewsk") is None  # two edits: found as it is
+    assert meant(index, query="Schostakowitsch") == "shostakovich"
+    assert meant(index, query="fyodor dostojewski!") == "fyodor dostoyevsky!"
+    assert meant(index, query="chechov") == "tschechow"
+    assert meant(index, query="dmitri dostojewski") is None  # no item has both
+    index.client.delete(index.path)
+
+
 def test_many_hits_are_questioned_only_if_asked_for(services: Services) -> None:
     index = Index(services(2).client(), "meaning")
     index.configure({})
@@ -430,48 +472,6 @@ def test_letters_before_digits_are_corrected_and_digits_stay(index: Index) -> No
     assert meant(index, query="iphnoe7") is None  # no item has iphone alone
     assert meant(index, query="python3", did_you_mean=True) is None
     assert meant(index, query="pyton3", filters={"name": ["phone"]}) is None
-    index.client.delete(index.path)
-
-
-def test_the_likeliest_of_the_nearest_words_is_meant(index: Index) -> None:
-    index = Index(index.client, "slips")
-    index.configure({"searchable_fields": ["name"]})
-    names = ["htpc", "htpc", "htop", "htpasswd", "htpdate", "htpdate", *["wide"] * 30, "wired"]
-    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
-
-    assert meant(index, query="htpo") == meant(index, query="htpo", prefix="none") == "htop"
-    assert meant(index, query="htpx!") == "htpc!"
-    assert meant(index, query="wied!") == "wide!"  # as likely a slip for wired, in fewer items
-    index.client.delete(index.path)
-
-
-def test_a_digit_between_letters_may_stand_for_one(index: Index) -> None:
-    index = Index(index.client, "digit")
-    index.configure({"searchable_fields": ["name"]})
-    names = ["Seven", "Seven Samurai", "semen", "seen", "seen", "seen", "b2c", "bob"]
-    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
-
-    assert meant(index, query="Se7en") == "seven"
-    assert meant(index, query="se7en!") == "seven!"
-    assert meant(index, query="se7en samurai") == "seven samurai"
-    assert meant(index, query="se7") is None
-    assert meant(index, query="b2b") is None  # too short
-    assert meant(index, query="s3v3n") is None
-    index.client.delete(index.path)
-
-
-def test_a_name_of_another_script_may_be_written_as_in_another_language(index: Index) -> None:
-    index = Index(index.client, "names")
-    index.configure({"searchable_fields": ["name"]})
-    names = ["Fyodor Dostoyevsky", "Dmitri Shostakovich", "Anton Tschechow"]
-    index.put([{"id": i, "name": name} for i, name in enumerate(names)])
-
-    assert meant(index, query="dostojewski") == "dostoyevsky"
-    assert meant(index, query="dostojewsk") is None  # two edits: found as it is
-    assert meant(index, query="Schostakowitsch") == "shostakovich"
-    assert meant(index, query="fyodor dostojewski!") == "fyodor dostoyevsky!"
-    assert meant(index, query="chechov") == "tschechow"
-    assert meant(index, query="dmitri dostojewski") is None  # no item has both
     index.client.delete(index.path)
 
 
