@@ -6,7 +6,7 @@
     dostojewski  dostoyevski   a name of another script, as another language writes it
 
 Exchanging neighbours, leaving a letter out or typing it twice are as many slips as a word has
-letters; wrong and further letters are more than twenty times as many, of which each is rare.
+letters; wrong and further letters are some 25 times as many, so each of them is as much rarer.
 (Kernighan, Church, Gale: A spelling correction program based on a noisy channel model, 1990.)
 """
 
@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-LIKELIER: Final = 10
+LIKELIER: Final = 25
 """A word that a likely slip leads to counts as if so many times as many items had it."""
 ANY_LETTER: Final = "\0"
 """Stands for a letter of a word; no word of an index has it."""
