@@ -15,11 +15,13 @@ from common.errors import InternalError
 from common.placement import hash_id
 from common.protocol.write_operations import Operation, Outcome
 from shard.partition.write_plan import Change, Stored, plan_writes
-from shard.segment.columns.external_ids import find_live, hash_ids, is_item_of
-from shard.segment.doc_numbers import places_of, records_of
+from shard.segment.columns.external_ids import find_few_live, find_live, hash_ids, is_item_of
+from shard.segment.doc_numbers import numbers_of, places_of, records_of
 from shard.storage.codecs import as_bytes_array
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from common.protocol.messages import ApplyRequest
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 PLAN_SINGLY_MAX = 64
 """Operations of a group that are planned one by one; larger groups of plain items are arrays."""
+COMPARED_AT_ONCE = 256
+"""Stored items that are in memory together, to compare their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,10 @@ class GroupPlanner:
             in_order = np.argsort(items)  # of the batch, and mostly of the records
             items, docs = items[in_order], docs[in_order]
             records = records_of(view.segment, docs)
-            is_same = self._have_ids(records, items, extraction)
+            starts = extraction.id_start[items].tolist()
+            ends = extraction.id_end[items].tolist()
+            ids = [extraction.text[a:b].tobytes() for a, b in zip(starts, ends, strict=True)]
+            is_same = np.array(self._have_ids(records.tolist(), ids), np.bool_)
             items, docs = items[is_same], docs[is_same]
             outcomes[items] = Outcome.UPDATED
             places[items] = places_of(view.segment, docs)
@@ -136,20 +143,18 @@ class GroupPlanner:
             extraction,
         )
 
-    def _have_ids(
-        self, records: NDArray[np.uint64], items: NDArray[np.int64], extraction: Extraction
-    ) -> NDArray[np.bool_]:
-        """Return whether stored records have the ids of the items with the same hash."""
-        starts = extraction.id_start[items].tolist()
-        ends = extraction.id_end[items].tolist()
-        ids = [extraction.text[a:b].tobytes() for a, b in zip(starts, ends, strict=True)]
-        try:
-            documents = self._documents.read(records.tolist())
-        except InternalError:  # one is damaged: look at each alone
-            found = [self._has_id(*pair) for pair in zip(records.tolist(), ids, strict=True)]
-        else:
-            found = [is_item_of(*pair) for pair in zip(documents, ids, strict=True)]
-        return np.array(found, np.bool_)
+    def _have_ids(self, records: Sequence[int], ids: Sequence[bytes]) -> list[bool]:
+        """Return, for each stored record, whether it has the id that has the same hash."""
+        are_same: list[bool] = []
+        for first in range(0, len(records), COMPARED_AT_ONCE):
+            piece = slice(first, first + COMPARED_AT_ONCE)
+            try:
+                documents = self._documents.read(records[piece])
+            except InternalError:  # one is damaged: look at each alone
+                are_same += map(self._has_id, records[piece], ids[piece])
+            else:
+                are_same += map(is_item_of, documents, ids[piece])
+        return are_same
 
     def _has_id(self, record: int, id: bytes) -> bool:
         """Return whether the stored item has an id, given that the hash is the same.
@@ -204,14 +209,13 @@ class GroupPlanner:
         """Return the live documents of those ids that exist."""
         ordered = sorted(ids)
         hashes = np.array([hash_id(id) for id in ordered], np.uint64)
-        found = {}
+        found: list[tuple[bytes, Stored]] = []
         for view in base.views:
-            queries, docs = find_live(view.segment, view.live_mask, hashes)
+            queries, docs = find_few_live(view.segment, view.deleted, hashes)
             if not len(docs):  # as in most of the views
                 continue
-            records = records_of(view.segment, docs).tolist()
-            places = places_of(view.segment, docs).tolist()
-            for query, record, place in zip(queries.tolist(), records, places, strict=True):
-                if self._has_id(record, ordered[query]):
-                    found[ordered[query]] = Stored(record, place)
-        return found
+            places, records = numbers_of(view.segment, docs)
+            stored = map(Stored, records.tolist(), places.tolist())
+            found += zip([ordered[query] for query in queries.tolist()], stored, strict=True)
+        are_same = self._have_ids([one.record for _, one in found], [id for id, _ in found])
+        return {id: one for (id, one), is_same in zip(found, are_same, strict=True) if is_same}

@@ -20,7 +20,7 @@ from common.protocol.messages import (
 )
 from shard.collect.top_hits.hits import Hits, sort_values
 from shard.read.highlight import mark_documents
-from shard.segment.columns.external_ids import find_live, is_item_of, shown_id_of
+from shard.segment.columns.external_ids import find_few_live, is_item_of, shown_id_of
 from shard.segment.doc_numbers import places_of, records_of_few
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
     """
     hashes = np.array([hash_id(request.id)], np.uint64)
     for view in reversed(snapshot.views):
-        _, docs = find_live(view.segment, view.live_mask, hashes)
+        _, docs = find_few_live(view.segment, view.deleted, hashes)
         if not len(docs):
             continue
         for document in snapshot.documents.read(records_of_few(view.segment, docs)):

@@ -172,6 +172,7 @@ def _first_record(segment: Segment) -> int:
     return first
 
 
+@derived
 def record_bounds(segment: Segment) -> tuple[int, int]:
     """Return the records of the first and the last document of a segment that has any."""
     own, first_record = segment["docs.record"], _first_record(segment)
@@ -226,6 +227,8 @@ def docs_of_records(segment: Segment, records: NDArray[np.uint64]) -> NDArray[np
     if len(own) == 0 or len(records) == 0:
         return np.zeros(0, np.int64)
     first, last = record_bounds(segment)
+    if records[-1] < first or records[0] > last:  # as in most segments, for the records of a write
+        return np.zeros(0, np.int64)
     low, high = np.searchsorted(records, np.array([first, last + 1], np.uint64))
     inside = (records[low:high] - np.uint64(_first_record(segment))).astype(own.dtype)
     ordinals = np.searchsorted(own, inside)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,13 @@ def _ordinals(bitmap: BitMap | FrozenBitMap) -> NDArray[np.uint32]:
     return np.frombuffer(bytearray(bitmap.to_array().tobytes()), np.uint32)
 
 
+class _LiveMask(NamedTuple):
+    """The bitset of the documents that remain of a segment without some."""
+
+    deleted: FrozenBitMap
+    words: NDArray[np.uint64]
+
+
 class SegmentView:
     """A segment without the documents deleted up to one moment.
 
@@ -58,18 +65,18 @@ class SegmentView:
         deleted: ordinals of deleted documents, or None if there are none.
     """
 
-    __slots__ = ("_live_mask", "deleted", "segment")
+    __slots__ = ("_mask", "deleted", "segment")
 
     def __init__(
         self,
         segment: Segment,
         deleted: FrozenBitMap | None = None,
         *,
-        live_mask: NDArray[np.uint64] | None = None,
+        mask: _LiveMask | None = None,
     ) -> None:
         self.segment = segment
         self.deleted = deleted
-        self._live_mask = live_mask
+        self._mask = mask  # of this view, or of one with fewer deleted
 
     @property
     def num_docs(self) -> int:
@@ -80,29 +87,30 @@ class SegmentView:
     def live_mask(self) -> NDArray[np.uint64] | None:
         """Bitset of the live documents (bit d & 63 of word d >> 6), or None if all are.
 
-        Computed on first use and kept: 1 ns a deleted document plus num_docs / 8 bytes.
+        Computed on first use and kept: 1 ns a deleted document plus num_docs / 8 bytes; after small
+        writes from an earlier view's, so their cost does not grow with all that was ever deleted.
         """
         if self.deleted is None:
             return None
-        if self._live_mask is None:
-            mask = full_bitset(self.segment.num_docs)
-            remove_docs(mask, _ordinals(self.deleted))
-            self._live_mask = mask
-        return self._live_mask
+        known = self._mask
+        if known is not None and known.deleted is self.deleted:
+            return known.words
+        if known is None:
+            words, gone = full_bitset(self.segment.num_docs), self.deleted
+        else:
+            words, gone = known.words.copy(), self.deleted - known.deleted
+        remove_docs(words, _ordinals(gone))
+        self._mask = _LiveMask(self.deleted, words)
+        return words
 
     def without(self, ordinals: Sequence[int]) -> SegmentView:
         """Return a view in which these documents are deleted as well.
 
-        An existing mask is carried over, so that a search after a small write does not rebuild it
-        from all tombstones.
+        Its bitset is not made here: most views are of a write that no search sees before the next.
         """
         added = FrozenBitMap(ordinals)
         deleted = added if self.deleted is None else self.deleted | added
-        mask = self._live_mask
-        if mask is not None:
-            mask = mask.copy()
-            remove_docs(mask, _ordinals(added))
-        return SegmentView(self.segment, deleted, live_mask=mask)
+        return SegmentView(self.segment, deleted, mask=self._mask)
 
     def only(self, ordinals: Sequence[int]) -> SegmentView:
         """Return a view in which all other documents are deleted."""

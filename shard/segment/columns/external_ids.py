@@ -37,6 +37,7 @@ from shard.segment.merge_arrays import IN_MEMORY, MergeAllocator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from pyroaring import FrozenBitMap
 
     from shard.segment.items.extraction import Extraction
     from shard.segment.segment import Segment
@@ -257,6 +258,21 @@ def find_live(
         if count <= capacity:
             return queries[:count], docs[:count]
         capacity = count
+
+
+def find_few_live(
+    segment: Segment, deleted: FrozenBitMap | None, hashes: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Find the live documents of a few ids; as `find_live`.
+
+    Those found are looked up among the deleted ones: after every write, the bitset of a large
+    segment would have to be made first.
+    """
+    queries, docs = find_live(segment, None, hashes)
+    if deleted is None or not len(docs):
+        return queries, docs
+    is_live = np.array([doc not in deleted for doc in docs.tolist()], np.bool_)
+    return queries[is_live], docs[is_live]
 
 
 class _IdOnly(msgspec.Struct):
