@@ -23,6 +23,7 @@ import fcntl
 import gc
 import importlib
 import json
+import logging
 import os
 import select
 import signal
@@ -180,6 +181,7 @@ def _become(
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
+        logging.shutdown()
         os._exit(status)
 
 

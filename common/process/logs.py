@@ -5,8 +5,9 @@
 A line that is written in the course of an HTTP request has its id as `request_id`; one of a group
 of writes, which several requests share, has `request_ids` (`common.process.request_ids`).
 
-Every process writes to stderr; systemd, docker or a terminal collects it. A process that a fatal
-signal ends (SIGSEGV, SIGBUS, SIGABRT …) first writes the Python frames of all its threads.
+Every process writes to stderr; systemd, docker or a terminal collects it, and no process waits for
+that (`common.process.log_writer`). A process that a fatal signal ends (SIGSEGV, SIGBUS, SIGABRT …)
+first writes the Python frames of all its threads.
 Values that hold anything but plain characters are written as JSON strings, so a line break in an
 index name cannot forge a line, and no value controls the terminal.
 """
@@ -18,11 +19,14 @@ import faulthandler
 import io
 import json
 import logging
+import os
 import re
+import stat
 import sys
 import time
 from typing import Any
 
+from common.process.log_writer import LogWriter
 from common.process.printable import printable
 from common.process.request_ids import REQUEST_IDS
 
@@ -122,7 +126,7 @@ def configure(process: str, *, level: str = "info", style: str = "text") -> None
     """
     if level not in _LEVELS:
         raise ValueError(f"log level must be one of {', '.join(_LEVELS)}, not {level!r}")
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _handler()
     handler.setFormatter(_JsonFormatter(process) if style == "json" else _TextFormatter(process))
     if not faulthandler.is_enabled():
         with contextlib.suppress(io.UnsupportedOperation):  # a stderr that is not a file
@@ -131,6 +135,16 @@ def configure(process: str, *, level: str = "info", style: str = "text") -> None
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries log only when something is wrong
     logging.getLogger("facetd").setLevel(level.upper())
+
+
+def _handler() -> logging.Handler:
+    """Return what writes to stderr; only a file never makes us wait."""
+    try:
+        descriptor = sys.stderr.fileno()
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    except (OSError, AttributeError):  # closed, not there, or not a file
+        return logging.StreamHandler(sys.stderr)
+    return logging.StreamHandler(sys.stderr) if is_file else LogWriter(descriptor)
 
 
 def _timestamp(record: logging.LogRecord) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
@@ -220,6 +221,7 @@ def _end_in_doubt(error: CatalogInDoubt) -> None:
     The next one serves what it reads.
     """
     _log.error("ending", status=EXIT_STORAGE_FAILED, reason=f"the catalog is in doubt: {error}")
+    logging.shutdown()
     os._exit(EXIT_STORAGE_FAILED)
 
 

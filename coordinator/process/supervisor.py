@@ -9,8 +9,8 @@
   forked (`forked_processes`). If the fork server ends, all end with it and are restarted.
 - A process that ends with `EXIT_CANNOT_START` cannot start as things are (a wrong setting, data in
   another format): everything stops, with status 1.
-- SIGTERM and SIGINT stop the coordinator first (it accepts no new requests and finishes the running
-  ones), then the shards; status 0.
+- SIGTERM, SIGINT and SIGHUP (a terminal that closes) stop the coordinator first (it accepts no new
+  requests and finishes the running ones), then the shards; status 0.
 - Children end when this process does, however it ends: a parent-death signal and a pipe see to that
   (`common.process.parent_death`). This process takes the lock of the data directory and hands it to
   the coordinator, so it is held until both have ended.
@@ -158,8 +158,9 @@ class Supervisor:
         for name, value in LEAN.items():
             os.environ.setdefault(name, value)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop_on, number)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # by nohup
+                loop.add_signal_handler(number, self._stop_on, number)
         # Children inherit this: they log to a terminal from its background.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)

@@ -52,6 +52,8 @@ class StreamInfo:
         leader: name of the server that leads; empty for a server without a cluster.
         servers: that store it; empty for a server without a cluster.
         num_bytes: on each of them.
+        answered_at: when the leader said so, by its clock, which also dates the entries (Unix,
+            seconds); 0 if it does not say.
         group: name of the group that elects the leader; empty if the system account knows none.
         traffic: the account in which the group's servers talk to each other.
         metadata: that facetd wrote when it created the stream.
@@ -66,6 +68,7 @@ class StreamInfo:
     leader: str
     servers: tuple[ServerState, ...]
     num_bytes: int
+    answered_at: float
     group: str
     traffic: str
     metadata: dict[str, str]
@@ -100,6 +103,7 @@ class StreamInfo:
             leader=leader,
             servers=(*((ServerState(leader, True, True, 0),) if leader else ()), *servers),
             num_bytes=state.get("bytes", 0),
+            answered_at=_answered_at(answer),
             group=cluster.get("raft_group", "") if cluster.get("system_account") else "",
             traffic=cluster.get("traffic_account", ""),
             metadata=config.get("metadata") or {},
@@ -126,6 +130,11 @@ def _follower(follower: dict[str, Any], seconds: float) -> ServerState:
 def _is_there(follower: dict[str, Any]) -> bool:
     """Return whether the leader takes a follower for current and connected."""
     return bool(follower["current"]) and not follower.get("offline")
+
+
+def _answered_at(answer: dict[str, Any]) -> float:
+    text = answer.get("ts")
+    return 0.0 if text is None else datetime.fromisoformat(text).timestamp()
 
 
 def _led_seconds(answer: dict[str, Any], cluster: dict[str, Any]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Final
 
 from common.process.logs import Log
@@ -43,6 +42,8 @@ class LogTrimmer:
     async def trim(self, age_seconds: float) -> None:
         """Remove entries that are older than that, if two hosts have them.
 
+        The age is by the clock of the log's leader: this host's may have been set.
+
         Raises:
             LogAway: the log is.
         """
@@ -50,7 +51,8 @@ class LogTrimmer:
         newest = await self._applied_by_two()
         if info is None or not newest or self._host.serving.is_withheld:
             return
-        before = min(await self._stream.first_seq_since(time.time() - age_seconds), newest)
+        since = info.answered_at - age_seconds
+        before = min(await self._stream.first_seq_since(since), newest)
         if before - info.first_seq >= TRIM_ENTRIES_MIN:
             await self._stream.trim(before)
             _log.info("log trimmed", first_seq=before)

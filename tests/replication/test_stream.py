@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,13 +16,14 @@ import pytest_asyncio
 from nats.aio.msg import Msg
 
 from common.limits import Limits
-from coordinator.replication import stream_follower
+from coordinator.replication import stream_follower, trimming
 from coordinator.replication.log_errors import LogAway, LogBroken
 from coordinator.replication.log_safety import metadata_of
 from coordinator.replication.position import Position
 from coordinator.replication.stream import LogStream, StreamMessage
 from coordinator.replication.stream_follower import follow
 from coordinator.replication.stream_state import StreamInfo
+from coordinator.replication.trimming import LogTrimmer
 from tests.replication.several_hosts import Hosts, SharedLogServers
 from tests.waiting import wait_until
 
@@ -137,6 +139,30 @@ async def test_trimming(stream: LogStream) -> None:
     with pytest.raises(LogBroken, match="away for too long"):
         await first(stream, Position(42, 0), 1)
     assert [one.seq for one in await first(stream, Position(43, 0), 2)] == [44, 45]
+
+
+@pytest.mark.parametrize("hours", [-30, 0, 30])
+async def test_what_is_trimmed_does_not_depend_on_this_hosts_clock(
+    stream: LogStream, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    for number in range(3):
+        await stream.publish(str(number), b"x")
+    await asyncio.sleep(1.5)
+    await stream.publish("young", b"x")
+
+    async def two_have_all(trimmer: LogTrimmer) -> int:
+        return 44
+
+    monkeypatch.setattr(trimming, "TRIM_ENTRIES_MIN", 1)
+    monkeypatch.setattr(LogTrimmer, "_applied_by_two", two_have_all)
+    actual = time.time
+    monkeypatch.setattr(time, "time", lambda: actual() + 3600 * hours)
+    serving = SimpleNamespace(is_withheld=False)
+    host = SimpleNamespace(stream=stream, cluster=SimpleNamespace(placed=None), serving=serving)
+    await LogTrimmer(host).trim(1.0)  # type: ignore[arg-type]
+    info = await stream.info()
+    assert info is not None
+    assert info.first_seq == 44
 
 
 async def test_a_log_whose_only_server_left_answers_has_no_leader(

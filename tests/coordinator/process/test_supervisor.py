@@ -210,7 +210,7 @@ class TestOwnership:
 
 
 class TestStopping:
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     def test_a_signal_stops_all_in_order(self, tmp_path: Path, number: signal.Signals) -> None:
         with Service(tmp_path / "data", 2) as service:
             assert service.process is not None
@@ -227,6 +227,15 @@ class TestStopping:
             assert log.rindex('"ended" what=coordinator status=0') < log.rindex(
                 '"ended" what="shard 0" status=0'
             )
+
+    def test_a_signal_that_is_ignored_stops_nothing(self, tmp_path: Path) -> None:
+        with Service(tmp_path / "data", 2, wrapper=("nohup",)) as service:
+            assert service.process is not None
+            service.process.send_signal(signal.SIGHUP)
+            service.process.send_signal(signal.SIGTERM)
+            assert service.process.wait(20) == 0
+            service.process = None
+            assert "SIGHUP" not in service.log()
 
     def test_a_signal_during_the_start_stops_it_too(self, tmp_path: Path) -> None:
         service = Service(tmp_path / "data", 2)
