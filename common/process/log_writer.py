@@ -1,4 +1,4 @@
-"""Writes log lines without waiting for whoever reads them.
+"""Writes log lines without waiting for their reader.
 
     any thread ── format, append ──▶ at most LINES_MAX lines ── a thread ──▶ pipe, socket, terminal
 
@@ -82,5 +82,5 @@ class LogWriter(logging.Handler):
 
     def _loss(self) -> bytes:
         record = logging.LogRecord("facetd.log", logging.WARNING, "", 0, "lines lost", None, None)
-        record.fields = {"num": self._num_lost, "reason": "nobody read the log"}
+        record.fields = {"num": self._num_lost, "reason": "the log was not read"}
         return self._line(record)

@@ -18,7 +18,7 @@ class _UnreadService(Service):
     """Writes its log into a pipe."""
 
     def log(self) -> str:
-        return "nobody reads it"
+        return "without a reader"
 
 
 def _fill(writing: int) -> None:
@@ -31,7 +31,7 @@ def _fill(writing: int) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_pipe_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
+def test_a_pipe_without_a_reader_stops_no_process(tmp_path: Path) -> None:
     service = _UnreadService(tmp_path / "data", 2)
     os.mkfifo(service.log_path)
     reading = os.open(service.log_path, os.O_RDONLY | os.O_NONBLOCK)

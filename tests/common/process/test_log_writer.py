@@ -1,4 +1,4 @@
-"""A log that nobody reads, or that ends, stops nobody."""
+"""A log without a reader, or whose reader hangs, stops no process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _read_until(reading: int, last: bytes) -> list[bytes]:
     return content.splitlines()
 
 
-def test_lines_that_nobody_reads_are_counted_and_stop_nobody(pipe: tuple[int, int]) -> None:
+def test_lines_without_a_reader_are_counted_and_stop_no_thread(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     writer = LogWriter(writing)
     started = time.monotonic()
