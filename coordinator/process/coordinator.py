@@ -248,7 +248,7 @@ def held_here(settings: Settings) -> tuple[int, ...] | None:
     """
     if not settings.has_placed_shards:
         return None
-    from coordinator.replication.position import held_shards, read_replica
+    from coordinator.replication.host.position import held_shards, read_replica
 
     return held_shards(settings, read_replica(settings.data_dir))
 
@@ -274,7 +274,7 @@ def make_replica(
     """
     if settings.log_url:
         from coordinator.process.maintenance import restore
-        from coordinator.replication.moving import ShardProcesses
+        from coordinator.replication.placement.moving import ShardProcesses
         from coordinator.replication.replica import Replica
 
         return Replica(settings, catalog, cluster, ShardProcesses(starter, restore))

@@ -38,15 +38,7 @@ from coordinator.cluster.placed_shards import shown_shards
 from coordinator.cluster.snapshots import SnapshotError
 from coordinator.http.security import UnsafeAddress, unsafe_address
 from coordinator.process import maintenance
-from coordinator.replication.log_errors import LogAway
-from coordinator.replication.log_safety import (
-    dangers_of_servers,
-    dangers_of_stream,
-    monitors_of,
-    refusal,
-)
-from coordinator.replication.placement_table import TableStore
-from coordinator.replication.position import (
+from coordinator.replication.host.position import (
     REPLICA_FORMAT,
     Position,
     ReplicaFile,
@@ -56,9 +48,17 @@ from coordinator.replication.position import (
     read_replica,
     write_replica,
 )
-from coordinator.replication.stream import LogStream
-from coordinator.replication.stream_state import StreamInfo
-from coordinator.replication.transfer import (
+from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.log_safety import (
+    dangers_of_servers,
+    dangers_of_stream,
+    monitors_of,
+    refusal,
+)
+from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.stream_state import StreamInfo
+from coordinator.replication.placement.placement_table import TableStore
+from coordinator.replication.startup.transfer import (
     CopyRequest,
     Offer,
     find_offer,

@@ -45,7 +45,7 @@ from coordinator.process.coordinator_slots import CoordinatorSlot, CoordinatorSl
 from coordinator.process.forked_processes import COORDINATOR, SHARD, ForkedProcess, ForkServer
 from coordinator.process.port_holder import PortHolder, port_holder
 from coordinator.process.startup_listener import StartupListener
-from coordinator.replication.position import shards_to_run
+from coordinator.replication.host.position import shards_to_run
 from coordinator.settings import Settings
 
 FAILED_STARTS_MAX: Final = 5

@@ -11,14 +11,14 @@ from __future__ import annotations
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.snapshot_maker import SnapshotMaker
-from coordinator.replication.host_tasks import HostTasks
-from coordinator.replication.moving import ShardProcesses
-from coordinator.replication.progress import Progress
-from coordinator.replication.serving import Serving
+from coordinator.replication.host.host_tasks import HostTasks
+from coordinator.replication.host.progress import Progress
+from coordinator.replication.host.serving import Serving
+from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.log.stream import LogStream
+from coordinator.replication.placement.moving import ShardProcesses
 from coordinator.replication.shared_log import SharedLog
-from coordinator.replication.stream import LogStream
-from coordinator.replication.this_host import ThisHost
-from coordinator.replication.transfer import Donor, maker
+from coordinator.replication.startup.transfer import Donor, maker
 from coordinator.settings import Settings
 from coordinator.write.index_administration import IndexAdministration
 

@@ -34,27 +34,27 @@ from common.protocol.write_operations import Operation
 from coordinator.addresses import without_user
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.catalog_state import CatalogState
-from coordinator.replication.applying import Applier, ReplicaStopped
-from coordinator.replication.catalog_changes import CatalogChanges
-from coordinator.replication.comparison_schedule import ComparisonScheduler
-from coordinator.replication.elections import elections_of
-from coordinator.replication.entries import EntryError, operations_of
-from coordinator.replication.following import Follower
-from coordinator.replication.group_publishing import GroupPublisher
-from coordinator.replication.host_tasks import HostTasks
-from coordinator.replication.log_errors import LogBroken
-from coordinator.replication.log_state import LogState, log_state
-from coordinator.replication.log_watch import LogWatch
-from coordinator.replication.moving import ShardProcesses
-from coordinator.replication.own_changes import OwnChanges
-from coordinator.replication.peers import Peers
-from coordinator.replication.placed_groups import PlacedGroups
-from coordinator.replication.placement import Placement
-from coordinator.replication.publishing import Publisher
-from coordinator.replication.shared_queue import SharedQueue, SharedQueues
-from coordinator.replication.startup import Startup
-from coordinator.replication.this_host import ThisHost
-from coordinator.replication.trimming import LogTrimmer
+from coordinator.replication.applying.applying import Applier, ReplicaStopped
+from coordinator.replication.applying.placed_groups import PlacedGroups
+from coordinator.replication.following.comparison_schedule import ComparisonScheduler
+from coordinator.replication.following.following import Follower
+from coordinator.replication.host.host_tasks import HostTasks
+from coordinator.replication.host.log_watch import LogWatch
+from coordinator.replication.host.own_changes import OwnChanges
+from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.log.elections import elections_of
+from coordinator.replication.log.entries import EntryError, operations_of
+from coordinator.replication.log.log_errors import LogBroken
+from coordinator.replication.peers.log_state import LogState, log_state
+from coordinator.replication.peers.peers import Peers
+from coordinator.replication.peers.trimming import LogTrimmer
+from coordinator.replication.placement.moving import ShardProcesses
+from coordinator.replication.placement.placement import Placement
+from coordinator.replication.publishing.catalog_changes import CatalogChanges
+from coordinator.replication.publishing.group_publishing import GroupPublisher
+from coordinator.replication.publishing.publishing import Publisher
+from coordinator.replication.publishing.shared_queue import SharedQueue, SharedQueues
+from coordinator.replication.startup.startup import Startup
 from coordinator.write.log import ChangeOfCatalog, DocumentOf, WriteLog
 from coordinator.write.new_indexes import check_no_alias
 from coordinator.write.partitioning import Parts, SelectedChange

@@ -11,7 +11,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_object
-from coordinator.replication.log_errors import LogAway
+from coordinator.replication.log.log_errors import LogAway
 from coordinator.routes.items import refuse_unknown
 
 if TYPE_CHECKING:

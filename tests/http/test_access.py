@@ -22,7 +22,7 @@ from coordinator.http.metrics import UNROUTED
 from coordinator.http.reader import ReaderMiddleware
 from coordinator.http.security import UnsafeAddress
 from coordinator.parameters.filter_parser import parse_filter
-from coordinator.replication.log_state import LogState
+from coordinator.replication.peers.log_state import LogState
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from tests.http.conftest import MakeWeb, Web

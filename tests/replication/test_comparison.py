@@ -16,8 +16,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.cli.cluster import entries_text
-from coordinator.replication.comparison import MARKS_KEPT, DigestComparer, judge
-from coordinator.replication.entries import HostReport, IndexFingerprint
+from coordinator.replication.log.entries import HostReport, IndexFingerprint
+from coordinator.replication.peers.comparison import MARKS_KEPT, DigestComparer, judge
 from tests.cluster.test_metrics import REPLICA_FAMILIES
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
 from tests.service import ROOT, Service

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.settings import SettingError
-from coordinator.replication.elections import (
+from coordinator.replication.log.elections import (
     Voter,
     can_elect,
     candidate_of,
@@ -16,7 +16,7 @@ from coordinator.replication.elections import (
     is_without_leader,
     vote_request,
 )
-from coordinator.replication.stream_state import RaftGroup
+from coordinator.replication.log.stream_state import RaftGroup
 from coordinator.settings import Settings
 
 

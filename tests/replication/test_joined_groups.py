@@ -14,8 +14,8 @@ from common.errors import StorageFull
 from common.protocol.messages import ApplyResponse, IndexEntry, JoinedGroups
 from common.protocol.write_operations import Operation
 from common.shard_settings import ShardSettings
-from coordinator.replication.applying import Applier, DividedGroup
-from coordinator.replication.entries import WriteGroup, operations_of
+from coordinator.replication.applying.applying import Applier, DividedGroup
+from coordinator.replication.log.entries import WriteGroup, operations_of
 from coordinator.settings import Settings
 from coordinator.write.write_batch import WriteBatch
 from shard.partition.partition import Partition

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.replication import known_hosts
-from coordinator.replication.known_hosts import KnownHosts
-from coordinator.replication.placement_table import TABLE_FORMAT, PlacedHost, PlacementTable
+from coordinator.replication.placement import known_hosts
+from coordinator.replication.placement.known_hosts import KnownHosts
+from coordinator.replication.placement.placement_table import (
+    TABLE_FORMAT,
+    PlacedHost,
+    PlacementTable,
+)
 
 
 class _Host:

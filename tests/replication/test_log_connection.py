@@ -16,9 +16,10 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import OutboundBufferLimitError
 
-from coordinator.replication import log_connection, stream_follower
-from coordinator.replication.log_connection import LogConnection
-from coordinator.replication.log_errors import LogAway
+from coordinator.replication.following import stream_follower
+from coordinator.replication.log import log_connection
+from coordinator.replication.log.log_connection import LogConnection
+from coordinator.replication.log.log_errors import LogAway
 
 SECONDS = 1.2
 """For which one server is tried, with the shorter CONNECT_SECONDS of the tests."""

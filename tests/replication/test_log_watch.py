@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from common.errors import Unavailable
-from coordinator.replication.log_watch import FRESH_SECONDS, LogWatch
-from coordinator.replication.publishing import Publisher
-from coordinator.replication.stream_state import StreamInfo
+from coordinator.replication.host.log_watch import FRESH_SECONDS, LogWatch
+from coordinator.replication.log.stream_state import StreamInfo
+from coordinator.replication.publishing.publishing import Publisher
 
 
 def _info(last_seq: int) -> StreamInfo:

@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from coordinator.replication.log_errors import LogAway
-from coordinator.replication.moving import Mover, ShardProcesses
+from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.placement.moving import Mover, ShardProcesses
 
 
 class _TakingMover(Mover):

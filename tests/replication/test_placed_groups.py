@@ -12,11 +12,11 @@ import numpy as np
 from common.deadline import NEVER
 from common.protocol.messages import ApplyResponse
 from common.protocol.write_operations import Operation, Outcome
-from coordinator.replication.applying import DividedGroup
-from coordinator.replication.entries import WriteGroup, operations_of
-from coordinator.replication.host_tasks import HostTasks
-from coordinator.replication.own_changes import OwnChange, OwnChanges
-from coordinator.replication.placed_groups import PlacedGroups
+from coordinator.replication.applying.applying import DividedGroup
+from coordinator.replication.applying.placed_groups import PlacedGroups
+from coordinator.replication.host.host_tasks import HostTasks
+from coordinator.replication.host.own_changes import OwnChange, OwnChanges
+from coordinator.replication.log.entries import WriteGroup, operations_of
 from coordinator.write.write_batch import WriteBatch
 
 NUM_SHARDS = 3

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from common.errors import Conflict, Unavailable
-from coordinator.replication.log_errors import LogAway
-from coordinator.replication.placed_snapshots import Collector
+from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.placement.placed_snapshots import Collector
 
 SEQ = 7
 

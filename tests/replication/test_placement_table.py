@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from common.errors import InvalidRequest
-from coordinator.replication.placement_table import PlacedHost, PlacementTable, TableStore
-from coordinator.replication.position import (
+from coordinator.replication.host.position import (
     REPLICA_FORMAT,
     ReplicaFile,
     held_shards,
     shards_to_run,
     write_replica,
 )
-from coordinator.replication.stream import LogStream
+from coordinator.replication.log.stream import LogStream
+from coordinator.replication.placement.placement_table import PlacedHost, PlacementTable, TableStore
 from coordinator.settings import Settings
 
 TABLE = PlacementTable(

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from common.data_directory import DataDirectoryError, replica_path
-from coordinator.replication import progress
-from coordinator.replication.position import (
+from coordinator.replication.host import progress
+from coordinator.replication.host.position import (
     REPLICA_FORMAT,
     Position,
     ReplicaFile,
     read_replica,
     write_replica,
 )
-from coordinator.replication.progress import Progress
+from coordinator.replication.host.progress import Progress
 
 
 def test_the_position_is_written_by_one_at_a_time(

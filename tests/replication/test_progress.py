@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.replication import progress as module
-from coordinator.replication.position import (
+from coordinator.replication.host import progress as module
+from coordinator.replication.host.position import (
     REPLICA_FORMAT,
     Position,
     ReplicaFile,
     read_replica,
     write_replica,
 )
-from coordinator.replication.progress import Progress
+from coordinator.replication.host.progress import Progress
 from tests.waiting import until
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from common.errors import ServiceError
-from coordinator.replication import publishing
-from coordinator.replication.applying import Applier
-from coordinator.replication.entries import CONTENT_BYTES_MAX, Kind
-from coordinator.replication.group_publishing import GroupPublisher
-from coordinator.replication.log_errors import LogAway, NotConnected, NotPublished
-from coordinator.replication.log_watch import LogWatch
-from coordinator.replication.own_changes import OwnChanges
-from coordinator.replication.publishing import Publisher
-from coordinator.replication.this_host import ThisHost
+from coordinator.replication.applying.applying import Applier
+from coordinator.replication.host.log_watch import LogWatch
+from coordinator.replication.host.own_changes import OwnChanges
+from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.log.entries import CONTENT_BYTES_MAX, Kind
+from coordinator.replication.log.log_errors import LogAway, NotConnected, NotPublished
+from coordinator.replication.publishing import publishing
+from coordinator.replication.publishing.group_publishing import GroupPublisher
+from coordinator.replication.publishing.publishing import Publisher
 from coordinator.write.write_batch import Items, WriteBatch
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from common.deadline import NEVER
-from coordinator.replication.group_publishing import GroupPublisher
-from coordinator.replication.shared_queue import SharedQueue
+from coordinator.replication.publishing.group_publishing import GroupPublisher
+from coordinator.replication.publishing.shared_queue import SharedQueue
 from coordinator.settings import Settings
 from coordinator.write.write_batch import AppliedBatch, WriteBatch
 from coordinator.write.write_queue import LARGE_OPERATIONS

@@ -16,14 +16,15 @@ import pytest_asyncio
 from nats.aio.msg import Msg
 
 from common.limits import Limits
-from coordinator.replication import stream_follower, trimming
-from coordinator.replication.log_errors import LogAway, LogBroken
-from coordinator.replication.log_safety import metadata_of
-from coordinator.replication.position import Position
-from coordinator.replication.stream import LogStream, StreamMessage
-from coordinator.replication.stream_follower import follow
-from coordinator.replication.stream_state import StreamInfo
-from coordinator.replication.trimming import LogTrimmer
+from coordinator.replication.following import stream_follower
+from coordinator.replication.following.stream_follower import follow
+from coordinator.replication.host.position import Position
+from coordinator.replication.log.log_errors import LogAway, LogBroken
+from coordinator.replication.log.log_safety import metadata_of
+from coordinator.replication.log.stream import LogStream, StreamMessage
+from coordinator.replication.log.stream_state import StreamInfo
+from coordinator.replication.peers import trimming
+from coordinator.replication.peers.trimming import LogTrimmer
 from tests.replication.several_hosts import Hosts, SharedLogServers
 from tests.waiting import wait_until
 

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from coordinator.cluster.snapshots import SNAPSHOT_FILE, ServiceSnapshot, SnapshotFile
-from coordinator.replication import transfer
-from coordinator.replication.log_errors import LogAway
-from coordinator.replication.position import Position
-from coordinator.replication.transfer import CopyRequest, CopyResult, Donor, take_snapshot
+from coordinator.replication.host.position import Position
+from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.startup import transfer
+from coordinator.replication.startup.transfer import CopyRequest, CopyResult, Donor, take_snapshot
 
 DATA = b"one host's data" * 50
 FILE = "shard-0/shard.json"

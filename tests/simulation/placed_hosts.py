@@ -23,10 +23,10 @@ import coordinator.replication.replica
 from common import data_directory
 from common.shard_settings import ShardSettings
 from coordinator.cluster.placed_shards import shown_shards
-from coordinator.replication.placement_table import PlacementTable
-from coordinator.replication.position import held_shards, host_name, read_replica
-from coordinator.replication.stream import LogStream
-from coordinator.replication.stream_state import StreamInfo
+from coordinator.replication.host.position import held_shards, host_name, read_replica
+from coordinator.replication.log.stream import LogStream
+from coordinator.replication.log.stream_state import StreamInfo
+from coordinator.replication.placement.placement_table import PlacementTable
 from coordinator.settings import Settings
 from tests.simulation.client import Client
 from tests.simulation.fault_injector import FaultInjector

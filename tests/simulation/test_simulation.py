@@ -27,17 +27,19 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.placed_shards import PlacedShard, PlacedShards, ReadRoute, ShardHost
 from coordinator.cluster.shard_client import ShardState
 from coordinator.process import joining
-from coordinator.replication import group_publishing, moving, publishing, startup, transfer
-from coordinator.replication.applying import Applier, ShardRequest
-from coordinator.replication.following import Follower
-from coordinator.replication.gateway import Gateway
-from coordinator.replication.local_state import LocalState, local_state
-from coordinator.replication.moving import Mover
-from coordinator.replication.position import Position
-from coordinator.replication.progress import Progress
-from coordinator.replication.serving import Serving
-from coordinator.replication.stream import StreamMessage
-from coordinator.replication.stream_follower import EntryOrder
+from coordinator.replication.applying.applying import Applier, ShardRequest
+from coordinator.replication.following.following import Follower
+from coordinator.replication.following.stream_follower import EntryOrder
+from coordinator.replication.host.position import Position
+from coordinator.replication.host.progress import Progress
+from coordinator.replication.host.serving import Serving
+from coordinator.replication.log.stream import StreamMessage
+from coordinator.replication.placement import moving
+from coordinator.replication.placement.gateway import Gateway
+from coordinator.replication.placement.moving import Mover
+from coordinator.replication.publishing import group_publishing, publishing
+from coordinator.replication.startup import startup, transfer
+from coordinator.replication.startup.local_state import LocalState, local_state
 from coordinator.write.ingest import Ingest
 from coordinator.write.write_queue import WriteQueue
 from shard.partition.write_plan import version_of

@@ -16,8 +16,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from common.shard_settings import ShardSettings
-from coordinator.replication.entries import Kind, WriteGroup, decode_entry, unpack
-from coordinator.replication.stream_follower import FORGOTTEN_SECONDS
+from coordinator.replication.following.stream_follower import FORGOTTEN_SECONDS
+from coordinator.replication.log.entries import Kind, WriteGroup, decode_entry, unpack
 from tests.oracle.items import Item
 from tests.simulation.client import Client, Reply
 from tests.simulation.jetstream import Client as Connection

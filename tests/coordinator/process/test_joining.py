@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from coordinator.process import joining
-from coordinator.replication.log_connection import LogConnection
-from coordinator.replication.log_errors import LogAway
-from coordinator.replication.position import ReplicaFile, read_replica, write_replica
+from coordinator.replication.host.position import ReplicaFile, read_replica, write_replica
+from coordinator.replication.log.log_connection import LogConnection
+from coordinator.replication.log.log_errors import LogAway
 from coordinator.settings import Settings
 
 

@@ -1,0 +1,72 @@
+"""Long entries: pieces that come before an entry, and threads for large work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Final
+
+from coordinator.replication.log.entries import Content, LogEntry, WriteGroup, decode_entry, unpack
+from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.stream import LogStream
+from coordinator.write.partitioning import Part
+
+THREAD_BYTES: Final = 64 * 1024
+"""Content from which on packing and dividing are left to a thread."""
+PIECES_BYTES_MAX: Final = 256 << 20
+"""Pieces kept until their entry arrives; others are requested again."""
+PAUSE_SECONDS: Final = 0.1
+
+
+class Pieces:
+    """Pieces of entries that are still to come.
+
+    Args:
+        stream: has those that are not kept.
+    """
+
+    def __init__(self, stream: LogStream) -> None:
+        self._stream = stream
+        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._num_bytes = 0
+
+    def keep(self, seq: int, content: bytes) -> None:
+        """Keep a piece."""
+        self._kept[seq] = content
+        self._num_bytes += len(content)
+        while self._num_bytes > PIECES_BYTES_MAX:
+            self._num_bytes -= len(self._kept.popitem(last=False)[1])
+
+    async def unpacked(self, entry: LogEntry) -> tuple[Content, int]:
+        """Return the content of an entry, and its bytes in the log.
+
+        Raises:
+            EntryError: it cannot be read.
+            LogBroken: the log no longer has a piece.
+        """
+        parts = [*[await self._piece(seq) for seq in entry.pieces], entry.content]
+        num_bytes = sum(map(len, parts))
+        if num_bytes > THREAD_BYTES:
+            content = await asyncio.to_thread(unpack, entry.kind, entry.checksum, parts)
+        else:
+            content = unpack(entry.kind, entry.checksum, parts)
+        return content, num_bytes
+
+    async def _piece(self, seq: int) -> bytes:
+        """Return the content of a piece, from memory or from the log."""
+        content = self._kept.pop(seq, None)
+        if content is not None:
+            self._num_bytes -= len(content)
+            return content
+        while True:
+            try:
+                return decode_entry(await self._stream.get(seq)).content
+            except LogAway:
+                await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def divided(group: WriteGroup, num_shards: int, seq: int) -> dict[int, Part]:
+    """Return the part of a group for each shard that it changes; a large one in a thread."""
+    if len(group.payload) > THREAD_BYTES:
+        return await asyncio.to_thread(group.divide, num_shards, seq)
+    return group.divide(num_shards, seq)

@@ -1,0 +1,190 @@
+"""Which hosts share the log, and what is the state of each? Every host polls all others.
+
+    every three seconds   state?  ──▶  all hosts     ◀── each its own state, within a second
+
+There is no list of members: a host that answers is one. A host that no longer answers is *away*
+until it answers again, another copy of the same name takes its place, an operator removes it
+(`facetd cluster remove`), or a day has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from common.process.logs import Log
+from common.undecodable import UNDECODABLE
+from coordinator.cluster import snapshots
+from coordinator.cluster.catalog import program_version
+from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.peers.log_state import LogState
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+ASK_SECONDS: Final = 3.0
+ANSWER_SECONDS: Final = 1.0
+AWAY_SECONDS: Final = 3 * ASK_SECONDS
+FORGET_SECONDS: Final = 86_400.0
+
+_log = Log("replica")
+
+
+class HostState(Struct, frozen=True):
+    """State of a host, as reported by itself."""
+
+    host: str
+    """Names its copy of the data."""
+    name: str
+    """Name of the host, for people."""
+    version: str
+    shards: int
+    seq: int
+    """Entry up to which it has applied the log."""
+    lag_ms: int
+    is_serving: bool
+    trouble: str
+    compared_seq: int
+    compared_age_s: int
+    num_equal: int
+    difference: str
+    digest: str
+    snapshot_at: str
+    """When its newest snapshot was made (ISO 8601); empty: it has none."""
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(HostState).decode
+
+
+class Peers:
+    """All hosts that share the log and that this one has heard from.
+
+    Args:
+        host: this one.
+        state_of_log: returns the state of this host and of the log.
+    """
+
+    def __init__(self, host: ThisHost, state_of_log: Callable[[], LogState]) -> None:
+        self._host = host
+        self._stream = host.stream
+        self._settings = host.settings
+        self._state_of_log = state_of_log
+        self._known: dict[str, tuple[HostState, float]] = {}
+        self._newest_snapshot = ""
+
+    async def run(self) -> None:
+        """Answer the others and poll them for as long as this host runs."""
+        while not self._stream.is_connected or not self._host.id:  # noqa: ASYNC110
+            await asyncio.sleep(ANSWER_SECONDS / 2)
+        # The subscriptions outlive a connection: the client makes them again.
+        client = self._stream.client()
+        await client.subscribe(f"{self._stream.name}.peers.state", cb=self._answer)
+        await client.subscribe(f"{self._stream.name}.peers.forget", cb=self._take_forgetting)
+        while True:
+            try:
+                self._newest_snapshot = await asyncio.to_thread(self._find_snapshot)
+                await self.ask()
+            except (LogAway, OSError) as error:
+                _log.debug("other hosts cannot be asked", reason=str(error))
+            await asyncio.sleep(ASK_SECONDS)
+
+    def _find_snapshot(self) -> str:
+        found = snapshots.list_snapshots(self._settings.snapshot_folder)
+        return max((one.created_at for one in found), default="")
+
+    @property
+    def own(self) -> HostState:
+        """The state of this host."""
+        state = self._state_of_log()
+        return HostState(
+            host=state.host,
+            name=state.name,
+            version=program_version(),
+            shards=len(self._host.shards) or self._settings.shards,
+            seq=state.seq,
+            lag_ms=state.lag_ms,
+            is_serving=self._host.serving.is_serving,
+            trouble=state.trouble,
+            compared_seq=state.compared_seq,
+            compared_age_s=state.compared_age_s,
+            num_equal=state.num_equal,
+            difference=state.difference,
+            digest=state.digest,
+            snapshot_at=self._newest_snapshot,
+        )
+
+    async def _answer(self, message: Msg) -> None:
+        await message.respond(_encode(self.own))
+
+    async def ask(self, *, only_known: bool = False) -> None:
+        """Ask all hosts, and wait for their answers.
+
+        Args:
+            only_known: wait no longer once all that have ever answered have.
+
+        Raises:
+            LogAway: the log is.
+        """
+        subject = f"{self._stream.name}.peers.state"
+        enough = len(self._known) if only_known else 0
+        for answer in await self._stream.ask_all(subject, ANSWER_SECONDS, enough):
+            try:
+                self._note(_decode(answer))
+            except UNDECODABLE as error:
+                _log.warning("the state of another host cannot be read", reason=str(error))
+
+    def _note(self, state: HostState) -> None:
+        now = time.monotonic()
+        for host, (former, heard_at) in list(self._known.items()):
+            is_replaced = former.name == state.name and now - heard_at > 2 * ANSWER_SECONDS
+            if now - heard_at > FORGET_SECONDS or (host != state.host and is_replaced):
+                del self._known[host]
+        self._known[state.host] = (state, now)
+
+    @property
+    def hosts(self) -> list[tuple[HostState, float]]:
+        """All hosts, this one included, by name; and for how many seconds each was silent."""
+        now = time.monotonic()
+        own = self.own
+        others = [
+            (state, now - heard_at) for host, (state, heard_at) in self._known.items()
+            if host != own.host
+        ]  # fmt: skip
+        return sorted([(own, 0.0), *others], key=lambda one: (one[0].name, one[0].host))
+
+    @property
+    def num_away(self) -> int:
+        """Number of hosts that have answered before, and do not any more."""
+        return sum(silent > AWAY_SECONDS for _, silent in self.hosts)
+
+    async def forget(self, host: str) -> None:
+        """Have all hosts forget one.
+
+        Raises:
+            LogAway: the log is.
+        """
+        await self._stream.tell(f"{self._stream.name}.peers.forget", host.encode())
+        self._known.pop(host, None)
+
+    async def _take_forgetting(self, message: Msg) -> None:
+        self._known.pop(message.data.decode("ascii", "replace"), None)
+
+    def shown(self) -> list[dict[str, Any]]:
+        """Return all hosts for `GET /_cluster`."""
+        own = self._host.id
+        return [
+            {
+                **msgspec.structs.asdict(state),
+                "is_here": state.host == own,
+                "is_away": silent > AWAY_SECONDS,
+                "silent_s": int(silent),
+            }
+            for state, silent in self.hosts
+        ]

@@ -1,0 +1,140 @@
+"""The start of a host: make the log if it is the first, and decide when it may serve.
+
+    the log answers              once everything that the log has now is applied
+    it is away, we have data     at once: what our shards have without doubt
+    it is away, we have none     once it answers
+
+`coordinator/process/joining.py` has checked the log and filled the directory before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from common.errors import ServiceError
+from common.process.logs import Log
+from coordinator.replication.applying.applying import ReplicaStopped
+from coordinator.replication.host.log_watch import LogWatch
+from coordinator.replication.host.position import REPLICA_FORMAT, ReplicaFile, new_host
+from coordinator.replication.host.this_host import ThisHost
+from coordinator.replication.log.log_errors import LogAway
+from coordinator.replication.log.log_safety import metadata_of
+from coordinator.replication.log.stream_state import StreamInfo
+from coordinator.replication.startup.local_state import LocalState, local_state
+
+PAUSE_SECONDS: Final = 0.1
+"""Between two looks whether the log answers."""
+CREATE_SECONDS: Final = 0.5
+"""Before a failed attempt to make the log is repeated."""
+PATIENCE: Final = 30
+"""Pauses for which a start waits for the log before it serves its own data."""
+
+_log = Log("replica")
+
+
+class Startup:
+    """Begins to follow the log.
+
+    Args:
+        host: this one.
+        watch: knows whether the log is up.
+    """
+
+    def __init__(self, host: ThisHost, watch: LogWatch) -> None:
+        self._host = host
+        self._progress = host.progress
+        self._watch = watch
+
+    async def run(self) -> int:
+        """Return the entry from which on this host may serve; its shards are ready.
+
+        Raises:
+            ReplicaStopped: another host has made the log from other data.
+        """
+        cluster, watch = self._host.cluster, self._watch
+        if self._progress.replica is None:
+            await self._create_log(cluster.seq)
+        for _ in range(PATIENCE):
+            if watch.is_up:
+                break
+            await asyncio.sleep(PAUSE_SECONDS)
+        if not watch.is_up and (state := await self._own_state()) is not None:
+            _log.warning("serving without the log", seq=state.seq)
+            self._take_up(state)
+            return state.seq if cluster.placed is None else 0  # other hosts may have less
+        if watch.info is None:
+            _log.warning("waiting for the log: this host has no data without it")
+        while watch.info is None:  # noqa: ASYNC110
+            await asyncio.sleep(PAUSE_SECONDS)
+        self._take_up(LocalState(self._progress.position.seq, {}))
+        return max(cluster.seq, watch.info.last_seq)
+
+    def _take_up(self, state: LocalState) -> None:
+        """Let searches begin with a state."""
+        self._progress.found_seq = state.seq
+        if self._host.cluster.placed is None:
+            horizons = self._host.cluster.horizons
+            horizons.begin(self._progress.applied_seq)
+            for index, horizon in state.horizons.items():
+                horizons.advance(index, horizon)
+
+    async def _own_state(self) -> LocalState | None:
+        """Return what this host has without doubt; None if that is nothing, or not known."""
+        cluster, catalog = self._host.cluster, self._host.catalog
+        seq = self._progress.position.seq
+        if not seq and not cluster.seq and not catalog.state.revision:
+            return None  # it has not followed the log yet
+        if seq >= cluster.seq and cluster.placed is None:
+            return LocalState(cluster.seq, {})
+        while True:
+            try:
+                return await local_state(cluster, seq)
+            except ServiceError as error:
+                _log.warning("a shard does not say what it has", reason=error.message)
+            await asyncio.sleep(PAUSE_SECONDS)
+            await cluster.wait_ready()
+
+    async def _create_log(self, seq_max: int) -> None:
+        """Create the stream; its first entry gets the number after all that this host has.
+
+        Raises:
+            ReplicaStopped: another host was faster.
+        """
+        info = await self._created_stream(seq_max)
+        if info.origin != seq_max + 1:
+            raise ReplicaStopped(
+                "another host has made the log from other data: empty this directory and start "
+                "again without log_create"
+            )
+        self._watch.info = info
+        settings = self._host.settings
+        shards = settings.own_shards if settings.has_placed_shards else ()
+        await self._progress.begin(
+            ReplicaFile(
+                REPLICA_FORMAT,
+                info.cluster,
+                new_host(),
+                seq_max,
+                0,
+                shards=shards,
+                configured=shards,
+            )
+        )
+
+    async def _created_stream(self, seq_max: int) -> StreamInfo:
+        """Return the stream; create it unless another host is faster."""
+        settings, stream = self._host.settings, self._host.stream
+        while True:
+            try:
+                info = await stream.info()
+                if info is None:
+                    metadata = metadata_of(settings.limits, seq_max + 1, settings.shards_of)
+                    await stream.create(settings.log_replicas, seq_max + 1, metadata)
+                    info = await stream.info()
+                    _log.info("log made", stream=stream.name, replicas=settings.log_replicas)
+                if info is not None:
+                    return info
+            except LogAway as error:
+                _log.warning("the log cannot be made", reason=str(error))
+            await asyncio.sleep(CREATE_SECONDS)
