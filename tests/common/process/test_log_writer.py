@@ -48,7 +48,7 @@ def test_lines_without_a_reader_are_counted_and_stop_no_thread(pipe: tuple[int, 
     assert time.monotonic() - started < 5
     lines = _read_until(reading, b"lines lost")
     numbers = [int(line.split()[0]) for line in lines[:-1]]
-    assert numbers == list(range(len(numbers)))
+    assert numbers == sorted(set(numbers))  # a thread that starts late loses some in between
     assert LINES_MAX <= len(numbers) < NUM_LINES
     _log(writer, "again")
     assert _read_until(reading, b"again") == [b"again"]
