@@ -248,11 +248,8 @@ class GeoPolygon(Struct, frozen=True, tag="polygon", array_like=True):
 
 Area: TypeAlias = GeoRadius | GeoBox | GeoPolygon
 
-Filter: TypeAlias = (
-    And
-    | Or
-    | Not
-    | AnyOf
+Leaf: TypeAlias = (
+    AnyOf
     | AllOf
     | Range
     | Exists
@@ -268,3 +265,5 @@ Filter: TypeAlias = (
     | GeoPolygon
     | Ids
 )
+"""A condition that others are combined of."""
+Filter: TypeAlias = And | Or | Not | Leaf

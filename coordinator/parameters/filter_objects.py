@@ -27,6 +27,7 @@ from common.query import (
     GeoPolygon,
     GeoRadius,
     Ids,
+    Leaf,
     Not,
     NumElements,
     Or,
@@ -196,98 +197,97 @@ def check_objects(condition: Filter, configuration: IndexConfiguration, path: st
     Raises:
         Mistake: a field is not configured for it, or elements do not support the condition.
     """
-    match condition:
-        case And(children) | Or(children):
-            for child in children:
-                check_objects(child, configuration, path)
-        case Not(child):
-            check_objects(child, configuration, path)
-        case GeoRadius(field) | GeoBox(field) | GeoPolygon(field):
-            if field not in configuration.geo_fields:
-                known = ", ".join(configuration.geo_fields) or "none"
-                raise Mistake(
-                    f"has a condition on points of {field[:100]!r}; the geo_fields of the "
-                    f"configuration are {known[:500]}",
-                    path=path,
-                )
-        case NumElements(field):
-            if field not in configuration.facets and field not in configuration.nested:
-                raise Mistake(
-                    f"counts the values of {field[:100]!r}, which is neither a facet nor a nested "
-                    "field: add it to the aggregations or to nested",
-                    path=path,
-                )
-        case Same(field, child):
-            if field not in configuration.nested:
-                known = ", ".join(configuration.nested) or "none"
-                raise Mistake(
-                    f"has conditions on one element of {field[:100]!r}; the nested fields of the "
-                    f"configuration are {known[:500]}",
-                    path=path,
-                )
-            _check_element(child, configuration, path)
-        case _:
-            pass
+    for leaf in _leaves(condition):
+        match leaf:
+            case GeoRadius(field) | GeoBox(field) | GeoPolygon(field):
+                if field not in configuration.geo_fields:
+                    known = ", ".join(configuration.geo_fields) or "none"
+                    raise Mistake(
+                        f"has a condition on points of {field[:100]!r}; the geo_fields of the "
+                        f"configuration are {known[:500]}",
+                        path=path,
+                    )
+            case NumElements(field):
+                if field not in configuration.facets and field not in configuration.nested:
+                    raise Mistake(
+                        f"counts the values of {field[:100]!r}, which is neither a facet nor a "
+                        "nested field: add it to the aggregations or to nested",
+                        path=path,
+                    )
+            case Same(field, within):
+                if field not in configuration.nested:
+                    known = ", ".join(configuration.nested) or "none"
+                    raise Mistake(
+                        f"has conditions on one element of {field[:100]!r}; the nested fields of "
+                        f"the configuration are {known[:500]}",
+                        path=path,
+                    )
+                _check_element(within, configuration, path)
+            case _:
+                pass
 
 
 def _check_element(condition: Filter, configuration: IndexConfiguration, path: str) -> None:
     """Reject conditions that element columns do not support."""
-    match condition:
-        case And(children) | Or(children):
-            for child in children:
-                _check_element(child, configuration, path)
-        case Not(child):
-            _check_element(child, configuration, path)
-        case AnyOf(field) | AllOf(field) | StartsWith(field) | Contains(field):
-            if field not in configuration.facets:
+    for leaf in _leaves(condition):
+        match leaf:
+            case AnyOf(field) | AllOf(field) | StartsWith(field) | Contains(field):
+                if field not in configuration.facets:
+                    raise Mistake(
+                        f"compares {field[:100]!r} with values, which within one element takes a "
+                        "facet: add it to the aggregations (numbers can be compared by <, <=, >, "
+                        ">=)",
+                        path=path,
+                    )
+            case Range(field, lower=lower, upper=upper):
+                if isinstance(lower, str) or isinstance(upper, str):
+                    raise Mistake(
+                        f"compares the order of texts of {field[:100]!r}, which within one element "
+                        "can be done with numbers only",
+                        path=path,
+                    )
+            case Exists():
+                pass
+            case _:
                 raise Mistake(
-                    f"compares {field[:100]!r} with values, which within one element takes a "
-                    "facet: add it to the aggregations (numbers can be compared by <, <=, >, >=)",
+                    "has a condition that one element cannot have: valid are values, bounds of "
+                    "numbers and EXISTS",
                     path=path,
                 )
-        case Range(field, lower=lower, upper=upper):
-            if isinstance(lower, str) or isinstance(upper, str):
-                raise Mistake(
-                    f"compares the order of texts of {field[:100]!r}, which within one element "
-                    "can be done with numbers only",
-                    path=path,
-                )
-        case Exists():
-            pass
-        case _:
-            raise Mistake(
-                "has a condition that one element cannot have: valid are values, bounds of numbers "
-                "and EXISTS",
-                path=path,
-            )
 
 
 def scalar_fields_of(condition: Filter) -> Iterator[str]:
     """Yield the fields whose values a filter compares (not those it only tests for existence)."""
-    match condition:
-        case And(children) | Or(children):
-            for child in children:
-                yield from scalar_fields_of(child)
-        case Not(child) | Same(_, child):
-            yield from scalar_fields_of(child)
-        case AnyOf(field) | AllOf(field) | Range(field) | StartsWith(field) | Contains(field):
-            yield field
-        case _:
-            pass
+    for leaf in _leaves(condition):
+        match leaf:
+            case Same(_, within):
+                yield from scalar_fields_of(within)
+            case AnyOf(field) | AllOf(field) | Range(field) | StartsWith(field) | Contains(field):
+                yield field
+            case _:
+                pass
 
 
 def fields_of(condition: Filter) -> Iterator[str]:
     """Yield all fields that a filter names."""
+    for leaf in _leaves(condition):
+        match leaf:
+            case Same(field, within):
+                yield field
+                yield from fields_of(within)
+            case Ids():
+                yield "id"
+            case _:
+                yield leaf.field
+
+
+def _leaves(condition: Filter) -> Iterator[Leaf]:
+    """Yield the conditions that a filter combines, from left to right; one element's are one."""
     match condition:
         case And(children) | Or(children):
             for child in children:
-                yield from fields_of(child)
+                yield from _leaves(child)
         case Not(child):
-            yield from fields_of(child)
-        case Same(field, child):
-            yield field
-            yield from fields_of(child)
-        case Ids():
-            yield "id"
+            yield from _leaves(child)
         case _:
-            yield condition.field
+            yield condition
