@@ -215,7 +215,7 @@ class BulkLoads:
                 if not spool.num_items and found.num_items:
                     _refuse_bulk_action(found.item(0))
                 scanned = names.admit(found, "item" if scanner.is_array else "line")
-                errors.add(scanned)
+                errors.add(scanned.errors)
                 spool.append(scanned)
             progress.items_read, progress.items_rejected = spool.num_items, errors.num
 

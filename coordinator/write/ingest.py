@@ -17,7 +17,6 @@ import asyncio
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -49,7 +48,8 @@ _LIST_INSIDE: Final = re.compile(
 _ADD_ELSEWHERE: Final = "newline-delimited JSON goes to /{index}/index, any number of items"
 _MERGE_ELSEWHERE: Final = "send more in further requests"
 _CHANGING: Final = (Operation.MERGE_CHANGES, Operation.UPSERT_CHANGES)
-_NOT_MERGED: Final = (Outcome.NOT_FOUND, Outcome.INVALID, Outcome.CORRUPT)
+_NOT_APPLIED: Final = (Outcome.INVALID, Outcome.CORRUPT)
+_NOT_MERGED: Final = (Outcome.NOT_FOUND, *_NOT_APPLIED)
 
 
 class Ingest:
@@ -109,16 +109,7 @@ class Ingest:
         """
         chunks = await self._checked_items(index, body, _MERGE_ELSEWHERE, deadline)
         operations = await _run(len(body), partial(_merges, chunks, self._limits))
-        result = WriteResult(seq=self._cluster.horizon(index.number))
-        if operations:
-            batch = self._log.batch_of_operations(operations)
-            applied = await present_queue(self._log, self._catalog, index).write(batch, deadline)
-            result.add(applied)
-            result.refused = [
-                (position, Outcome(outcome))
-                for position, outcome in enumerate(applied.outcomes.tolist())
-                if outcome in _NOT_MERGED
-            ]
+        result = await self._write_operations(index, operations, _NOT_MERGED, deadline)
         return result, [item_id for _, item_id, _ in operations]
 
     async def replace_item(
@@ -207,23 +198,13 @@ class Ingest:
             positions: of sources of changes, by name, to be stored in the same commit; an empty one
                 forgets its source.
         """
-        result = WriteResult(seq=self._cluster.horizon(index.number))
-        if operations or positions:
-            items = [
-                orjson.dumps(as_item(orjson.loads(payload))) if operation in _CHANGING else payload
-                for operation, _, payload in operations
-                if operation != Operation.DELETE
-            ]
-            await self._fields.check(index, items, deadline)
-            batch = self._log.batch_of_operations(operations, positions=positions)
-            applied = await present_queue(self._log, self._catalog, index).write(batch, deadline)
-            result.add(applied)
-            result.refused = [
-                (position, Outcome(outcome))
-                for position, outcome in enumerate(applied.outcomes.tolist())
-                if outcome in (Outcome.INVALID, Outcome.CORRUPT)
-            ]
-        return result
+        items = [
+            orjson.dumps(as_item(orjson.loads(payload))) if operation in _CHANGING else payload
+            for operation, _, payload in operations
+            if operation != Operation.DELETE
+        ]
+        await self._fields.check(index, items, deadline)
+        return await self._write_operations(index, operations, _NOT_APPLIED, deadline, positions)
 
     async def change_selected(
         self, index: Index, changes: Sequence[SelectedChange], deadline: Deadline
@@ -242,6 +223,35 @@ class Ingest:
     def num_waiting(self) -> int:
         """Return the number of waiting batches, over all indexes."""
         return self._log.num_waiting()
+
+    async def _write_operations(
+        self,
+        index: Index,
+        operations: Sequence[tuple[Operation, bytes, bytes]],
+        refusals: Sequence[Outcome],
+        deadline: Deadline,
+        positions: Mapping[str, str] | None = None,
+    ) -> WriteResult:
+        """Write checked operations in one group.
+
+        Args:
+            index: the target.
+            operations: in order.
+            refusals: outcomes of operations that the result lists as `refused`.
+            deadline: for the confirmation of the write.
+            positions: of sources of changes, stored in the same commit.
+        """
+        result = WriteResult(seq=self._cluster.horizon(index.number))
+        if operations or positions:
+            batch = self._log.batch_of_operations(operations, positions=positions)
+            applied = await present_queue(self._log, self._catalog, index).write(batch, deadline)
+            result.add(applied)
+            result.refused = [
+                (position, Outcome(outcome))
+                for position, outcome in enumerate(applied.outcomes.tolist())
+                if outcome in refusals
+            ]
+        return result
 
     async def _checked_items(
         self, index: Index, body: bytes, elsewhere: str, deadline: Deadline
@@ -284,7 +294,7 @@ class Ingest:
         chunks = admitted
         errors = RejectedItems(self._limits.errors_reported_max, "index")
         for scanned in chunks:
-            errors.add(scanned)
+            errors.add(scanned.errors)
         errors.raise_if_any()
         num_items = sum(scanned.num_items for scanned in chunks)
         if num_items > self._limits.batch_items_max:
@@ -385,7 +395,7 @@ def _merges(chunks: Sequence[ScannedItems], limits: Limits) -> list[tuple[Operat
             ItemError(position, None, "invalid_id", "an item to change needs its id", 1)
             for position in scanned.lines[~scanned.has_id].tolist()
         ]
-        without.add(replace(scanned, errors=errors))
+        without.add(errors)
         if errors:
             continue
         for ordinal in range(scanned.num_items):

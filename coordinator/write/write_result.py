@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from common.errors import InvalidRequest
-from common.json.scan import ScannedItems
+from common.json.scan import ItemError
 from common.protocol.write_operations import Outcome
 from coordinator.write.write_batch import AppliedBatch
 
@@ -67,11 +68,11 @@ class RejectedItems:
         self._unit = unit
         self._is_array = is_array
 
-    def add(self, scanned: ScannedItems) -> None:
+    def add(self, errors: Sequence[ItemError]) -> None:
         """Add the errors of a chunk."""
-        self.num += len(scanned.errors)
+        self.num += len(errors)
         unit = "index" if self._is_array is not None and self._is_array() else self._unit
-        for error in scanned.errors[: self._num_max - len(self.listed)]:
+        for error in errors[: self._num_max - len(self.listed)]:
             listed = {unit: error.position, "code": error.code, "message": error.message}
             if error.id is not None:
                 listed["id"] = error.id
