@@ -53,7 +53,7 @@ class StreamInfo:
         servers: that store it; empty for a server without a cluster.
         num_bytes: on each of them.
         answered_at: when the leader said so, by its clock, which also dates the entries (Unix,
-            seconds); 0 if it does not say.
+            seconds); None if it does not say.
         group: name of the group that elects the leader; empty if the system account knows none.
         traffic: the account in which the group's servers talk to each other.
         metadata: that facetd wrote when it created the stream.
@@ -68,7 +68,7 @@ class StreamInfo:
     leader: str
     servers: tuple[ServerState, ...]
     num_bytes: int
-    answered_at: float
+    answered_at: float | None
     group: str
     traffic: str
     metadata: dict[str, str]
@@ -91,7 +91,8 @@ class StreamInfo:
         cluster = answer.get("cluster") or {}
         followers = cluster.get("replicas") or []
         leader = cluster.get("leader", "")
-        seconds = min(HEARD_SECONDS, _led_seconds(answer, cluster))
+        answered_at = _moment(answer.get("ts"))
+        seconds = min(HEARD_SECONDS, _led_seconds(answered_at, cluster))
         servers = tuple(_follower(one, seconds) for one in followers)
         num_there = 1 + sum(map(_is_there, followers))
         return cls(
@@ -103,7 +104,7 @@ class StreamInfo:
             leader=leader,
             servers=(*((ServerState(leader, True, True, 0),) if leader else ()), *servers),
             num_bytes=state.get("bytes", 0),
-            answered_at=_answered_at(answer),
+            answered_at=answered_at,
             group=cluster.get("raft_group", "") if cluster.get("system_account") else "",
             traffic=cluster.get("traffic_account", ""),
             metadata=config.get("metadata") or {},
@@ -132,16 +133,15 @@ def _is_there(follower: dict[str, Any]) -> bool:
     return bool(follower["current"]) and not follower.get("offline")
 
 
-def _answered_at(answer: dict[str, Any]) -> float:
-    text = answer.get("ts")
-    return 0.0 if text is None else datetime.fromisoformat(text).timestamp()
-
-
-def _led_seconds(answer: dict[str, Any], cluster: dict[str, Any]) -> float:
-    """Return how long the leader has led, by its own clock; infinite if it does not say."""
+def _moment(text: Any) -> float | None:
+    """Return a time that the log says, in Unix seconds; None if it says none."""
     try:
-        since = datetime.fromisoformat(cluster["leader_since"])
-        led = datetime.fromisoformat(answer["ts"]) - since
-    except (KeyError, TypeError, ValueError):
-        return math.inf
-    return led.total_seconds()
+        return datetime.fromisoformat(text).timestamp()
+    except (TypeError, ValueError):
+        return None
+
+
+def _led_seconds(answered_at: float | None, cluster: dict[str, Any]) -> float:
+    """Return how long the leader has led, by its own clock; infinite if it does not say."""
+    since = _moment(cluster.get("leader_since"))
+    return math.inf if answered_at is None or since is None else answered_at - since

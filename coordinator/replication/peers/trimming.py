@@ -49,7 +49,9 @@ class LogTrimmer:
         """
         info = await self._stream.info()
         newest = await self._applied_by_two()
-        if info is None or not newest or self._host.serving.is_withheld:
+        if info is None or info.answered_at is None or not newest:
+            return
+        if self._host.serving.is_withheld:
             return
         since = info.answered_at - age_seconds
         before = min(await self._stream.first_seq_since(since), newest)
