@@ -22,7 +22,7 @@ from common.query import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
 from shard.query.filters.filter_bitsets import element_view, resolve
 from shard.segment.columns.facet_columns import FacetColumn, facet_column
-from shard.segment.columns.number_columns import NumberColumn, number_column
+from shard.segment.columns.number_columns import number_column
 from shard.segment.columns.sort_columns import MISSING_KEY, SortColumn, ordered_keys
 from shard.segment.doc_sets import (
     bitset_of,
@@ -295,11 +295,11 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
         column = None if elements is None else number_column(elements.view.segment, field)
         if elements is not None and column is not None:
             passing = list_passing(snapshot, elements, within.condition)
-            if not column.is_exact_as_double:
-                return _exact_order(segment.num_docs, elements, column, passing, key)
-            owners, doubles = column.pairs_of(passing)
+            owners, doubles, residuals = column.pairs_of(passing)
             doubles += 0.0  # -0.0 is 0.0
             docs = elements.docs[owners]
+            if residuals is not None:
+                return _exact_order(segment.num_docs, docs, doubles, residuals, key)
             firsts = np.flatnonzero(np.diff(docs, prepend=-1))
             if len(firsts):
                 best = np.maximum if key.is_descending else np.minimum
@@ -316,18 +316,20 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
 
 def _exact_order(
     num_docs: int,
-    elements: ElementView,
-    column: NumberColumn,
-    passing: NDArray[np.uint32],
+    docs: NDArray[np.uint32],
+    doubles: NDArray[np.float64],
+    residuals: NDArray[np.int16],
     key: SortKey,
 ) -> SortColumn:
-    """Return the order by the best numbers of some elements, which may be more than doubles."""
-    owners, doubles, residuals = column.pairs()
-    if residuals is None:  # all fit by chance
-        residuals = np.zeros(len(owners), np.int16)
-    is_passing = np.isin(owners, passing)
-    docs = elements.docs[owners[is_passing]]
-    doubles, residuals = doubles[is_passing] + 0.0, residuals[is_passing]
+    """Return the order by the best number of each document, where doubles alone are not exact.
+
+    Args:
+        num_docs: of the segment.
+        docs: of each number, ascending.
+        doubles: the numbers, rounded.
+        residuals: by how much they exceed these.
+        key: the sort key.
+    """
     ascending = np.lexsort((residuals, doubles, docs))
     docs = docs[ascending]
     is_best = (

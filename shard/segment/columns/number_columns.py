@@ -347,35 +347,33 @@ class NumberColumn:
         values = self.values[rows]
         residuals = None if self.residuals is None else self.residuals[rows]
         if docs is None:
-            has_number = (
-                ~np.isnan(values)
-                if values.dtype.kind == "f"
-                else values != missing_value(values.dtype)
-            )
+            has_number = _has_number(values)
             docs = np.flatnonzero(has_number).astype(np.uint32)
             docs += np.uint32(rows.start or 0)
             values = values[has_number]
             residuals = None if residuals is None else residuals[has_number]
-        doubles = values.astype(np.float64)
-        if values.dtype == np.int64:
-            residuals = int64_residuals(values, doubles)
-        return _Numbers(docs, doubles, residuals)
+        return _exact(docs, values, residuals)
 
-    def pairs_of(self, chosen: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[Any]]:
-        """Return (document, double) of every number of some documents, in document order.
+    def pairs_of(self, chosen: NDArray[np.uint32]) -> _Numbers:
+        """Return (document, double, residual) of every number of some documents, in their order.
 
         Args:
             chosen: ascending.
 
         Cost: 2 ns a chosen document where each has one number at most; otherwise that of `pairs`.
         """
-        if self.docs is not None:
+        rows: NDArray[Any]
+        if self.docs is None:
+            values = self.values[chosen]
+            has_number = _has_number(values)
+            docs = rows = chosen[has_number]
+            values = values[has_number]
+        else:
             is_chosen = np.zeros(self.num_docs, np.bool_)
             is_chosen[chosen] = True
-            is_wanted = is_chosen[self.docs]
-            return self.docs[is_wanted], self.values[is_wanted].astype(np.float64)
-        has_number, doubles = self.one_each(chosen)
-        return chosen[has_number], doubles
+            rows = is_chosen[self.docs]
+            docs, values = self.docs[rows], self.values[rows]
+        return _exact(docs, values, None if self.residuals is None else self.residuals[rows])
 
     def one_each(self, chosen: NDArray[np.uint32]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Return which of some documents have a number, and these, for columns that `is_dense`.
@@ -385,9 +383,7 @@ class NumberColumn:
         """
         assert self.is_dense, "a document has several numbers"
         values = self.values[chosen]
-        has_number = (
-            ~np.isnan(values) if values.dtype.kind == "f" else values != missing_value(values.dtype)
-        )
+        has_number = _has_number(values)
         return has_number, values[has_number].astype(np.float64)
 
     def add_docs_in_range(
@@ -516,6 +512,23 @@ def split_number(number: float | int) -> tuple[float, int]:
     except OverflowError:
         return (math.inf, 0) if number > 0 else (-math.inf, 0)
     return nearest, number - int(nearest)
+
+
+def _has_number(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which of some documents have a number, in a column with a value for each."""
+    if values.dtype.kind == "f":
+        return ~np.isnan(values)
+    return values != missing_value(values.dtype)
+
+
+def _exact(
+    docs: NDArray[np.uint32], values: NDArray[Any], residuals: NDArray[np.int16] | None
+) -> _Numbers:
+    """Return numbers as they are stored, as doubles with residuals."""
+    doubles = values.astype(np.float64)
+    if values.dtype == np.int64:
+        residuals = int64_residuals(values, doubles)
+    return _Numbers(docs, doubles, residuals)
 
 
 def int64_residuals(
