@@ -9,35 +9,34 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-_FACETS: Final = 'aggregations names the facets: {"brand": {"conjunction": false}}'
-_SEARCHED: Final = 'searchable_fields lists where to search, with weights: ["name^3", "text"]'
-_SORTED: Final = "any field can be sorted by"
-_NO_SCHEMA: Final = "items need no schema"
-_RANKING: Final = 'boost raises scores by numbers: {"popularity": {"log": 0.3}}'
-_ID: Final = "an item's id is its field id"
 
-FOREIGN_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
+def hints_by_name(names: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the hint for each foreign name.
+
+    Args:
+        names: by hint, the names that it is for, with spaces between them.
+    """
+    return MappingProxyType({name: hint for hint, of in names.items() for name in of.split()})
+
+
+FOREIGN_SETTINGS: Final = hints_by_name(
     {
-        **dict.fromkeys(
-            ("attributesForFaceting", "facets", "filterableAttributes", "filterable", "facetable"),
-            _FACETS,
+        'aggregations names the facets: {"brand": {"conjunction": false}}': (
+            "attributesForFaceting facets filterableAttributes filterable facetable"
         ),
-        **dict.fromkeys(
-            ("attributesToIndex", "query_by", "searchableAttributes", "search_fields"), _SEARCHED
+        'searchable_fields lists where to search, with weights: ["name^3", "text"]': (
+            "attributesToIndex query_by searchableAttributes search_fields"
         ),
-        **dict.fromkeys(("sortableAttributes", "sortable", "default_sorting_field"), _SORTED),
-        **dict.fromkeys(("fields", "mappings", "properties", "schema"), _NO_SCHEMA),
-        **dict.fromkeys(("customRanking", "ranking_rules", "rankingRules"), _RANKING),
-        **dict.fromkeys(("primaryKey", "primary_key", "id_field", "custom_id_field", "_id"), _ID),
-        "isExactSearch": "typo=0 and prefix=none are parameters of searches",
-        **dict.fromkeys(("typoTolerance", "fuzziness", "num_typos"), 'typo is "auto", 0, 1 or 2'),
-        **dict.fromkeys(
-            ("attributeForDistinct", "distinct", "distinctAttribute"),
-            "distinct is a parameter of searches",
+        "any field can be sorted by": "sortableAttributes sortable default_sorting_field",
+        "items need no schema": "fields mappings properties schema",
+        'boost raises scores by numbers: {"popularity": {"log": 0.3}}': (
+            "customRanking ranking_rules rankingRules"
         ),
-        **dict.fromkeys(
-            ("attributesToRetrieve", "displayedAttributes"), "fields is a parameter of searches"
-        ),
+        "an item's id is its field id": "primaryKey primary_key id_field custom_id_field _id",
+        "typo=0 and prefix=none are parameters of searches": "isExactSearch",
+        'typo is "auto", 0, 1 or 2': "typoTolerance fuzziness num_typos",
+        "distinct is a parameter of searches": "attributeForDistinct distinct distinctAttribute",
+        "fields is a parameter of searches": "attributesToRetrieve displayedAttributes",
     }
 )
 """Key of another engine to the end of a sentence about it."""

@@ -9,6 +9,7 @@ place are lost, and counted in a line that follows.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -74,11 +75,9 @@ class LogWriter(logging.Handler):
     def _write_line(self, line: bytes) -> None:
         """Write a whole line; without a reader, it is lost."""
         rest = memoryview(line)
-        try:
+        with contextlib.suppress(OSError):
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:
-            return
 
     def _loss(self) -> bytes:
         record = logging.LogRecord("facetd.log", logging.WARNING, "", 0, "lines lost", None, None)

@@ -11,168 +11,116 @@ from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import Final
 
-_PAGE: Final = "page counts from 1 and per_page is its size; cursor goes on after any hit"
-_NUMBER: Final = "per_page is the number of hits"
-_FIELDS: Final = 'fields lists what to return: ["name", "year"]'
-_SEARCHED: Final = 'search_fields lists where to search, with weights: ["name^3", "text"]'
-_FACETS: Final = 'facet_fields lists the facets to return: ["tags", "year"]'
+from common.foreign_settings import hints_by_name
+
 _FILTER: Final = (
     'filter takes an expression (year >= 1990 AND tags = a), filters an object ({"tags": ["a"]})'
 )
-_SORT: Final = 'sort takes keys: "year:desc,name"'
-_MARKS: Final = 'highlight takes fields and marks: {"fields": ["name"], "pre": "<em>"}'
-_VALUES: Final = 'facets takes options by facet: {"tags": {"size": 20}}'
-_SNIPPETS: Final = 'snippet takes fields: {"fields": ["description:20"]}'
-_MATCH: Final = 'match is "all", "any", "last", "auto" or "75%"'
-_PHRASES: Final = 'query takes phrases: "dark knight", in quotes'
-_LENGTHS: Final = "typo_lengths takes letters from which on words may have typos: [5, 9]"
-_DISTINCT: Final = 'distinct takes a field: {"field": "brand", "limit": 1}'
-_RULES: Final = "rules pin, hide, boost and bury items, in a request or in the configuration"
-_BOOST: Final = 'boost multiplies scores by fields: {"popularity": {"log": 0.3}}'
-_PLACES: Final = 'filter takes _geoRadius(48.2, 16.4, 2000), sort takes "_geo(48.2,16.4):asc"'
-_DETAILS: Final = 'show takes "score, score_details"'
-_WORDS: Final = "the index's configuration has language, stop_words and synonyms"
-_EXACT: Final = "totals and counts are always exact"
-_VECTORS: Final = "there is no search by vectors"
-_SUGGEST: Final = "GET /{index}/suggest completes what is being typed"
 
-FOREIGN: Final[Mapping[str, str]] = MappingProxyType(
+FOREIGN: Final = hints_by_name(
     {
-        **dict.fromkeys(("q", "search", "searchText", "query_string", "text"), "query is the text"),
-        **dict.fromkeys(
-            ("limit", "size", "rows", "count", "hitsPerPage", "hits_per_page", "page_size"), _NUMBER
+        "query is the text": "q search searchText query_string text",
+        "per_page is the number of hits": (
+            "limit size rows count hitsPerPage hits_per_page page_size perPage length pageSize num"
         ),
-        **dict.fromkeys(
-            ("more_like_this", "mlt", "like", "similar"), "similar_to takes the id of an item"
+        "similar_to takes the id of an item": "more_like_this mlt like similar",
+        "page counts from 1 and per_page is its size; cursor goes on after any hit": (
+            "offset from start skip pageNumber"
         ),
-        **dict.fromkeys(("perPage", "length", "pageSize", "num"), _NUMBER),
-        **dict.fromkeys(("offset", "from", "start", "skip", "pageNumber"), _PAGE),
-        **dict.fromkeys(("search_after", "scroll", "cursorMark"), "cursor goes on after any hit"),
-        **dict.fromkeys(
-            ("facet_by", "facets_by", "aggs", "aggregations", "facetsDistribution", "facet"),
-            _FACETS,
+        "cursor goes on after any hit": "search_after scroll cursorMark",
+        'facet_fields lists the facets to return: ["tags", "year"]': (
+            "facet_by facets_by aggs aggregations facetsDistribution facet facet.field facet.query "
+            "facet.range"
         ),
-        **dict.fromkeys(("max_facet_values", "maxValuesPerFacet", "facet_size"), _VALUES),
-        **dict.fromkeys(("facet_query", "facetQuery", "facetName"), "GET /{index}/facet has that"),
-        **dict.fromkeys(
-            ("filter_by", "filterBy", "facetFilters", "numericFilters", "tagFilters", "fq"), _FILTER
+        'facets takes options by facet: {"tags": {"size": 20}}': (
+            "max_facet_values maxValuesPerFacet facet_size sortFacetValuesBy facet.sort "
+            "facet.limit facet.mincount"
         ),
-        **dict.fromkeys(("post_filter", "where", "bool", "must"), _FILTER),
-        **dict.fromkeys(
-            ("query_by", "qf", "attributesToSearchOn", "restrictSearchableAttributes"), _SEARCHED
+        "GET /{index}/facet has that": "facet_query facetQuery facetName",
+        _FILTER: (
+            "filter_by filterBy facetFilters numericFilters tagFilters fq post_filter where bool "
+            "must term terms range wildcard nested exists should must_not"
         ),
-        **dict.fromkeys(("query_by_weights", "searchable_fields", "searchFields"), _SEARCHED),
-        **dict.fromkeys(
-            ("attributesToRetrieve", "include_fields", "_source", "fl", "select"), _FIELDS
+        'search_fields lists where to search, with weights: ["name^3", "text"]': (
+            "query_by qf attributesToSearchOn restrictSearchableAttributes query_by_weights "
+            "searchable_fields searchFields"
         ),
-        **dict.fromkeys(("sort_by", "sortBy", "order_by", "orderBy", "sorting"), _SORT),
-        **dict.fromkeys(
-            ("attributesToHighlight", "highlight_fields", "highlight_full_fields", "hl"), _MARKS
+        'fields lists what to return: ["name", "year"]': (
+            "attributesToRetrieve include_fields _source fl select"
         ),
-        **dict.fromkeys(
-            ("highlightPreTag", "highlightPostTag", "highlight_start_tag", "highlight_end_tag"),
-            _MARKS,
+        'sort takes keys: "year:desc,name"': "sort_by sortBy order_by orderBy sorting",
+        'highlight takes fields and marks: {"fields": ["name"], "pre": "<em>"}': (
+            "attributesToHighlight highlight_fields highlight_full_fields hl highlightPreTag "
+            "highlightPostTag highlight_start_tag highlight_end_tag pre_tags post_tags hl.fl "
+            "showMatchesPosition"
         ),
-        **dict.fromkeys(("pre_tags", "post_tags", "hl.fl"), _MARKS),
-        **dict.fromkeys(
-            ("attributesToCrop", "attributesToSnippet", "snippet_threshold", "cropLength"),
-            _SNIPPETS,
+        'snippet takes fields: {"fields": ["description:20"]}': (
+            "attributesToCrop attributesToSnippet snippet_threshold cropLength cropMarker "
+            "snippetEllipsisText highlight_affix_num_tokens fragment_size"
         ),
-        **dict.fromkeys(
-            ("cropMarker", "snippetEllipsisText", "highlight_affix_num_tokens", "fragment_size"),
-            _SNIPPETS,
+        'typo is "auto", 0, 1 or 2': "typo_tolerance typoTolerance num_typos fuzziness",
+        "typo_lengths takes letters from which on words may have typos: [5, 9]": (
+            "min_len_1typo min_len_2typo minWordSizefor1Typo minWordSizefor2Typos"
         ),
-        **dict.fromkeys(
-            ("typo_tolerance", "typoTolerance", "num_typos", "fuzziness"),
-            'typo is "auto", 0, 1 or 2',
+        'match is "all", "any", "last", "auto" or "75%"': (
+            "matchingStrategy operator default_operator minimum_should_match mm "
+            "removeWordsIfNoResults optionalWords drop_tokens_threshold"
         ),
-        **dict.fromkeys(
-            ("min_len_1typo", "min_len_2typo", "minWordSizefor1Typo", "minWordSizefor2Typos"),
-            _LENGTHS,
+        'query takes phrases: "dark knight", in quotes': "match_phrase slop advancedSyntax",
+        'prefix is "last", "none" or "all"': "queryType match_phrase_prefix",
+        'distinct takes a field: {"field": "brand", "limit": 1}': (
+            "group_by collapse attributeForDistinct group_limit group.field"
         ),
-        **dict.fromkeys(
-            ("matchingStrategy", "operator", "default_operator", "minimum_should_match", "mm"),
-            _MATCH,
+        'show takes "score, score_details"': (
+            "showRankingScore explain getRankingInfo showRankingScoreDetails"
         ),
-        **dict.fromkeys(
-            ("removeWordsIfNoResults", "optionalWords", "drop_tokens_threshold"), _MATCH
+        'show takes "timings"': "profile debug",
+        "min_score is the least score of a hit": "rankingScoreThreshold",
+        "timeout_ms is the deadline": "timeout search_cutoff_ms",
+        "rules pin, hide, boost and bury items, in a request or in the configuration": (
+            "pinned_hits hidden_hits optionalFilters ruleContexts override_tags enable_overrides "
+            "enableRules elevateIds bq"
         ),
-        **dict.fromkeys(("match_phrase", "slop", "advancedSyntax"), _PHRASES),
-        **dict.fromkeys(("queryType", "match_phrase_prefix"), 'prefix is "last", "none" or "all"'),
-        **dict.fromkeys(
-            ("group_by", "collapse", "attributeForDistinct", "group_limit", "group.field"),
-            _DISTINCT,
+        'boost multiplies scores by fields: {"popularity": {"log": 0.3}}': (
+            "customRanking ranking rankingRules function_score script_score bf"
         ),
-        **dict.fromkeys(
-            ("showRankingScore", "explain", "getRankingInfo", "showRankingScoreDetails"), _DETAILS
+        'filter takes _geoRadius(48.2, 16.4, 2000), sort takes "_geo(48.2,16.4):asc"': (
+            "aroundLatLng aroundRadius insideBoundingBox insidePolygon geo_distance "
+            "geo_bounding_box near pt"
         ),
-        **dict.fromkeys(("profile", "debug"), 'show takes "timings"'),
-        "showMatchesPosition": _MARKS,
-        "rankingScoreThreshold": "min_score is the least score of a hit",
-        **dict.fromkeys(("timeout", "search_cutoff_ms"), "timeout_ms is the deadline"),
-        **dict.fromkeys(
-            ("pinned_hits", "hidden_hits", "optionalFilters", "ruleContexts", "override_tags"),
-            _RULES,
+        'filter takes ids: "id IN [1, 2]"': "ids id",
+        'sort takes keys with their order: "year:desc"': "sortOrder sort_order direction",
+        "the index's configuration has language, stop_words and synonyms": (
+            "ignorePlurals queryLanguages removeStopWords stopwords stop_words language lang "
+            "locale locales analyzer enable_synonyms synonyms"
         ),
-        **dict.fromkeys(("enable_overrides", "enableRules", "elevateIds", "bq"), _RULES),
-        **dict.fromkeys(
-            ("customRanking", "ranking", "rankingRules", "function_score", "script_score", "bf"),
-            _BOOST,
+        "totals and counts are always exact": (
+            "track_total_hits exhaustiveFacetCount exhaustive_search facet_strategy"
         ),
-        **dict.fromkeys(
-            ("aroundLatLng", "aroundRadius", "insideBoundingBox", "insidePolygon"), _PLACES
+        "there is no search by vectors": (
+            "hybrid vector vector_query knn retrieveVectors semanticSearch"
         ),
-        **dict.fromkeys(("geo_distance", "geo_bounding_box", "near", "pt"), _PLACES),
-        **dict.fromkeys(
-            ("term", "terms", "range", "wildcard", "nested", "exists", "should", "must_not"),
-            _FILTER,
-        ),
-        **dict.fromkeys(("ids", "id"), 'filter takes ids: "id IN [1, 2]"'),
-        **dict.fromkeys(("facet.field", "facet.query", "facet.range"), _FACETS),
-        **dict.fromkeys(
-            ("sortFacetValuesBy", "facet.sort", "facet.limit", "facet.mincount"), _VALUES
-        ),
-        **dict.fromkeys(
-            ("sortOrder", "sort_order", "direction"),
-            'sort takes keys with their order: "year:desc"',
-        ),
-        **dict.fromkeys(
-            ("ignorePlurals", "queryLanguages", "removeStopWords", "stopwords", "stop_words"),
-            _WORDS,
-        ),
-        **dict.fromkeys(
-            ("language", "lang", "locale", "locales", "analyzer", "enable_synonyms", "synonyms"),
-            _WORDS,
-        ),
-        **dict.fromkeys(
-            ("track_total_hits", "exhaustiveFacetCount", "exhaustive_search", "facet_strategy"),
-            _EXACT,
-        ),
-        **dict.fromkeys(
-            ("hybrid", "vector", "vector_query", "knn", "retrieveVectors", "semanticSearch"),
-            _VECTORS,
-        ),
-        **dict.fromkeys(("autocomplete", "suggest", "complete"), _SUGGEST),
-        "spellcheck": "did_you_mean looks for another spelling",
+        "GET /{index}/suggest completes what is being typed": "autocomplete suggest complete",
+        "did_you_mean looks for another spelling": "spellcheck",
     }
 )
 """Foreign name to its equivalent in a search, as the end of a sentence."""
 
 _FOREIGN_ELSEWHERE: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
-        "facet_query": {
-            **dict.fromkeys(
-                ("q", "text", "search"),
-                "facet_query is the beginning of a value, search_query a text of the items",
-            ),
-            **dict.fromkeys(("facet", "field", "facetName", "attribute"), "name names the facet"),
-            **dict.fromkeys(
-                ("facetQuery", "starts_with"), "facet_query is the beginning of a value"
-            ),
-        },
-        "size": dict.fromkeys(
-            ("limit", "rows", "count", "hitsPerPage", "per_page", "num"),
-            "size is the number of suggestions",
+        "facet_query": hints_by_name(
+            {
+                "facet_query is the beginning of a value, search_query a text of the items": (
+                    "q text search"
+                ),
+                "name names the facet": "facet field facetName attribute",
+                "facet_query is the beginning of a value": "facetQuery starts_with",
+            }
+        ),
+        "size": hints_by_name(
+            {
+                "size is the number of suggestions": "limit rows count hitsPerPage per_page num",
+            }
         ),
     }
 )

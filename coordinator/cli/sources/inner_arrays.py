@@ -60,8 +60,7 @@ def inner_arrays(start: bytes) -> list[str]:
     found: dict[str, None] = {}
     members = _Members()
     for token in _TOKEN.finditer(start):
-        path = members.path
-        if token[0] == b"[" and path and _OBJECT_FOLLOWS(start, token.end()):
+        if token[0] == b"[" and (path := members.path) and _OBJECT_FOLLOWS(start, token.end()):
             found[path] = None
             if len(found) == _NAMES_MAX:
                 break
