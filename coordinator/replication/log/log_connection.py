@@ -268,8 +268,6 @@ class LogConnection:
         finally:
             for one in asking:
                 one.cancel()
-                # A lost connection fails all of them in one moment, and only one error is raised.
-                one.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def ask_all(
         self, subject: str, seconds: float, enough: int = 0, content: bytes = b""
