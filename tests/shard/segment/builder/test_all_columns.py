@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pyroaring import FrozenBitMap
 
 from common.placement import hash_id
 from common.values import Shape
 from shard.segment.builder.all_columns import build_columns, merge_columns
 from shard.segment.columns import facet_columns
-from shard.segment.columns.external_ids import find_live, is_item_of
+from shard.segment.columns.external_ids import find_few_live, find_live, is_item_of
 from shard.segment.columns.facet_columns import SETS_DOCS_MIN, facet_column
 from shard.segment.columns.number_columns import number_column, split_number
 from shard.segment.columns.presence import Aspect, presence_of
@@ -210,13 +211,16 @@ def test_ids_are_found_unless_deleted() -> None:
     segment, _, _ = make(batch)
     hashes = np.array([hash_id(one) for one in (b"b", b"5", b"6")], np.uint64)
 
-    def found(live: NDArray[np.uint64] | None) -> list[tuple[int, int]]:
+    def found(live: NDArray[np.uint64] | None, deleted: list[int]) -> list[tuple[int, int]]:
         queries, docs = find_live(segment, live, hashes)
+        few = find_few_live(segment, FrozenBitMap(deleted) if deleted else None, hashes)
+        assert [one.tolist() for one in few] == [queries.tolist(), docs.tolist()]
         return list(zip(queries.tolist(), docs.tolist(), strict=True))
 
-    assert found(None) == [(0, 1), (1, 0), (1, 3)]
-    assert found(np.array([0b1010], np.uint64)) == [(0, 1), (1, 3)]
-    assert found(np.array([0b0001], np.uint64)) == [(1, 0)]
+    assert found(None, []) == [(0, 1), (1, 0), (1, 3)]
+    assert found(np.array([0b1010], np.uint64), [0, 2]) == [(0, 1), (1, 3)]
+    assert found(np.array([0b0001], np.uint64), [1, 2, 3]) == [(1, 0)]
+    assert found(np.array([0b0100], np.uint64), [0, 1, 3]) == []
 
 
 @pytest.mark.parametrize(
