@@ -191,6 +191,25 @@ def test_every_function_that_the_architecture_names_exists() -> None:
             body = found[0].body
 
 
+def test_every_module_that_a_module_names_exists() -> None:
+    missing = [
+        (str(path.relative_to(ROOT)), name)
+        for path in MODULES
+        for name in re.findall(r"`((?:common|coordinator|shard)(?:\.\w+){2,})", path.read_text())
+        if not _is_there(*name.rsplit(".", 1))
+    ]
+    assert missing == []
+
+
+def _is_there(module: str, name: str) -> bool:
+    """Return whether a module has a submodule, or something else, of a name."""
+    place = ROOT.joinpath(*module.split("."))
+    if (place / f"{name}.py").exists() or (place / name).is_dir():
+        return True
+    files = [one for one in (place.with_suffix(".py"), place / "__init__.py") if one.exists()]
+    return any(re.search(rf"\b{name}\b", one.read_text()) for one in files)
+
+
 def draw() -> None:
     """Write the graph of folders into ARCHITECTURE.md."""
     path = ROOT / "ARCHITECTURE.md"

@@ -154,7 +154,7 @@ class SortKey(Message, frozen=True, array_like=True):
 
 
 class Distinct(Message, frozen=True, array_like=True):
-    """Keep only the best `limit` hits per value of the field; see `shard.collect.distinct`."""
+    """Keep only the best `limit` hits per value; see `shard.collect.grouping.distinct`."""
 
     field: str
     limit: int = 1

@@ -158,7 +158,7 @@ def freqs_of_near_words(
     """Return document counts of a word's typos, by kind (TYPO_1, TYPO_2) and term.
 
     Terms that no document has are left out. Of each kind no more are returned than show that they
-    are too many for corrections (`common.scoring.choose_corrections`).
+    are too many for corrections (`coordinator.read.text.corrections`).
 
     Args:
         view: the segment.
