@@ -265,5 +265,5 @@ Leaf: TypeAlias = (
     | GeoPolygon
     | Ids
 )
-"""A condition that others are combined of."""
+"""A condition that no And, Or or Not combines from others."""
 Filter: TypeAlias = And | Or | Not | Leaf

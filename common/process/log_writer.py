@@ -3,8 +3,8 @@
     any thread ── format, append ──▶ at most LINES_MAX lines ── a thread ──▶ pipe, socket, terminal
 
 A pipe whose reader hangs takes no more after 64 KB, and a write to it would stop the event loop:
-the service would hang with its log collector. So a thread of its own writes. Lines that find no
-place are lost, and counted in a line that follows.
+the service would hang with its log collector. So a separate thread writes. Lines that do not
+fit are dropped; a later line says how many.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import deque
 from typing import Final
 
 LINES_MAX: Final = 1_000
-"""Lines that wait, in each process."""
+"""Most lines that wait to be written, in each process."""
 FLUSH_SECONDS: Final = 1.0
 """How long the end of a process waits for its last lines to be written."""
 
@@ -38,7 +38,7 @@ class LogWriter(logging.Handler):
         self._thread: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Have a line written."""
+        """Queue a line for the thread that writes."""
         line = self._line(record)
         with self._changed:
             if len(self._lines) >= LINES_MAX:

@@ -1,10 +1,10 @@
-"""The array that is meant in JSON text of one object, which other services answer with.
+"""Finds the array of items inside a JSON object, such as the response of another service.
 
     {"took": 3, "data": {"items": [{"id": 1}, {"id": 2}]}}     --items data.items
                                   ─────────────────────────
 
-What is around it becomes spaces, and line feeds stay: so what the service refuses is named by its
-place in the file.
+The text around the array is replaced by spaces, but line feeds stay, so errors of the service name
+the line in the file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 /**
- * The array that is meant in JSON text of one object, which other services answer with. What is
- * around it becomes spaces, and line feeds stay; `facetd load --items` has the same rules.
+ * Finds the array of items inside a JSON object, such as the response of another service. The text
+ * around it is replaced by spaces, but line feeds stay; `facetd load --items` has the same rules.
  *
  *     {"took": 3, "data": {"items": [{"id": 1}, {"id": 2}]}}     data.items
  */

@@ -1,9 +1,9 @@
-"""How a word that no item has may have come about (pure).
+"""Ranks the words that a misspelt word may stand for (pure).
 
     htpo         htop          two letters exchanged     a likely slip
                  htpc          another letter            one of many that could have been typed
     se7en        se?en         a digit for a letter
-    dostojewski  dostoyevski   a name of another script, as another language writes it
+    dostojewski  dostoyevski   a name, as another language transliterates it
 
 Exchanging neighbours, leaving a letter out or typing it twice are as many slips as a word has
 letters; wrong and further letters are some 25 times as many, so each of them is as much rarer.
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 LIKELIER: Final = 25
-"""A word that a likely slip leads to counts as if so many times as many items had it."""
+"""A word one likely slip away ranks as if this many times as many items had it."""
 ANY_LETTER: Final = "\0"
 """Stands for a letter of a word; no word of an index has it."""
 
@@ -59,13 +59,13 @@ def likelihood(typed: str, meant: str, num_items: int, *, is_prefix: bool = Fals
 
 
 def with_any_letter(word: str) -> str | None:
-    """Return a word with `ANY_LETTER` in place of its digit; None if it has not one inside."""
+    """Return a word with `ANY_LETTER` for its digit; None unless one digit is between letters."""
     found = _DIGIT_BETWEEN_LETTERS.fullmatch(word)
     return ANY_LETTER.join(found.groups()) if found else None
 
 
 def transliterations(word: str) -> list[str]:
-    """Return a word as English and German would write it if it were a name of another script."""
+    """Return how English and German would transliterate a word, if it is a name."""
     written = [_replaced(word, _TO_ENGLISH), _replaced(word, _TO_GERMAN)]
     return [one for one in written if one != word]
 
