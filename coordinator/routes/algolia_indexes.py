@@ -21,7 +21,8 @@ from coordinator.routes.algolia_requests import (
     required_body,
     task_id,
 )
-from coordinator.routes.indexes import index_rows, refuse_slash
+from coordinator.routes.index_statistics import index_rows
+from coordinator.routes.indexes import refuse_slash
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

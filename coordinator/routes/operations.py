@@ -26,7 +26,7 @@ from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
 from coordinator.parameters.raw import decode_object
-from coordinator.routes.indexes import process_statistics
+from coordinator.routes.index_statistics import process_statistics
 from coordinator.routes.items import refuse_unknown
 from coordinator.routes.pages import PAGE_HEADERS, without_slash
 
