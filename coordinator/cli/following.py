@@ -27,9 +27,10 @@ import click
 from common.placement import ID_BYTES_MAX
 from coordinator.cli.configuring import ConfiguringOptions, show_warnings, with_configuring
 from coordinator.cli.indexes import exists
-from coordinator.cli.loading import index_name, offer_configuration, remove_if_empty
+from coordinator.cli.new_index import index_name, remove_if_empty
 from coordinator.cli.options import with_options
 from coordinator.cli.printing import echo
+from coordinator.cli.proposals import offer_configuration
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.sources.followed_table import Batch, FollowedTable
 from coordinator.cli.sources.keyed_rows import Invisible

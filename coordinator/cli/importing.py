@@ -15,13 +15,10 @@ from coordinator.cli.configuring import configure_option, show_warnings
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
 from coordinator.cli.importers.imported import SAMPLE_ITEMS, ImportedIndex
 from coordinator.cli.indexes import exists
-from coordinator.cli.loading import (
-    LoadProgressBar,
-    index_name,
-    offer_configuration,
-    remove_if_empty,
-)
+from coordinator.cli.load_progress import LoadProgressBar
+from coordinator.cli.new_index import index_name, remove_if_empty
 from coordinator.cli.printing import echo
+from coordinator.cli.proposals import offer_configuration
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.source_remarks import FIRST_CHARS_SHOWN
 from coordinator.cli.sources.source import SourceError, shown

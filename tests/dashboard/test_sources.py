@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.loading import offer_places
+from coordinator.cli.proposals import offer_places
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.places import hold_degrees, named_like_places
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError

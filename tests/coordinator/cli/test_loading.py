@@ -18,7 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli import indexes, loading
+from coordinator.cli import indexes, proposals
 from coordinator.cli.commands import main
 from coordinator.clients.http_client import Client, ClientError
 from tests.coordinator.cli.loads import BOOKS, index_names, run
@@ -77,7 +77,7 @@ def test_the_proposal_is_applied_by_option_and_by_a_key(
     assert run(service, "load", str(file), "--index", "kept", "--configure", "none").exit_code == 0
     keys = iter("n\r")
     for expected in (dict[str, Any](), applied):
-        loading.offer_configuration(client, "kept", "ask", read_key=lambda: next(keys))
+        proposals.offer_configuration(client, "kept", "ask", read_key=lambda: next(keys))
         assert client.request("GET", "/kept/configuration") == expected
 
 

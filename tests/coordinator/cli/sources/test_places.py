@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli import loading
+from coordinator.cli import proposals
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import ReadOptions
 
@@ -20,7 +20,7 @@ EMPTY = {"at": {"type": "Point", "coordinates": []}}
 def places_of(tmp_path: Path, items: list[object], options: ReadOptions) -> list[object]:
     path = tmp_path / "places.ndjson"
     path.write_text("".join(json.dumps(item) + "\n" for item in items))
-    source = loading.offer_places(formats.read(str(path), options), "auto")
+    source = proposals.offer_places(formats.read(str(path), options), "auto")
     return [json.loads(line).get("_geo") for line in b"".join(source.pieces()).splitlines()]
 
 
