@@ -31,7 +31,7 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.leases import Leases
 from coordinator.cluster.searched_state import SearchedState, now
 from coordinator.parameters.parse import SearchParameters
-from coordinator.read.cursor import Cursor, search_hash
+from coordinator.read.cursor import START, Cursor, search_hash
 from coordinator.read.did_you_mean import DidYouMean
 from coordinator.read.facets.listing import BUCKETS_FAST_MAX
 from coordinator.read.facets.ranges import merge_ranges
@@ -149,6 +149,10 @@ class Search:
                 if cursor is not None
                 else await search_warnings(self._path.memories, requested, state)
             )
+        next_page = None
+        if cursor is not None:
+            next_page = next_cursor(index.number, cursor, requested, hits)
+            self._note_page(index, requested, cursor, has_next=next_page is not None)
         answers = outcome.answers
         return SearchResult(
             page=parameters.page,
@@ -167,7 +171,7 @@ class Search:
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
             timings=outcome.timings(started),
-            cursor=None if cursor is None else next_cursor(index.number, cursor, requested, hits),
+            cursor=next_page,
             rules=rules,
             match=parameters.match if requested.match == "auto" and requested.query else None,
             dropped_words=outcome.scored.dropped_words,
@@ -254,6 +258,12 @@ class Search:
         cursor.check(search_hash(index.number, parameters))
         self._leases.go_on(index.number, cursor.horizon)
         return cursor
+
+    def _note_page(
+        self, index: Index, requested: SearchParameters, cursor: Cursor, *, has_next: bool
+    ) -> None:
+        text = None if requested.cursor == START else requested.cursor
+        self._leases.note_page(index.number, cursor.horizon, text, has_next=has_next)
 
 
 def _order_of(hits: Sequence[Hit], parameters: SearchParameters) -> list[HitOrder]:

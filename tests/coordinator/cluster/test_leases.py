@@ -50,6 +50,34 @@ async def test_states_are_limited() -> None:
     assert cluster.held == [(7, 1), (7, 2)]
 
 
+async def test_states_whose_cursors_are_at_their_end_make_room() -> None:
+    leases, cluster = make(cursor_states_max=3, cursor_lease_ms=60_000)
+    cluster.seq = 1
+    leases.begin(7)
+    leases.begin(7)
+    leases.note_page(7, 1, None, has_next=True)
+    leases.note_page(7, 1, None, has_next=True)
+    for _ in range(2):  # asked for twice: the other cursor has pages left
+        leases.note_page(7, 1, "last page of one", has_next=False)
+    cluster.seq = 2
+    leases.begin(7)
+    leases.note_page(7, 2, None, has_next=False)
+    cluster.seq = 3
+    leases.begin(7)
+    assert cluster.held == [(7, 1), (7, 2), (7, 3)], "a last page may be asked for again"
+    leases.go_on(7, 2)
+
+    cluster.seq = 4
+    leases.begin(7)
+    assert cluster.held == [(7, 1), (7, 3), (7, 4)]
+    cluster.seq = 5
+    with pytest.raises(TooManyRequests):
+        leases.begin(7)
+    leases.note_page(7, 1, "last page of the other", has_next=False)
+    leases.begin(7)
+    assert cluster.held == [(7, 3), (7, 4), (7, 5)]
+
+
 async def test_lease_ends_by_itself() -> None:
     leases, cluster = make(cursor_lease_ms=30)
     horizon = leases.begin(7)
