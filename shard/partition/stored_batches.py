@@ -87,6 +87,7 @@ def read_batches(
     while position < records.stop:
         items: list[tuple[int, int, bytes]] = []
         num_bytes = 0
+        next_position = records.stop
         with environment.read() as txn:
             for item in documents.scan(txn, position):
                 if item.record >= records.stop:
@@ -99,8 +100,8 @@ def read_batches(
                 items.append((item.record, item.place, item.document))
                 num_bytes += len(item.document)
                 if len(items) >= BATCH_ITEMS_MAX or num_bytes >= BATCH_BYTES_MAX:
+                    next_position = item.record + 1
                     break
-        if not items:
-            return
-        position = items[-1][0] + 1
-        yield StoredBatch.of(items)
+        if items:
+            yield StoredBatch.of(items)
+        position = next_position

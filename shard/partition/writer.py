@@ -180,7 +180,11 @@ class Writer:
             built = self._build(planned)
         except Exception as error:
             raise InternalError("the items of a group could not be indexed") from error
-        return self._commit(request, planned, first), built
+        try:
+            return self._commit(request, planned, first), built
+        except BaseException:
+            self._discard(built)
+            raise
 
     def _at_once(
         self, request: ApplyRequest, planned: Planned, first: int
@@ -195,8 +199,12 @@ class Writer:
         try:
             return commit.result(), built
         except BaseException:
-            self._partition.derived.discard([] if built.segment is None else [built.segment])
+            self._discard(built)
             raise
+
+    def _discard(self, built: _Built) -> None:
+        """Remove the file of a group that was not committed, if it has one."""
+        self._partition.derived.discard([] if built.segment is None else [built.segment])
 
     def _answer_again(self, seq: int, *, is_repeat: bool) -> ApplyResponse:
         group = self._partition.groups.find(seq)

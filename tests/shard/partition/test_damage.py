@@ -136,6 +136,15 @@ def test_damaged_item_is_never_served_and_can_be_written_again(shard: Shard) -> 
     assert shard.live() == {"1": {"id": 1, "v": 2}, "2": {"id": 2}}
 
 
+def test_a_damaged_item_at_the_end_is_counted_once(shard: Shard) -> None:
+    shard.put({"id": 1}, {"id": 2})
+    damage_item(shard, 1)
+    shard.crash()
+    shard.open()
+    assert shard.partition.damaged == {1}
+    assert shard.partition.documents.num_corrupt == 1
+
+
 @pytest.mark.parametrize("way", ["crash", "configuration", "lost segment"])
 def test_damaged_item_that_no_segment_has_is_nowhere(
     shard: Shard, way: str, capfd: pytest.CaptureFixture[str]

@@ -17,7 +17,7 @@ from common.protocol.write_operations import Operation, Outcome
 from common.shard_settings import ShardSettings
 from shard.partition.merger import work
 from shard.partition.partition import Partition
-from shard.partition.writer import Writer
+from shard.partition.writer import IN_TURN_DOCS_MAX, Writer
 from shard.segment.builder.segment_builder import SegmentBuilder
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.group_log import read_state
@@ -302,8 +302,9 @@ def test_the_process_ends_if_a_committed_group_cannot_be_shown(
     assert shard.live() == {"1": {"id": 1}}
 
 
+@pytest.mark.parametrize("num_items", [IN_TURN_DOCS_MAX, IN_TURN_DOCS_MAX + 1])
 def test_the_file_of_a_group_that_was_not_committed_is_removed(
-    shard: Shard, monkeypatch: pytest.MonkeyPatch
+    shard: Shard, monkeypatch: pytest.MonkeyPatch, num_items: int
 ) -> None:
     def refuse(*_: object) -> None:
         raise StorageFull("the map is full")
@@ -312,6 +313,6 @@ def test_the_file_of_a_group_that_was_not_committed_is_removed(
         patch.setattr(Partition, "memory_bytes", property(lambda _: 1 << 40))
         patch.setattr(Environment, "change", refuse)
         with pytest.raises(StorageFull):
-            shard.put(*[{"id": number} for number in range(100)])
+            shard.put(*[{"id": number} for number in range(num_items)])
     assert not list(shard.folder.glob("segment-*"))
     assert not shard.partition.derived.reserved
