@@ -73,13 +73,12 @@ class CoordinatorSlots:
         self._listeners: list[list[socket.socket]] = [[] for _ in range(number)]
         with contextlib.ExitStack() as undo:
             undo.callback(self._close_listeners)
-            for family, address in addresses(host, port):
-                first = self._bound(family, address, is_first=True)
-                port = first.getsockname()[1]
+            for family, (ip, _, *others) in addresses(host, port):
+                first = self._bound(family, (ip, port, *others), is_first=True)
+                port = first.getsockname()[1]  # a free one, if 0; the same for all addresses
                 self._listeners[0].append(first)
                 for listeners in self._listeners[1:]:
-                    bound = (address[0], port, *address[2:])
-                    listeners.append(self._bound(family, bound, is_first=False))
+                    listeners.append(self._bound(family, (ip, port, *others), is_first=False))
             undo.pop_all()
         self._state = create_shared_state(number)
         self._exchange = create_exchange()
