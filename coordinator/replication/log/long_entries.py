@@ -15,6 +15,8 @@ THREAD_BYTES: Final = 64 * 1024
 """Content from which on packing and dividing are left to a thread."""
 PIECES_BYTES_MAX: Final = 256 << 20
 """Pieces kept until their entry arrives; others are requested again."""
+PIECES_SECONDS: Final = 60.0
+"""For which at least a piece is kept: the entry of an older one was given up, or its host died."""
 PAUSE_SECONDS: Final = 0.1
 
 
@@ -27,15 +29,32 @@ class Pieces:
 
     def __init__(self, stream: LogStream) -> None:
         self._stream = stream
-        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[float, bytes]] = OrderedDict()
+        """By number: when it came, and its content; the oldest first."""
         self._num_bytes = 0
+
+    @property
+    def num_bytes(self) -> int:
+        """Return how much is kept."""
+        return self._num_bytes
 
     def keep(self, seq: int, content: bytes) -> None:
         """Keep a piece."""
-        self._kept[seq] = content
+        self._kept[seq] = asyncio.get_running_loop().time(), content
         self._num_bytes += len(content)
         while self._num_bytes > PIECES_BYTES_MAX:
-            self._num_bytes -= len(self._kept.popitem(last=False)[1])
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._num_bytes -= len(self._kept.popitem(last=False)[1][1])
+
+    def _drop_old(self) -> None:
+        """Drop pieces that no entry will name any more."""
+        if not self._kept:
+            return
+        before = asyncio.get_running_loop().time() - PIECES_SECONDS
+        while self._kept and next(iter(self._kept.values()))[0] < before:
+            self._drop_oldest()
 
     async def unpacked(self, entry: LogEntry) -> tuple[Content, int]:
         """Return the content of an entry, and its bytes in the log.
@@ -45,6 +64,7 @@ class Pieces:
             LogBroken: the log no longer has a piece.
         """
         parts = [*[await self._piece(seq) for seq in entry.pieces], entry.content]
+        self._drop_old()
         num_bytes = sum(map(len, parts))
         if num_bytes > THREAD_BYTES:
             content = await asyncio.to_thread(unpack, entry.kind, entry.checksum, parts)
@@ -54,10 +74,10 @@ class Pieces:
 
     async def _piece(self, seq: int) -> bytes:
         """Return the content of a piece, from memory or from the log."""
-        content = self._kept.pop(seq, None)
-        if content is not None:
-            self._num_bytes -= len(content)
-            return content
+        kept = self._kept.pop(seq, None)
+        if kept is not None:
+            self._num_bytes -= len(kept[1])
+            return kept[1]
         while True:
             try:
                 return decode_entry(await self._stream.get(seq)).content
