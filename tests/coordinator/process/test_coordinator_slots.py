@@ -7,7 +7,6 @@ import socket
 
 import pytest
 
-from coordinator.process import coordinator_slots
 from coordinator.process.coordinator_slots import CoordinatorSlots
 
 
@@ -31,7 +30,7 @@ def test_a_free_port_is_the_same_for_all_addresses_of_a_host(
         )
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(coordinator_slots.socket, "getaddrinfo", lambda *_, **__: found)
+        patch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         slots = CoordinatorSlots("localhost", 0, 2)
     try:
         listeners = [one.listeners for one in slots.slots]
