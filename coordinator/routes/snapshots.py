@@ -1,0 +1,192 @@
+"""Snapshots of all indexes: make, list, restore, remove."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from common.data_directory import explaining_disk_failure
+from common.deadline import Deadline
+from common.errors import Conflict, Forbidden, InvalidRequest
+from coordinator.cluster import snapshots
+from coordinator.cluster.index_names import check_index_name
+from coordinator.cluster.restore_plan import plan_restore
+from coordinator.http.api_keys import Action
+from coordinator.http.responses import Response, json_response
+from coordinator.http.route import Body, Route
+from coordinator.http.routing import RouteTable
+from coordinator.parameters.raw import decode_object
+from coordinator.routes.items import refuse_unknown
+
+if TYPE_CHECKING:
+    from coordinator.cluster.snapshots import ServiceSnapshot
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+
+ROUTES: Final = RouteTable()
+
+
+@ROUTES.add(
+    Route(
+        "POST",
+        "/_snapshots",
+        "Copy all indexes as of this moment into the folder of snapshots; writes go on.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        body=Body.JSON,
+        is_change=True,
+        tag="operations",
+        document={"body": "NewSnapshot", "answer": "Document"},
+    ),
+)
+async def create_snapshot(services: Services, request: Request) -> Response:
+    """Answer `POST /_snapshots`: a copy of all indexes as of this moment."""
+    document = decode_object(request.body, services.settings.limits)
+    refuse_unknown(document, ("name",))
+    name = snapshots.check_name(document.get("name"))
+    settings = services.settings
+    # Large data takes long to copy, so the deadline is that of configuring.
+    deadline = Deadline.after_ms(settings.configure_timeout_ms)
+    log = services.shared_log
+    if log is not None and log.placement is not None:
+        snapshot = await log.placement.collector.make_snapshot(name, deadline)
+    else:
+        make = partial(services.snapshot_maker.make, name)
+        snapshot = await services.administration.while_unchanged(make, deadline)
+    folder = settings.snapshot_folder / name
+    return json_response({**_shown_snapshot(snapshot), "directory": str(folder)})
+
+
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_snapshots",
+        "All snapshots that are complete.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
+async def list_snapshots(services: Services, request: Request) -> Response:
+    """Answer `GET /_snapshots`: the complete ones, oldest first."""
+    folder = services.settings.snapshot_folder
+    found = await asyncio.to_thread(snapshots.list_snapshots, folder)
+    return json_response({"snapshots": [_shown_snapshot(one) for one in found]})
+
+
+@ROUTES.add(
+    Route(
+        "POST",
+        "/_snapshots/{name}/restore",
+        "Make new indexes of those in a snapshot, under their names or others; all or nothing.",
+        Action.ADMIN,
+        body=Body.JSON,
+        is_change=True,
+        tag="operations",
+        document={"body": "RestoredIndexes", "answer": "Document"},
+    ),
+)
+async def restore_snapshot(services: Services, request: Request) -> Response:
+    """Answer `POST /_snapshots/{name}/restore`: creates new indexes from a snapshot."""
+    name = snapshots.check_name(request.arguments[0])
+    limits = services.settings.limits
+    document = decode_object(request.body, limits) if request.body else {}
+    refuse_unknown(document, ("indexes", "rename"))
+    wanted, renamed = document.get("indexes"), document.get("rename")
+    renamed = {} if renamed is None else renamed
+    if wanted is not None and not (wanted and _is_names(wanted)):
+        raise InvalidRequest(
+            "indexes must be a list of names of the snapshot's indexes, each once",
+            code="invalid_body",
+            param="indexes",
+        )
+    if not isinstance(renamed, dict) or not _is_names(list(renamed.values())):
+        raise InvalidRequest(
+            'rename must be an object of names: {"films": "films-monday"}, no two of them alike',
+            code="invalid_body",
+            param="rename",
+        )
+    if wanted is not None and not renamed.keys() <= set(wanted):
+        raise InvalidRequest(
+            "rename names an index that indexes does not", code="invalid_body", param="rename"
+        )
+    caller = request.caller
+    if caller.indexes is not None:
+        if wanted is None:
+            raise Forbidden(
+                "the API key is for some indexes only; name those to restore in indexes"
+            )
+        for used in (*wanted, *renamed.values()):
+            services.guard.check_index(caller, used)
+    folder = services.settings.snapshot_folder / name
+    num_shards = services.cluster.num_shards
+    plan = await asyncio.to_thread(
+        plan_restore, folder, renamed, wanted, num_shards, caller.may_use
+    )
+    for one in plan:
+        check_index_name(one.name, limits)
+        services.guard.check_index(caller, one.name)
+    if len({one.name for one in plan}) < len(plan):
+        raise InvalidRequest(
+            "two indexes would get the same name", code="invalid_body", param="rename"
+        )
+    # Large data takes long to restore, so the deadline is that of configuring.
+    await services.administration.restore(
+        plan, Deadline.after_ms(services.settings.configure_timeout_ms)
+    )
+    indexes = [{"name": one.name, "from": one.former_name} for one in plan]
+    return json_response({"status": "restored", "snapshot": name, "indexes": indexes})
+
+
+def _is_names(names: object) -> bool:
+    """Whether this is a list of distinct texts."""
+    return (
+        isinstance(names, list)
+        and all(isinstance(one, str) for one in names)
+        and len(set(names)) == len(names)
+    )
+
+
+@ROUTES.add(
+    Route(
+        "DELETE",
+        "/_snapshots/{name}",
+        "Remove a snapshot.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        is_change=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
+async def delete_snapshot(services: Services, request: Request) -> Response:
+    """Answer `DELETE /_snapshots/{name}`."""
+    name = snapshots.check_name(request.arguments[0])
+    folder = services.settings.snapshot_folder
+
+    async def remove() -> None:
+        sources = [one.source for one in services.catalog.state.indexes if one.source is not None]
+        if any(source.folder == str(folder / name) for source in sources):
+            raise Conflict(
+                f"an index is being restored from snapshot {name!r}; wait for all shards",
+                code="snapshot_in_use",
+            )
+        with explaining_disk_failure("some files of the snapshot may be left"):
+            await asyncio.to_thread(snapshots.remove_snapshot, folder, name)
+
+    # Not while a snapshot is being made: that removes unfinished ones.
+    deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+    await services.administration.while_unchanged(remove, deadline)
+    return json_response({"status": "deleted", "name": name})
+
+
+def _shown_snapshot(snapshot: ServiceSnapshot) -> dict[str, Any]:
+    """Return a snapshot as clients see it."""
+    return {
+        "name": snapshot.name,
+        "created_at": snapshot.created_at,
+        "bytes": snapshot.num_bytes,
+        "indexes": [{"name": index.name, "seq": index.seq} for index in snapshot.indexes],
+    }
