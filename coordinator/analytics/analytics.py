@@ -264,16 +264,7 @@ class Analytics:
             day = in_memory.get(number) or self._read(number)
             if day is None:
                 continue
-            totals = [one for name, one in list(day.totals.items()) if index in (None, name)]
-            searches, no_hits, took_us = (sum(one[i] for one in totals) for i in range(3))
-            by_day.append(
-                {
-                    "date": day.name,
-                    "searches": searches,
-                    "no_hits": no_hits,
-                    "took_us": took_us // max(searches, 1),
-                }
-            )
+            by_day.append(_day_row(day, index))
             slow += [one for one in list(day.slow) if index in (None, one.name)]
             for counter, merged in ((day.queries, queries), (day.clicked, clicked)):
                 _merge(merged, (row for row in counter.rows() if index in (None, row[0][0])))
@@ -286,24 +277,8 @@ class Analytics:
             "no_hits": sum(day["no_hits"] for day in by_day),
             "popular": [_query_row(*one) for one in popular[:size]],
             "without_hits": [_query_row(*one) for one in missed[:size]],
-            "slow": [
-                {
-                    "index": one.name,
-                    "query": one.query,
-                    "took_us": one.took_us,
-                    "at": datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds"),
-                }
-                for one in sorted(slow, reverse=True)[:size]
-            ],
-            "clicked": [
-                {
-                    "index": name,
-                    "id": id,
-                    "clicks": values[0],
-                    "position": round(values[1] / max(values[0], 1), 1),
-                }
-                for (name, id), values in items[:size]
-            ],
+            "slow": [_slow_row(one) for one in sorted(slow, reverse=True)[:size]],
+            "clicked": [_clicked_row(*one) for one in items[:size]],
         }
 
     async def searches_with(self, index: str, prefix: str) -> list[str]:
@@ -455,6 +430,39 @@ def _merge(
         merged[key] = (
             list(values) if known is None else [a + b for a, b in zip(known, values, strict=True)]
         )
+
+
+def _day_row(day: Day, index: str | None) -> dict[str, Any]:
+    """Return the totals of a day as they are shown: of one index, or of all (None)."""
+    totals = [one for name, one in list(day.totals.items()) if index in (None, name)]
+    searches, no_hits, took_us = (sum(one[i] for one in totals) for i in range(3))
+    return {
+        "date": day.name,
+        "searches": searches,
+        "no_hits": no_hits,
+        "took_us": took_us // max(searches, 1),
+    }
+
+
+def _slow_row(search: SlowSearch) -> dict[str, Any]:
+    """Return a slow search as it is shown."""
+    return {
+        "index": search.name,
+        "query": search.query,
+        "took_us": search.took_us,
+        "at": datetime.fromtimestamp(search.at, UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _clicked_row(key: tuple[str, str], values: Values) -> dict[str, Any]:
+    """Return an item's clicks as they are shown; `position` is their mean."""
+    clicks, positions = values[:2]
+    return {
+        "index": key[0],
+        "id": key[1],
+        "clicks": clicks,
+        "position": round(positions / max(clicks, 1), 1),
+    }
 
 
 def _query_row(key: tuple[str, str], values: Values) -> dict[str, Any]:

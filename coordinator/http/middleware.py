@@ -49,6 +49,7 @@ from coordinator.parameters.raw import query_parameters
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
+    from coordinator.http.api_keys import Action, Caller
     from coordinator.http.request import Request
     from coordinator.http.services import Services
     from coordinator.replication.shared_log import SharedLog
@@ -231,10 +232,7 @@ class Middleware:
             raise type(error)(reason, details=error.details) from None
 
     async def _answer(self, route: ServedRoute, request: Request) -> Response:
-        """Check the route's requirements, read the body, run the route.
-
-        The route runs again if its index switches configuration meanwhile.
-        """
+        """Check the route's requirements, read the body, run the route."""
         if (
             self._rate_limit is not None
             and route.action is not None
@@ -243,55 +241,71 @@ class Middleware:
             self._rate_limit.take(self._client(request))
         if route.is_change:
             self._guard.check_origin(request.headers)
-        caller = request.caller
-        if route.action is not None and caller is not ANYBODY:
-            self._guard.check_action(caller, route.action)
-            if caller.filter is not None and not route.applies_filter:
-                raise Forbidden("the API key has a filter, which this page cannot apply")
-            if caller.indexes is not None and route.is_of_all_indexes:
-                raise Forbidden(
-                    "the API key is for some indexes only, and this is about all of them; "
-                    'use a key for indexes ["*"]'
-                )
+        if route.action is not None and request.caller is not ANYBODY:
+            self._check_key(route, route.action, request.caller)
         if self._services.shared_log is not None and route.action is not None:
             await self._wait_fresh(self._services.shared_log, request)
         if request.arguments and "{index}" in route.path:
             self._find_index(route, request)
         if request.query_string and route.refuses_ignored and not route.takes_query:
             refuse_query(request)
-        num_taken = num_admitted = 0
-        if route.body is Body.NONE:
-            if request.has_body and route.refuses_ignored:
-                await self._refuse_body(route, request)
-        elif request.has_body:
-            check_content_type(route.body, request.headers.get(hdrs.CONTENT_TYPE, ""))
-            if route.body is not Body.STREAM:
-                num_taken = await request.read_body(self._limits, route.bytes_limit, self._budget)
-        metrics = self._metrics
+        num_taken = await self._read_body(route, request) if request.has_body else 0
+        num_admitted = 0
         try:
             if num_taken > BODY_FAST_BYTES:
                 lane = request.index.number if route.needs_index else COMMON_LANE
                 await self._services.scheduler.wait_turn(lane)
             if route.is_admitted:
-                if metrics.requests_in_flight >= self._limits.requests_in_flight_max:
-                    raise Unavailable(
-                        f"{self._limits.shown('requests_in_flight_max')} requests are being "
-                        "answered; send this one again shortly",
-                        code="overloaded",
-                    )
-                metrics.requests_in_flight += 1
+                self._admit()
                 num_admitted = 1
-            begun = time.perf_counter()
-            for _ in range(SWITCH_TRIES_MAX):
-                try:
-                    return await self._run(route, request)
-                except ConfigurationSwitched:
-                    await self._wait_switched(route, request)
-                request.waited_ms = int((time.perf_counter() - begun) * 1000)
-            return await self._run(route, request)
+            return await self._run_through_switches(route, request)
         finally:
-            metrics.requests_in_flight -= num_admitted
+            self._metrics.requests_in_flight -= num_admitted
             self._budget.give_back(num_taken)
+
+    def _check_key(self, route: ServedRoute, action: Action, caller: Caller) -> None:
+        """Check that a caller's API key is good for a route.
+
+        Raises:
+            Unauthorized, Forbidden: it is not.
+        """
+        self._guard.check_action(caller, action)
+        if caller.filter is not None and not route.applies_filter:
+            raise Forbidden("the API key has a filter, which this page cannot apply")
+        if caller.indexes is not None and route.is_of_all_indexes:
+            raise Forbidden(
+                "the API key is for some indexes only, and this is about all of them; "
+                'use a key for indexes ["*"]'
+            )
+
+    def _admit(self) -> None:
+        """Count a request as in flight.
+
+        Raises:
+            Unavailable: code overloaded.
+        """
+        if self._metrics.requests_in_flight >= self._limits.requests_in_flight_max:
+            raise Unavailable(
+                f"{self._limits.shown('requests_in_flight_max')} requests are being "
+                "answered; send this one again shortly",
+                code="overloaded",
+            )
+        self._metrics.requests_in_flight += 1
+
+    async def _read_body(self, route: ServedRoute, request: Request) -> int:
+        """Read a body, unless the route streams it or takes none.
+
+        Returns:
+            The bytes taken from the budget, which the caller gives back.
+        """
+        if route.body is Body.NONE:
+            if route.refuses_ignored:
+                await self._refuse_body(route, request)
+            return 0
+        check_content_type(route.body, request.headers.get(hdrs.CONTENT_TYPE, ""))
+        if route.body is Body.STREAM:
+            return 0
+        return await request.read_body(self._limits, route.bytes_limit, self._budget)
 
     async def _refuse_body(self, route: ServedRoute, request: Request) -> None:
         """Refuse the body of a request that takes none, unless it says nothing.
@@ -315,6 +329,17 @@ class Middleware:
         raise InvalidRequest(
             f"{request.method} {route.path} takes no body", advice=advice, code="invalid_body"
         )
+
+    async def _run_through_switches(self, route: ServedRoute, request: Request) -> Response:
+        """Run a route; run it again whenever its index switches configuration meanwhile."""
+        begun = time.perf_counter()
+        for _ in range(SWITCH_TRIES_MAX):
+            try:
+                return await self._run(route, request)
+            except ConfigurationSwitched:
+                await self._wait_switched(route, request)
+            request.waited_ms = int((time.perf_counter() - begun) * 1000)
+        return await self._run(route, request)
 
     def _run(self, route: ServedRoute, request: Request) -> Awaitable[Response]:
         """Run a route; retry it once if a host that it reads from is lost."""

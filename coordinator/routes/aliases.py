@@ -14,7 +14,7 @@ from coordinator.parameters.raw import decode_object
 from coordinator.routes.items import refuse_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from coordinator.cluster.catalog_state import CatalogState
     from coordinator.http.api_keys import Caller
@@ -85,25 +85,7 @@ async def change_aliases(services: Services, request: Request) -> Response:
             for name in (alias, target):
                 if isinstance(name, str):
                     services.guard.check_index(request.caller, name)
-            if alias in names:
-                raise InvalidRequest(
-                    f"{alias!r} is an index; an alias needs a name of its own",
-                    code="invalid_aliases",
-                    param=f"aliases.{alias}",
-                )
-            if target is None:
-                if alias not in state.aliases:
-                    raise NotFound(
-                        f"there is no alias {alias!r}",
-                        advice="GET /_aliases lists those that are",
-                        code="alias_not_found",
-                    )
-            elif not isinstance(target, str) or target not in names:
-                raise NotFound(
-                    f"there is no index {str(target)[:100]!r} for alias {alias!r}",
-                    code="index_not_found",
-                    param=f"aliases.{alias}",
-                )
+            _check_change(alias, target, names, state.aliases)
         changed = state.with_aliases(changes)
         if len(changed.aliases) > max(limits.aliases_max, len(state.aliases)):
             raise InvalidRequest(
@@ -117,3 +99,39 @@ async def change_aliases(services: Services, request: Request) -> Response:
     return json_response(
         {"status": "aliases changed", "aliases": _shown_aliases(state.aliases, request.caller)}
     )
+
+
+def _check_change(
+    alias: str, target: object, indexes: Collection[str], aliases: Collection[str]
+) -> None:
+    """Check that an alias can be set to a target, or removed (None).
+
+    Args:
+        alias: a valid name.
+        target: as sent.
+        indexes: names of those that exist.
+        aliases: that exist.
+
+    Raises:
+        InvalidRequest: an index has this name.
+        NotFound: there is no such index, or no alias to remove.
+    """
+    if alias in indexes:
+        raise InvalidRequest(
+            f"{alias!r} is an index; an alias needs a name of its own",
+            code="invalid_aliases",
+            param=f"aliases.{alias}",
+        )
+    if target is None:
+        if alias not in aliases:
+            raise NotFound(
+                f"there is no alias {alias!r}",
+                advice="GET /_aliases lists those that are",
+                code="alias_not_found",
+            )
+    elif not isinstance(target, str) or target not in indexes:
+        raise NotFound(
+            f"there is no index {str(target)[:100]!r} for alias {alias!r}",
+            code="index_not_found",
+            param=f"aliases.{alias}",
+        )

@@ -92,26 +92,7 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
     """Answer `POST /_snapshots/{name}/restore`: creates new indexes from a snapshot."""
     name = snapshots.check_name(request.arguments[0])
     limits = services.settings.limits
-    document = decode_object(request.body, limits) if request.body else {}
-    refuse_unknown(document, ("indexes", "rename"))
-    wanted, renamed = document.get("indexes"), document.get("rename")
-    renamed = {} if renamed is None else renamed
-    if wanted is not None and not (wanted and _is_names(wanted)):
-        raise InvalidRequest(
-            "indexes must be a list of names of the snapshot's indexes, each once",
-            code="invalid_body",
-            param="indexes",
-        )
-    if not isinstance(renamed, dict) or not _is_names(list(renamed.values())):
-        raise InvalidRequest(
-            'rename must be an object of names: {"films": "films-monday"}, no two of them alike',
-            code="invalid_body",
-            param="rename",
-        )
-    if wanted is not None and not renamed.keys() <= set(wanted):
-        raise InvalidRequest(
-            "rename names an index that indexes does not", code="invalid_body", param="rename"
-        )
+    wanted, renamed = _selection(decode_object(request.body, limits) if request.body else {})
     caller = request.caller
     if caller.indexes is not None:
         if wanted is None:
@@ -138,6 +119,34 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
     )
     indexes = [{"name": one.name, "from": one.former_name} for one in plan]
     return json_response({"status": "restored", "snapshot": name, "indexes": indexes})
+
+
+def _selection(document: dict[str, Any]) -> tuple[list[str] | None, dict[str, str]]:
+    """Return the indexes to restore (None: all), and the new names of some of them.
+
+    Raises:
+        InvalidRequest: code invalid_body.
+    """
+    refuse_unknown(document, ("indexes", "rename"))
+    wanted, renamed = document.get("indexes"), document.get("rename")
+    renamed = {} if renamed is None else renamed
+    if wanted is not None and not (wanted and _is_names(wanted)):
+        raise InvalidRequest(
+            "indexes must be a list of names of the snapshot's indexes, each once",
+            code="invalid_body",
+            param="indexes",
+        )
+    if not isinstance(renamed, dict) or not _is_names(list(renamed.values())):
+        raise InvalidRequest(
+            'rename must be an object of names: {"films": "films-monday"}, no two of them alike',
+            code="invalid_body",
+            param="rename",
+        )
+    if wanted is not None and not renamed.keys() <= set(wanted):
+        raise InvalidRequest(
+            "rename names an index that indexes does not", code="invalid_body", param="rename"
+        )
+    return wanted, renamed
 
 
 def _is_names(names: object) -> bool:

@@ -47,11 +47,12 @@ _DEFAULTS: Final = (
     *("attributesToHighlight", "attributesToSnippet", "highlightPreTag", "highlightPostTag"),
     *("snippetEllipsisText", "maxValuesPerFacet", "advancedSyntax", "optionalWords"),
 )
+"""Settings that become defaults of searches by Algolia's protocol."""
 _EXACTNESS: Final[dict[str, Any]] = {
     "exactOnSingleWordQuery": "attribute",
     "alternativesAsExact": ["ignorePlurals", "singleWordSynonym"],
 }
-"""Settings with their defaults there."""
+"""Settings about exact words, with Algolia's defaults."""
 _RANKING: Final = [
     *("typo", "geo", "words", "filters", "proximity", "attribute", "exact", "custom")
 ]
@@ -84,6 +85,24 @@ def read(name: str, settings: str | None) -> list[ImportedIndex]:
 
 def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
     """Convert settings to a configuration; note those without an equivalent."""
+    _convert_fields(settings, imported)
+    _convert_languages(settings, imported)
+    _convert_matching(settings, imported)
+    _note_orders(settings, imported)
+    _keep_defaults(settings, imported)
+    for name, usual in _EXACTNESS.items():
+        if settings.get(name, usual) != usual:
+            imported.notes.append(
+                f"{name}: exact words count more in all fields, whatever the query"
+            )
+    for name in ("attributesToRetrieve", "unretrievableAttributes"):
+        if settings.get(name) not in (None, [], ["*"]):
+            imported.notes.append(f"{name}: search with the parameter fields or exclude_fields")
+    imported.note_rest(settings, _KNOWN)
+
+
+def _convert_fields(settings: dict[str, Any], imported: ImportedIndex) -> None:
+    """Convert which fields are facets, and which are searched."""
     configuration, notes = imported.configuration, imported.notes
     facets: dict[str, Any] = {}
     size = settings.get("maxValuesPerFacet")
@@ -103,7 +122,11 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
     if paths:
         configuration["searchable_fields"] = weighted(paths)
         notes.append("searchableAttributes: their order has become weights")
-    _convert_languages(settings, imported)
+
+
+def _convert_matching(settings: dict[str, Any], imported: ImportedIndex) -> None:
+    """Convert how words match: with typos, as prefixes."""
+    configuration, notes = imported.configuration, imported.notes
     typos = settings.get("typoTolerance")
     if typos in (False, "false"):
         configuration["typo"] = 0
@@ -120,6 +143,11 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
         configuration["prefix"] = "all"
     elif settings.get("queryType") == "prefixNone":
         configuration["prefix"] = "none"
+
+
+def _note_orders(settings: dict[str, Any], imported: ImportedIndex) -> None:
+    """Note what orders or groups hits there, and is a parameter of a search here."""
+    notes = imported.notes
     custom = [_split(one) for one in settings.get("customRanking") or []]
     if custom:
         order = ",".join(f"{path}:{direction}" for direction, path in custom)
@@ -135,14 +163,6 @@ def convert(settings: dict[str, Any], imported: ImportedIndex) -> None:
         notes.append(
             f"attributeForDistinct: search with distinct={settings['attributeForDistinct']}"
         )
-    _keep_defaults(settings, imported)
-    for name, usual in _EXACTNESS.items():
-        if settings.get(name, usual) != usual:
-            notes.append(f"{name}: exact words count more in all fields, whatever the query")
-    for name in ("attributesToRetrieve", "unretrievableAttributes"):
-        if settings.get(name) not in (None, [], ["*"]):
-            notes.append(f"{name}: search with the parameter fields or exclude_fields")
-    imported.note_rest(settings, _KNOWN)
 
 
 def _convert_languages(settings: dict[str, Any], imported: ImportedIndex) -> None:
