@@ -305,28 +305,9 @@ class WriteQueue(BatchQueue):
         answer: ApplyResponse | None,
         error: ServiceError | None,
     ) -> None:
-        """Record a shard's outcomes for its part; settle the groups that are complete."""
+        """Record a shard's response to its part; settle the groups that are complete."""
         if answer is not None:
-            outcomes = np.frombuffer(answer.outcomes, np.uint8)
-            num_expected = sum(
-                len(batch.parts[shard].lengths) for batch in group.batches if shard in batch.parts
-            )
-            if len(outcomes) != num_expected:
-                error = InternalError(f"shard {shard} answered {len(outcomes)} outcomes")
-                _log.error("wrong number of outcomes", shard=shard, expected=num_expected)
-            else:
-                first = 0
-                for batch in group.batches:
-                    part = batch.parts.get(shard)
-                    if part is not None:
-                        last = first + len(part.lengths)
-                        batch.outcomes[part.positions] = outcomes[first:last]
-                        batch.text_ids |= {
-                            int(part.positions[ordinal - first])
-                            for ordinal in answer.text_ids
-                            if first <= ordinal < last
-                        }
-                        first = last
+            error = _record_outcomes(group, shard, answer)
         if error is not None:
             group.errors[shard] = error
         group.unanswered.remove(shard)
@@ -409,6 +390,27 @@ class WriteQueue(BatchQueue):
             except ServiceError:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
         return None
+
+
+def _record_outcomes(group: _WriteGroup, shard: int, answer: ApplyResponse) -> ServiceError | None:
+    """Record the outcomes of a shard's part; return an error if their number is wrong."""
+    outcomes = np.frombuffer(answer.outcomes, np.uint8)
+    parts = [(batch, batch.parts[shard]) for batch in group.batches if shard in batch.parts]
+    num_expected = sum(len(part.lengths) for _, part in parts)
+    if len(outcomes) != num_expected:
+        _log.error("wrong number of outcomes", shard=shard, expected=num_expected)
+        return InternalError(f"shard {shard} answered {len(outcomes)} outcomes")
+    first = 0
+    for batch, part in parts:
+        last = first + len(part.lengths)
+        batch.outcomes[part.positions] = outcomes[first:last]
+        batch.text_ids |= {
+            int(part.positions[ordinal - first])
+            for ordinal in answer.text_ids
+            if first <= ordinal < last
+        }
+        first = last
+    return None
 
 
 class _Unconfirmed(NamedTuple):
