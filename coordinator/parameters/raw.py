@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote_to_bytes
@@ -67,6 +68,21 @@ def query_parameters(query_string: str) -> RawParameters:
         else:
             raw[name] = [raw[name], text]
     return raw
+
+
+def refuse_unknown(raw: RawParameters, known: Sequence[str]) -> None:
+    """Refuse parameters that a page does not have.
+
+    Raises:
+        InvalidRequest: code unknown_parameter.
+    """
+    for name in raw:
+        if name not in known:
+            raise InvalidRequest(
+                f"unknown parameter {name[:100]!r}; known are {', '.join(known)}",
+                code="unknown_parameter",
+                param=name[:100],
+            )
 
 
 @lru_cache(maxsize=4_096)

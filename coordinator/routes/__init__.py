@@ -1,4 +1,16 @@
-"""The route table: every page of the service, one file per resource."""
+"""The route table: every page of the service, one file per resource.
+
+search, searches     one search; several in one request. suggest, explain
+items                one item, a batch, a stream of any size. export: all of them back
+item_changes         changes by ids or by filter; matching_items: which items these concern
+followed             changes of a followed table, and the position in it
+configuration        of an index; configuration_proposal: one made from its items
+indexes              delete, rename, copy; index_statistics: sizes; aliases
+operations           health, metrics, statistics; snapshots, keys, analytics
+hosts                several hosts: their state, and the places of shards
+algolia_*            Algolia's protocol; algolia_requests: what its routes share
+pages                the dashboard; documentation: /_docs and OpenAPI; reference: as a file
+"""
 
 from __future__ import annotations
 
@@ -18,6 +30,7 @@ from coordinator.routes import (
     configuration_proposal,
     documentation,
     explain,
+    export,
     followed,
     hosts,
     index_statistics,
@@ -28,15 +41,18 @@ from coordinator.routes import (
     operations,
     pages,
     search,
+    searches,
     snapshots,
     suggest,
 )
 
 ROUTES: Final[tuple[ServedRoute, ...]] = (
     *search.ROUTES,
+    *searches.ROUTES,
     *suggest.ROUTES,
     *explain.ROUTES,
     *items.ROUTES,
+    *export.ROUTES,
     *item_changes.ROUTES,
     *followed.ROUTES,
     *configuration.ROUTES,

@@ -10,8 +10,7 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw import decode_object, query_parameters
-from coordinator.routes.items import refuse_unknown
+from coordinator.parameters.raw import decode_object, query_parameters, refuse_unknown
 from coordinator.routes.search import counted_client
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw import check_depth
-from coordinator.routes.items import refuse_conditions, refuse_unknown, write_response
+from coordinator.parameters.raw import check_depth, refuse_unknown
+from coordinator.routes.items import refuse_conditions, write_response
 
 if TYPE_CHECKING:
     from common.limits import Limits

@@ -10,9 +10,8 @@ from coordinator.http.api_keys import Action
 from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.raw import decode_object
+from coordinator.parameters.raw import decode_object, refuse_unknown
 from coordinator.replication.log.log_errors import LogAway
-from coordinator.routes.items import refuse_unknown
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request

@@ -1,8 +1,7 @@
-"""Items: read, write, load, export. Changes to many items are in `item_changes`."""
+"""Items: read, write, load. Changes to many items are in `item_changes`."""
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -10,44 +9,27 @@ import xxhash
 from aiohttp import hdrs
 
 from common.deadline import Deadline
-from common.errors import ConfigurationSwitched, InvalidRequest, NotFound, Unavailable
+from common.errors import InvalidRequest, NotFound
 from common.placement import canonical_id, shard_of_id, shown_id
-from common.process.logs import Log
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
 from coordinator.http.api_keys import Action
-from coordinator.http.responses import Response, Stream, header, json_response
+from coordinator.http.responses import Response, json_response
 from coordinator.http.route import Body, Route
 from coordinator.http.routing import RouteTable
-from coordinator.parameters.parse import SearchParameters, parse_search
-from coordinator.parameters.raw import query_parameters
-from coordinator.parameters.table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS
-from coordinator.read.cursor import START, Cursor
-from coordinator.read.rendering import rendered_items
+from coordinator.parameters.parse import parse_search
+from coordinator.parameters.raw import query_parameters, refuse_unknown
 from coordinator.routes.search import narrowed
 from coordinator.write.write_result import WriteResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import Sequence
 
     from coordinator.cluster.catalog import Index
     from coordinator.http.request import Request
     from coordinator.http.services import Services
-    from coordinator.read.merge import Hit
 
-PAGE_ITEMS: Final = 500
-"""Hits per page of an export, or of a change by filter."""
-NDJSON: Final = b"application/x-ndjson"
 CONDITIONS: Final = (hdrs.IF_MATCH, hdrs.IF_NONE_MATCH, hdrs.IF_UNMODIFIED_SINCE)
-
-RESTRICTING: Final = frozenset(
-    name for parameter in RESTRICTING_PARAMETERS for name in (parameter.name, *parameter.aliases)
-)
-_ORDERING: Final = frozenset(("sort", "sort_field", "order"))
-_PROJECTING: Final = frozenset(("fields", "exclude_fields"))
-
-_log = Log("http")
-
 
 ROUTES: Final = RouteTable()
 
@@ -350,201 +332,3 @@ async def list_loads(services: Services, request: Request) -> Response:
     """Answer `GET /_loads`: the progress of the running bulk loads."""
     loads = [load for load in services.loads.running if request.caller.may_use(load.index)]
     return json_response({"loads": [load.shown() for load in loads]})
-
-
-def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:
-    """Reject parameters that the page does not have.
-
-    Raises:
-        InvalidRequest: code unknown_parameter.
-    """
-    for name in raw:
-        if name not in known:
-            raise InvalidRequest(
-                f"unknown parameter {name[:100]!r}; known are {', '.join(known)}",
-                code="unknown_parameter",
-                param=name[:100],
-            )
-
-
-@ROUTES.add(
-    Route(
-        "GET",
-        "/{index}/items",
-        "Stream all items, or those that match, as newline-delimited JSON.",
-        Action.SEARCH,
-        needs_index=True,
-        is_admitted=False,
-        applies_filter=True,
-        tag="items",
-        parameters=tuple(
-            parameter
-            for parameter in SEARCH_PARAMETERS
-            if parameter.name in RESTRICTING | _ORDERING | _PROJECTING
-        ),
-        document={"answer": "ItemLines"},
-    ),
-)
-async def export(services: Services, request: Request) -> Stream:
-    """Answer `GET /{index}/items`: all items that match, one JSON object per line."""
-    raw = query_parameters(request.query_string)
-    known = RESTRICTING | _ORDERING | _PROJECTING
-    refuse_unknown(raw, sorted(known))
-    pages = matching_hits(services, request, raw)
-    damaged = _Damaged(request)
-    # Up to the first part, a failure can still become an error response.
-    first: list[tuple[Hit, bytes | None]] = await anext(pages, [])
-    if request.method == "HEAD":
-        await pages.aclose()
-
-    async def lines() -> AsyncGenerator[bytes, None]:
-        async with aclosing(pages):
-            yield _lines(damaged.left_out(first))
-            async for part in pages:
-                yield _lines(damaged.left_out(part))
-
-    return Stream(lines(), content_type=NDJSON, trailers=damaged.trailers)
-
-
-class _Damaged:
-    """The damaged items that an export leaves out: counted, logged, and reported in a trailer."""
-
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self.count = 0
-
-    def left_out(self, part: Sequence[tuple[Hit, bytes | None]]) -> list[bytes]:
-        """Return the intact items of a part."""
-        items = [item for _, item in part if item is not None]
-        for hit, item in part:
-            if item is None:
-                self.count += 1
-                _log.error(
-                    "damaged item left out of an export",
-                    index=self._request.index.name,
-                    shard=hit.shard,
-                    record=hit.record,
-                )
-        return items
-
-    def trailers(self) -> bytes:
-        """Return the trailer lines of the export: none if no item was damaged."""
-        return header("X-Damaged-Items", str(self.count)) if self.count else b""
-
-
-def _lines(items: list[bytes]) -> bytes:
-    return b"".join(b"%b\n" % _one_line(item) for item in items)
-
-
-def _one_line(item: bytes) -> bytes:
-    """Replace an item's line breaks: in JSON they occur only between tokens."""
-    if b"\n" not in item and b"\r" not in item:
-        return item
-    return item.replace(b"\n", b" ").replace(b"\r", b" ")
-
-
-def _whole_search(
-    services: Services,
-    request: Request,
-    raw: dict[str, Any],
-    cursor: str,
-    only_ids: Sequence[bytes],
-) -> SearchParameters:
-    """Return a search for all matching items, page by page, on one state of the index."""
-    search = parse_search(
-        {**raw, "facet_fields": [], "boost": {}, "rules": [], "cursor": cursor},
-        request.index.configuration,
-        services.settings.limits,
-    )
-    search = narrowed(search, request)
-    # Exports and changes require all words: "auto" suits people who are looking for something.
-    match = "all" if search.match == "auto" else search.match
-    return msgspec.structs.replace(
-        search, match=match, per_page=PAGE_ITEMS, only_ids=tuple(only_ids)
-    )
-
-
-async def matching_hits(
-    services: Services,
-    request: Request,
-    raw: dict[str, Any],
-    *,
-    only_ids: Sequence[bytes] = (),
-    wants_ids: bool = False,
-    is_first: bool = True,
-    is_projected: bool = True,
-) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
-    """Yield the items that match, a few megabytes at a time, all from one state of the index.
-
-    If the configuration changes meanwhile, further pages are read under the new one.
-
-    Args:
-        services: of the coordinator.
-        request: names the index, which is replaced if its configuration switches.
-        raw: search parameters that restrict, order and project.
-        only_ids: consider only items with these canonical ids; empty: all.
-        wants_ids: yield ids instead of items.
-        is_first: whether the request has not changed or sent anything yet.
-        is_projected: whether to apply the search's projection to the items.
-
-    Yields:
-        Hits with their (projected) items, or with their ids as JSON, empty where an item has none.
-        None marks a damaged item.
-
-    Raises:
-        ConfigurationSwitched: the configuration changed before the first page, and `is_first`.
-        Unavailable: it changed between pages ordered by score, which may have changed with it.
-    """
-    search = _whole_search(services, request, raw, START, only_ids)
-    with services.cluster.reading(request.index.number) as horizon:  # keeps the state readable
-        while True:
-            try:
-                hits, cursor = await services.selection.page(request.index, search, horizon)
-            except ConfigurationSwitched:
-                if search.cursor == START and is_first:
-                    raise
-                search = await _go_on_switched(services, request, raw, search)
-                continue
-            parts = services.selection.read(
-                request.index, hits, horizon, search.timeout_ms, wants_ids=wants_ids
-            )
-            async with aclosing(parts):
-                async for part in parts:
-                    yield await _rendered(search, part) if is_projected and not wants_ids else part
-            if cursor is None:
-                return
-            search = msgspec.structs.replace(search, cursor=cursor)
-
-
-async def _rendered(
-    search: SearchParameters, part: Sequence[tuple[Hit, bytes | None]]
-) -> list[tuple[Hit, bytes | None]]:
-    """Apply the search's projection to the items of hits."""
-    intact = [(hit, item) for hit, item in part if item is not None]
-    documents = [item for _, item in intact]
-    shown = iter(await rendered_items(search, [hit for hit, _ in intact], documents))
-    return [(hit, None if item is None else next(shown)) for hit, item in part]
-
-
-async def _go_on_switched(
-    services: Services, request: Request, raw: dict[str, Any], search: SearchParameters
-) -> SearchParameters:
-    """Return the search for the next page under the index's new configuration."""
-    index = request.index
-    now = None
-    if not search.query:
-        await services.catalog.switched(index, search.timeout_ms / 1000)
-        now = services.catalog.indexes.get(index.name)
-    if now is None or now.number != index.number or now is index:
-        raise Unavailable(
-            f"index {index.name!r} was switched to another configuration in the middle; "
-            "send the request again",
-            code="switched",
-        )
-    assert search.cursor is not None
-    cursor = search.cursor
-    if cursor != START:
-        place = Cursor.decode(cursor, index.revision, len(search.sort))
-        cursor = place.under(now.revision).encode()
-    request.index = now
-    return _whole_search(services, request, raw, cursor, search.only_ids)
