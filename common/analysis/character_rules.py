@@ -14,7 +14,7 @@ The rules, and what they leave alone:
   (ł, ø, đ, æ, þ, ı …) are in `_LETTERS`.
 - Decimal digits of every script become ASCII digits. Symbols (™, ℃) separate even where they have
   a compatibility form made of letters.
-- Hangul is written with spaces but its particles are attached to the words, so a query mostly has
+- Hangul is written with spaces but its particles are attached to the words, so a query usually has
   a part of a word; as in Lucene's CJK analyzer, it is cut into bigrams like Han and Kana.
 """
 

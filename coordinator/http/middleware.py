@@ -121,7 +121,7 @@ class Middleware:
         self._logs_requests = services.settings.log_level == "debug"
 
     def stop(self) -> None:
-        """Finish work outside of requests: here there is none."""
+        """Do nothing: there is no work outside of requests."""
 
     async def __call__(self, request: Request) -> Response:
         """Answer one request; raises nothing but cancellation."""

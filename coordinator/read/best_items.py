@@ -45,7 +45,7 @@ class BestItemsFinder:
     ) -> tuple[BestItems, list[TermsResponse]]:
         """Return the items of a search, and words that are listed along with it.
 
-        Popularity mostly decides alone; then the scores, which cost a round trip, do not matter.
+        Popularity usually decides alone; then the scores, which cost a round trip, do not matter.
 
         Args:
             scope: the items that count.

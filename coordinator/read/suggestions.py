@@ -9,7 +9,7 @@ Every count is of the items that pass the filters, the key's among them, and tho
 for any query; nothing without such items is suggested. If nothing matches as typed, typos are
 forgiven.
 
-Cost: no shard is asked for a cached list (`SuggestionMemory`), nor, mostly, for one that follows
+Cost: no shard is asked for a cached list (`SuggestionMemory`), nor, usually, for one that follows
 from what is known of a shorter prefix (`known_prefixes`). Others take two round trips, or one where
 the counts are cached (`StatisticsMemory`). Facets are looked up in the coordinator's own numbering,
 unless no value matched fewer letters; whole texts come from a search for the best items, and words

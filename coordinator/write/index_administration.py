@@ -123,7 +123,7 @@ class IndexAdministration:
     async def create(
         self, name: str, document: dict[str, Any], deadline: Deadline | None = None
     ) -> None:
-        """Create an index; one that is there by the time of the change stays as it is.
+        """Create an index; one that exists by the time of the change stays as it is.
 
         Args:
             name: of the index (checked by the caller).

@@ -427,7 +427,7 @@ def _refuse_list_inside(body: bytes) -> None:
 
 
 async def _run(num_bytes: int, work: Callable[[], R]) -> R:
-    """Do work on so many bytes: in a thread where it takes milliseconds."""
+    """Do work on this many bytes: on a thread where it takes milliseconds."""
     return await asyncio.to_thread(work) if num_bytes > SCAN_BYTES else work()
 
 

@@ -51,7 +51,7 @@ def check_no_alias(aliases: Mapping[str, str], name: str) -> None:
 
 
 def check_num_indexes(catalog: Catalog, limits: Limits, num_new: int) -> None:
-    """Check that so many more indexes are within the limit.
+    """Check that this many more indexes are within the limit.
 
     Raises:
         InvalidRequest: `too_many_indexes`.

@@ -139,7 +139,7 @@ class OpeningIndexes:
         return await loop.run_in_executor(self.threads, carried(function))
 
     async def wait_for(self, number: int) -> bool:
-        """Wait until an index is not being opened, whatever comes of it; return whether it was."""
+        """Wait until an index is not being opened, even if that fails; return whether it was."""
         opening = self._tasks.get(number)
         if opening is None or opening.done():
             return False

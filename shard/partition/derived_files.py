@@ -181,7 +181,7 @@ class DerivedFiles:
         doc_maps: Sequence[NDArray[np.int64]],
         allocator: MergeAllocator,
     ) -> Segment:
-        """Merge segments into a new file and return the merger as mapped from there.
+        """Merge segments into a new file and return the merged one as mapped from there.
 
         Args:
             parts: in the order of their records.

@@ -125,7 +125,7 @@ class GroupPlanner:
             if not len(docs):
                 continue
             items = has_id[queries]
-            in_order = np.argsort(items)  # of the batch, and mostly of the records
+            in_order = np.argsort(items)  # of the batch, and usually of the records
             items, docs = items[in_order], docs[in_order]
             records = records_of(view.segment, docs)
             starts = extraction.id_start[items].tolist()

@@ -49,7 +49,7 @@ class LoggedGroups:
             yield group.seq, group.deleted
 
     def find(self, seq: int) -> Group | None:
-        """Return a group by its number; None if the log has it no longer, or not yet."""
+        """Return a group by its number; None if the log no longer has it, or not yet."""
         return next((group for group in self._groups if group.seq == seq), None)
 
     def final(self, horizon: int) -> list[Group]:

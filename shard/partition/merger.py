@@ -379,7 +379,7 @@ def _merge(
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], num_docs: int) -> bool:
-    """Return whether the merger of segments, with this many documents, goes to a file."""
+    """Return whether the merge of segments, with this many documents, goes to a file."""
     settings = partition.settings
     return (
         any(part.path is not None for part in parts)

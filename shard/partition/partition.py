@@ -10,7 +10,7 @@
                └─ purge queue                  what no search sees any more  (purge_queue.py)
 
 Threads. Searches read the history and never wait. The writer thread (one per index) is the only one
-that changes the truth and adds segments; the merger thread replaces segments by their merger. Both
+that changes the truth and adds segments; the merger thread replaces segments by a merged one. Both
 publish under a lock that no other class sees and that is held for a few microseconds: take the
 newest snapshot, derive the next one, put it into the history (one attribute assignment). Documents
 are addressed by record between threads, because a merge changes every other address.
@@ -101,7 +101,7 @@ class Partition:
 
     @classmethod
     def create(cls, folder: Path, entry: IndexEntry, settings: ShardSettings) -> Partition:
-        """Make an empty index in a folder that is not there yet.
+        """Create an empty index in a new folder.
 
         Raises:
             OSError, StorageFailure: no space left, or the device failed; remove the folder.
@@ -144,8 +144,8 @@ class Partition:
             opening: counts the progress.
 
         Raises:
-            DamagedEnvironment: data.mdb is not what it must at least be, or what all items depend
-                on is damaged: counters, configuration, compression dictionaries.
+            DamagedEnvironment: data.mdb lacks what the manifest says it has, or what all items
+                depend on is damaged: counters, configuration, compression dictionaries.
             OSError: the system refused it.
         """
         derived = DerivedFiles(folder)
@@ -203,7 +203,7 @@ class Partition:
 
     @property
     def generation(self) -> Generation:
-        """The configuration in force and what belongs to it."""
+        """The configuration in force, with the structures derived from it."""
         return self._generation
 
     @property
@@ -231,7 +231,7 @@ class Partition:
         """The oldest state that is available, also after a start.
 
         Whatever a later group removed must still be there: merges drop it once no search can name
-        an older state, mostly before the group leaves the log.
+        an older state, usually before the group leaves the log.
         """
         views = self.newest.views
         for seq, deleted in self.groups.deletions():
@@ -349,7 +349,7 @@ class Partition:
         doc_maps: Sequence[NDArray[np.int64]],
         merged: Segment | None,
     ) -> bool:
-        """Replace segments by their merger; called by the merger.
+        """Replace segments by the merged one; called by the merger.
 
         All states get it, so the parts can go: it has every document that a search can still name,
         and what was deleted since the merge began is hidden in it. Nothing is done, and False
@@ -376,7 +376,7 @@ class Partition:
     def enqueue_purge(
         self, records: NDArray[np.uint64], generation: Generation, *, are_in_files: bool
     ) -> None:
-        """Let dead records be purged that a merge has dropped.
+        """Schedule the purge of dead records that a merge has dropped.
 
         Args:
             records: to be purged.
@@ -391,7 +391,7 @@ class Partition:
                 self._add_to_purge_queue(records, generation)
 
     def _add_to_purge_queue(self, records: NDArray[np.uint64], generation: Generation) -> None:
-        """Add records; a configuration that was switched to may have segments of its own with them.
+        """Schedule a purge; after a switch, segments of the new configuration may have the records.
 
         The caller holds the lock.
         """
@@ -454,7 +454,7 @@ class Partition:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all of it is in files that the manifest names, so that closing is nothing."""
+        """Whether all of it is in files that the manifest names: closing writes nothing then."""
         return self.derived.covers(
             [view.segment for view in self._history.newest.views],
             self._generation.entry.revision,

@@ -136,7 +136,7 @@ class Rebuild:
             log_damaged(self.entry, damaged)
 
     def discard(self) -> None:
-        """Remove the new files: the revision will not come."""
+        """Remove the new files: the revision was given up."""
         self._end()
         self._partition.derived.discard(self._segments)
 

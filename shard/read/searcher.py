@@ -214,7 +214,7 @@ def _hit_columns(
 
 
 def _sent_along(snapshot: Snapshot, records: NDArray[np.uint64]) -> tuple[bytes, ...]:
-    """Return documents that go along with the hits; none if they are large, to be fetched."""
+    """Return the documents of the first hits; none if they are too large: they are fetched then."""
     try:
         return tuple(snapshot.read_documents(records, PAGE_BYTES_MAX))
     except PayloadTooLarge:

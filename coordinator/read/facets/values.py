@@ -62,7 +62,7 @@ class FacetValues:
         self.to_number: NDArray[np.uint32] = np.zeros((num_shards, 64), np.uint32)
         """Our number, by shard and the shard's number."""
         self.is_same: NDArray[np.bool_] = np.ones(num_shards, np.bool_)
-        """Whether a shard's numbers equal ours, as the first shard's mostly do."""
+        """Whether a shard's numbers equal ours, as the first shard's usually do."""
         self._orders: dict[str, Order] = {}
         self.derived: dict[str, object] = {}
         """Results that callers derived from all values; dropped when the numbering grows."""

@@ -1,6 +1,6 @@
 """The folded words of suggested texts; recently used ones are cached.
 
-Each further letter mostly needs the titles and items of the letter before.
+Each further letter usually needs the titles and items of the letter before.
 """
 
 from __future__ import annotations

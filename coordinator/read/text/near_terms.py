@@ -9,7 +9,7 @@ Every shard sends its most frequent candidates and a bound for those it leaves o
     3  otherwise ask for eight times as many, up to `NUM_TERMS_MAX`
 
 So counts are exact for any number of shards, and so is the order if the most frequent words decide
-it; it mostly takes one short round trip. (Fagin, Lotem, Naor: Optimal aggregation algorithms for
+it; it usually takes one short round trip. (Fagin, Lotem, Naor: Optimal aggregation algorithms for
 middleware, JCSS 2003, bound unseen words like this.) Only among words that are all rare, such as
 codes of one item each, a word beyond the first `NUM_TERMS_MAX` of every shard can be missed.
 """

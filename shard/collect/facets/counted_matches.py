@@ -6,7 +6,7 @@
                 clauses marked with `country`
 
 Collectors ask for the scope of a count, then for its matches. What they compute from the matches
-of a scope, they keep by scope: several facets mostly share one.
+of a scope, they keep by scope: several facets usually share one.
 """
 
 from __future__ import annotations

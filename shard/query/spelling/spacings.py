@@ -81,7 +81,7 @@ def docs_with_all_of(
     """Return the documents, among some (ascending) if given, that have all words in any field."""
     vocabulary = text_index(segment).vocabulary
     terms = []
-    # The shorter half of a word is mostly the common one: look for the longest words first.
+    # The shorter half of a word is usually the common one: look for the longest words first.
     for word in sorted(set(words), key=len, reverse=True):
         term = vocabulary.find(word)
         if term is None:

@@ -1,8 +1,8 @@
 """Stem classes: the terms of a segment that have the same stem as a word.
 
 Words of one stem share their beginning in most languages, but for irregular plurals, so the terms
-that begin like the stem are stemmed: mostly a few hundred (0.5 µs each), or thousands once, where a
-few letters begin them. For languages where they do not, all terms are, once per segment.
+that begin like the stem are stemmed: usually a few hundred (0.5 µs each), or thousands, once, where
+the stem has few letters. For languages where they do not, all terms are, once per segment.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def proximity_pairs(query: TextQuery) -> ProximityPairs | None:
 
     Phrases take no part: their words are adjacent anyway. Two words separated by a phrase form a
     pair of weight 0. Neighbouring bigrams of a script without spaces share a character, so where
-    both occur they are mostly adjacent; that says less, hence a low weight.
+    both occur they are usually adjacent; that says less, hence a low weight.
     """
     if query.proximity <= 0 or len(query.clauses) < 2:
         return None

@@ -166,8 +166,8 @@ def _merge_arrays(
 def _possible_names(parts: Sequence[Segment]) -> set[str]:
     """Return the names that a merged segment may have: those of its parts, and some more.
 
-    A merger may be large enough for stored sets, and a column of numbers or points may change its
-    form.
+    A merged segment may be large enough for stored sets, and a column of numbers or points may
+    change its form.
     """
     names = {name for part in parts for name in part} | TABLE_NAMES
     for name in list(names):
