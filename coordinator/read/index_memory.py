@@ -46,7 +46,7 @@ class IndexMemory(Struct, frozen=True):
 
     configuration: IndexConfiguration
     revision: int
-    vocabulary: QueryDictionary
+    dictionary: QueryDictionary
     rules: tuple[CompiledRule, ...]
     narrowing_rules: tuple[CompiledRule, ...]
     """Those of them that leave items out for any query."""
@@ -145,7 +145,7 @@ class IndexMemories:
 
     def stop_words(self, index: Index) -> frozenset[str]:
         """Return the folded words that items need not have."""
-        return self.of(index).vocabulary.stop_words
+        return self.of(index).dictionary.stop_words
 
     def curated(
         self, index: Index, parameters: SearchParameters, timestamp: int

@@ -75,4 +75,4 @@ class ReadPath(NamedTuple):
         """Return the searches to try, in order, until one has hits (`match: auto`)."""
         if parameters.match != "auto":
             return (parameters,)
-        return relaxed(parameters, self.memories.of(index).vocabulary, self.analyzer)
+        return relaxed(parameters, self.memories.of(index).dictionary, self.analyzer)

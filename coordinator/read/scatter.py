@@ -253,7 +253,7 @@ class Scatter:
                     parameters.infix,
                     parameters.drops_function_words,
                 ),
-                memory.vocabulary,
+                memory.dictionary,
                 self._analyzer,
                 self._limits.query_words_max,
             )

@@ -243,7 +243,7 @@ class Suggestions:
     ) -> LastWord | None:
         if not typed.is_open:
             return None
-        dictionary = self._path.memories.of(scope.index).vocabulary
+        dictionary = self._path.memories.of(scope.index).dictionary
         return last_word(typed.words[-1], search, dictionary, scope.index.configuration)
 
     async def _listed(

@@ -236,8 +236,8 @@ def _edits(word: str, options: QueryOptions, lengths: TypoLengths) -> int:
 class _ClauseBuilder:
     """Turns the tokens of unquoted words into clauses."""
 
-    def __init__(self, vocabulary: QueryDictionary, options: QueryOptions) -> None:
-        self.vocabulary = vocabulary
+    def __init__(self, dictionary: QueryDictionary, options: QueryOptions) -> None:
+        self.dictionary = dictionary
         self.options = options
 
     def clauses(self, tokens: Sequence[Token], is_last_open: bool) -> Iterator[Clause]:
@@ -257,8 +257,8 @@ class _ClauseBuilder:
         self, tokens: Sequence[Token], at: int, is_last_open: bool
     ) -> tuple[int, list[Clause]]:
         """Return the length and the clauses of the longest sequence from `at` with synonyms."""
-        synonyms = self.vocabulary.synonyms
-        for length in range(min(self.vocabulary.synonym_words_max, len(tokens) - at), 0, -1):
+        synonyms = self.dictionary.synonyms
+        for length in range(min(self.dictionary.synonym_words_max, len(tokens) - at), 0, -1):
             words = tuple(token.text for token in tokens[at : at + length])
             alternatives = synonyms.get(words)
             if alternatives is None:
@@ -278,7 +278,7 @@ class _ClauseBuilder:
 
     def _word(self, text: str, is_prefix: bool, synonyms: tuple[Words, ...] = ()) -> Word:
         """Return the clause of one word."""
-        typos, by_group = _typos(text, self.options, self.vocabulary.typo_groups)
+        typos, by_group = _typos(text, self.options, self.dictionary.typo_groups)
         return Word(
             text, is_prefix, typos, synonyms, typos_by_group=by_group, infix=self._infix(text)
         )
@@ -320,7 +320,7 @@ class _ClauseBuilder:
 def parse_query(
     text: str,
     options: QueryOptions,
-    vocabulary: QueryDictionary,
+    dictionary: QueryDictionary,
     analyzer: Analyzer,
     words_max: int,
 ) -> Generator[None, None, ParsedQuery]:
@@ -332,7 +332,7 @@ def parse_query(
     Args:
         text: as typed.
         options: of the request.
-        vocabulary: stop words and synonyms of the index.
+        dictionary: stop words and synonyms of the index.
         analyzer: splits text into words.
         words_max: limit of folded words; the rest are dropped.
     """
@@ -340,8 +340,8 @@ def parse_query(
     num_words_cut = max(0, sum([len(piece.tokens) for piece in pieces]) - words_max)
     if num_words_cut:
         pieces = _cut(pieces, words_max)
-    dropped = _dropped(pieces, vocabulary) if options.drops_function_words else ()
-    collector = _ClauseCollector(pieces, vocabulary, options, dropped)
+    dropped = _dropped(pieces, dictionary) if options.drops_function_words else ()
+    collector = _ClauseCollector(pieces, dictionary, options, dropped)
     for number, piece in enumerate(pieces):
         if not piece.is_phrase and not piece.is_excluded:
             collector.add_words(number, piece)
@@ -373,7 +373,7 @@ class _ClauseCollector:
 
     Args:
         pieces: of the query.
-        vocabulary: stop words and synonyms of the index.
+        dictionary: stop words and synonyms of the index.
         options: of the request.
         dropped: words to drop, apart from stop words.
 
@@ -389,13 +389,13 @@ class _ClauseCollector:
     def __init__(
         self,
         pieces: Sequence[_Piece],
-        vocabulary: QueryDictionary,
+        dictionary: QueryDictionary,
         options: QueryOptions,
         dropped: Words,
     ) -> None:
-        self._builder = _ClauseBuilder(vocabulary, options)
+        self._builder = _ClauseBuilder(dictionary, options)
         self._options = options
-        self._stop_words = _effective(vocabulary.stop_words, pieces).union(dropped)
+        self._stop_words = _effective(dictionary.stop_words, pieces).union(dropped)
         self._row: list[TypedWord] = []
         self._is_row_open = False
         self._num_words = 0
@@ -425,7 +425,7 @@ class _ClauseCollector:
             self._count(clause)
             yield
         if self._options.typo != 0:
-            dictionary = self._builder.vocabulary
+            dictionary = self._builder.dictionary
             for spacing in chain(
                 spacings_of(row, dictionary.function_words),
                 notations_of(row, dictionary.notations),
@@ -460,10 +460,10 @@ class _ClauseCollector:
         self.counts[clause] = self.counts.get(clause, 0) + 1
 
 
-def _dropped(pieces: Sequence[_Piece], vocabulary: QueryDictionary) -> Words:
+def _dropped(pieces: Sequence[_Piece], dictionary: QueryDictionary) -> Words:
     """Return the function words of a query that are not stop words; none if it has no others."""
-    words = vocabulary.function_words
-    if not _effective(words | vocabulary.stop_words, pieces):
+    words = dictionary.function_words
+    if not _effective(words | dictionary.stop_words, pieces):
         return ()
     typed = [
         token.text
@@ -471,7 +471,7 @@ def _dropped(pieces: Sequence[_Piece], vocabulary: QueryDictionary) -> Words:
         if not piece.is_phrase and not piece.is_excluded
         for token in piece.tokens
     ]
-    found = [word for word in typed if word in words and word not in vocabulary.stop_words]
+    found = [word for word in typed if word in words and word not in dictionary.stop_words]
     return tuple(dict.fromkeys(found))
 
 
