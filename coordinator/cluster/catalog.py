@@ -19,7 +19,7 @@ import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from common import data_directory
 from common.configuration import IndexConfiguration
@@ -85,6 +85,7 @@ class Catalog:
         state: as it is stored.
 
     Attributes:
+        is_ours: whether this process makes the changes; false: another one does.
         state: the durable state, as sent to the shards.
         indexes: as requests see them, by name.
         aliases: as requests see them, alias to name.
@@ -94,6 +95,8 @@ class Catalog:
         on_doubt: called when the file may have a state that requests do not see: only another
             process knows, by reading it.
     """
+
+    is_ours: ClassVar[bool] = True
 
     def __init__(self, file: CatalogFile, num_shards: int, state: CatalogState) -> None:
         self._stored = file

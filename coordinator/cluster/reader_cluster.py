@@ -8,8 +8,9 @@ cannot answer exactly as the owner would now, it leaves to the owner: `OwnerOnly
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
-from typing import Final
+from typing import ClassVar, Final
 
 from common import data_directory
 from common.process.threads import ThreadPool
@@ -126,6 +127,8 @@ class ReaderCatalog(Catalog):
         shared: says when it has changed.
     """
 
+    is_ours: ClassVar[bool] = False
+
     def __init__(self, settings: Settings, shared: SharedState) -> None:
         num_shards = len(settings.shard_addresses) or settings.shards
         self._file = data_directory.catalog_path(settings.data_dir)
@@ -135,6 +138,12 @@ class ReaderCatalog(Catalog):
         self._is_whole = False
         self._reading = asyncio.Lock()
         self._thread = ThreadPool(1, "catalog")
+
+    async def change_here(
+        self, function: Callable[[CatalogState], CatalogState], *, is_active: bool = True
+    ) -> CatalogState:
+        """Leave it to the owner, who alone knows what the file has."""
+        raise OwnerOnly
 
     @property
     def is_current(self) -> bool:

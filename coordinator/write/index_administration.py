@@ -88,7 +88,8 @@ class IndexAdministration:
         self._tasks = DetachedTasks()
         self._restorer = IndexRestorer(cluster, catalog, limits, log)
         self._is_releasing = False
-        cluster.on_state(lambda shard: self._look_for_sources())
+        if catalog.is_ours:
+            cluster.on_state(lambda shard: self._look_for_sources())
 
     async def configure(
         self,

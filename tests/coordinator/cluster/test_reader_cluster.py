@@ -1,0 +1,64 @@
+"""A reader, one of several coordinators, changes nothing that the owner has."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from common import data_directory
+from common.limits import Limits
+from common.protocol.messages import SnapshotSource
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog_state import CatalogState
+from coordinator.cluster.reader_cluster import OwnerOnly, ReaderCatalog
+from coordinator.cluster.shared_state import SharedState, create_shared_state
+from coordinator.settings import Settings
+from coordinator.write.index_administration import IndexAdministration
+
+
+async def test_a_reader_leaves_the_file_of_the_catalog_alone(tmp_path: Path) -> None:
+    """It may learn before the owner that all shards have what was restored.
+
+    Replaced beneath the owner, which appends to what it knows, the file was damaged for good.
+    """
+    owner = Catalog.open(tmp_path, 1)
+
+    def restored(state: CatalogState) -> CatalogState:
+        source = SnapshotSource("/snapshots/one", 1, 0, ((0, ""),))
+        return state.with_index(
+            msgspec.structs.replace(state.new_entry("films", {}), source=source)
+        )
+
+    await owner.change(restored)
+    memory = create_shared_state(2)
+    try:
+        shared = SharedState(memory, 2, 0)
+        shared.publish_catalog(owner.state.revision)
+        reader = ReaderCatalog(Settings(data_dir=tmp_path), SharedState(memory, 2, 1))
+        await reader.catch_up()
+        assert reader.state.indexes[0].source is not None
+        listeners: list[Callable[[Any], None]] = []
+        cluster: Any = SimpleNamespace(is_ready=True, on_state=listeners.append)
+        log: Any = None
+        administration = IndexAdministration(cluster, reader, Limits(), log)
+        path = data_directory.catalog_path(tmp_path)
+        before = path.read_bytes(), path.stat().st_ino
+
+        for listener in listeners:
+            listener(None)
+        await asyncio.sleep(0.2)
+        with pytest.raises(OwnerOnly):
+            await reader.change(CatalogState.without_sources)
+
+        assert (path.read_bytes(), path.stat().st_ino) == before
+        assert reader.state.indexes[0].source is not None
+        del administration
+    finally:
+        os.close(memory)
