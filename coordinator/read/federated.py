@@ -33,6 +33,8 @@ from coordinator.read.results import SearchResult
 
 _EVERY: Final = 1 << 31
 """A facet size that stands for all values."""
+_UNSCORED: Final = 1.0
+"""The score of an item without a query, as where a boost multiplies it."""
 
 
 class Member(Struct, frozen=True):
@@ -169,7 +171,7 @@ def merged_hits(
     ]
     rows.sort(key=lambda row: (row[1], row[0]))
     scores = [
-        [(hit.score or 0.0) * one.weight for hit in result.order]
+        [(_UNSCORED if hit.score is None else hit.score) * one.weight for hit in result.order]
         for one, result in zip(members, results, strict=True)
     ]
     rows.sort(key=lambda row: scores[row[0]][row[1]], reverse=True)

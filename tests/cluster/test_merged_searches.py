@@ -153,6 +153,14 @@ def test_scores_are_weighed_and_mistakes_are_named(services: Services) -> None:
 
     assert indexes(merged(films, books)) == ["merged-films", "merged-books"]
     assert indexes(merged(films, {**books, "weight": 2})) == ["merged-books", "merged-films"]
+    # Without a query every score is 1, beside one that a boost changes and one of a query.
+    all_films, all_books = ({"index": one["index"]} for one in (films, books))
+    heavy = {**all_books, "weight": 2}
+    assert indexes(merged(all_films, all_books)) == ["merged-films", "merged-books"]
+    assert indexes(merged(all_films, heavy)) == ["merged-books", "merged-films"]
+    boosted = {**all_films, "boost": {"year": {"saturation": 2000}}}  # 1 + 2000 / 4000
+    assert indexes(merged(boosted, heavy)) == ["merged-books", "merged-films"]
+    assert indexes(merged(boosted, all_books)) == ["merged-films", "merged-books"]
     ranges = {"facet_ranges": {"year": {"interval": 100}}}
     answer = merged({**films, **ranges}, {**books, **ranges}).json
     assert answer["data"]["ranges"]["year"] == [

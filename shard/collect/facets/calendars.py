@@ -7,6 +7,7 @@ Years, quarters, months and days are the beginning of the text, as written. With
 that has a time is converted first; one without an offset is taken as UTC. A date without a time
 belongs to no zone, and to no shorter span than a day. Weeks are those of ISO 8601: they start on
 Monday, and the first one has a Thursday. 30 February is in a month, but in no week and on no day.
+A week as text, such as 2020-W01, is no date: it may begin or end in another year.
 
 Each distinct text of a segment is parsed once; its code then leads to its bucket.
 """
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
 
 _PREFIXES: Final = {
-    "year": re.compile(r"\d{4}(?!\d)", re.ASCII),
+    "year": re.compile(r"\d{4}(?!\d|-[Ww]\d)", re.ASCII),
     "month": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])(?!\d)", re.ASCII),
     "day": re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII),
 }

@@ -17,6 +17,9 @@ from shard.collect.facets.calendars import bucket_of
         ("2024", ("2024", None, None, None, None)),
         ("2024-13-01", ("2024", None, None, None, None)),
         ("2024-06-30T23:30:00-02:00", ("2024", "2024-Q2", "2024-06", "2024-W26", "2024-06-30")),
+        ("2020-W05", (None, None, None, None, None)),
+        ("2020-w05-3", (None, None, None, None, None)),
+        ("2020-winter", ("2020", None, None, None, None)),
         ("soon", (None, None, None, None, None)),
     ],
 )
