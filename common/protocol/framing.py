@@ -319,8 +319,3 @@ class FrameReader:
             elif not self._is_piece:
                 frames.append((target, None))
         return num_taken
-
-    @property
-    def is_between_frames(self) -> bool:
-        """Whether the stream may end here without cutting a frame."""
-        return self._target is None and self._attachment is None and not self._head

@@ -29,7 +29,6 @@ from common.process.priority import keep_up, run_in_background
 from common.process.threads import ThreadPool
 from common.settings import SettingError
 from coordinator.analytics.analytics import ReaderAnalytics
-from coordinator.cluster.leases import Leases
 from coordinator.cluster.reader_cluster import (
     POLL_SECONDS,
     OwnerLeases,
@@ -85,57 +84,83 @@ async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
     loop.set_default_executor(ThreadPool(None, "worker", run_in_background))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-
-    shared = SharedState(slot.state, settings.coordinators, slot.ordinal)
-    shared.begin_reader()
-    catalog = ReaderCatalog(settings, shared)
-    cluster = ReaderCluster.for_reader(settings, catalog, shared)
-    outbox = Outbox(slot.exchange)
-    analytics = ReaderAnalytics(*analytics_arguments(settings))
-    leases: Leases = OwnerLeases(cluster, settings.limits)
-    services = replace(
-        make_services(settings, catalog, cluster, analytics=analytics, leases=leases),
-        shared=shared,
-        outbox=outbox,
-    )
-    app = create_app(services, ROUTES)
-    reporter = Reporter(services, outbox)
-    starting = asyncio.ensure_future(_wait_ready(catalog, cluster, shared))
-    cluster.start()
-    tasks: list[asyncio.Task[None]] = []
+    reader = _Reader(settings, slot)
     try:
-        stopping = asyncio.ensure_future(stop.wait())
-        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-            listeners = [socket.socket(fileno=one) for one in slot.listeners]
-            await app.start(settings.host, settings.port, listeners)
-            gc.collect()
-            gc.freeze()
-            gc.enable()
-            _log.info("reading", reader=slot.ordinal, pid=os.getpid())
-            tasks = [
-                asyncio.create_task(trim_periodically()),
-                asyncio.create_task(reporter.report_periodically()),
-            ]
-            await stopping
-            _log.info("stopping")
-            for task in tasks:
-                task.cancel()
-            await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
-            with contextlib.suppress(Unavailable):  # the owner was killed
-                await reporter.report()
+        await reader.serve_until(stop)
     finally:
-        starting.cancel()
-        shared.end_reader()
-        await cluster.stop()
+        await reader.disconnect()
     return 0
 
 
-async def _wait_ready(catalog: ReaderCatalog, cluster: ReaderCluster, shared: SharedState) -> None:
-    """Return once searches can be answered here."""
-    await cluster.wait_ready()
-    while not (shared.is_serving and catalog.is_current):
-        with contextlib.suppress(OwnerOnly):
-            await catalog.catch_up()
-        await asyncio.sleep(POLL_SECONDS)
+class _Reader:
+    """The components of a reader, and the order in which they start and stop."""
+
+    def __init__(self, settings: Settings, slot: CoordinatorSlot) -> None:
+        self._settings = settings
+        self._slot = slot
+        shared = self._shared = SharedState(slot.state, settings.coordinators, slot.ordinal)
+        shared.begin_reader()
+        self._catalog = catalog = ReaderCatalog(settings, shared)
+        self._cluster = ReaderCluster.for_reader(settings, catalog, shared)
+        outbox = Outbox(slot.exchange)
+        services = replace(
+            make_services(
+                settings,
+                catalog,
+                self._cluster,
+                analytics=ReaderAnalytics(*analytics_arguments(settings)),
+                leases=OwnerLeases(self._cluster, settings.limits),
+            ),
+            shared=shared,
+            outbox=outbox,
+        )
+        self._app = create_app(services, ROUTES)
+        self._reporter = Reporter(services, outbox)
+
+    async def serve_until(self, stop: asyncio.Event) -> None:
+        """Connect, listen and answer requests until `stop` is set; then finish those running."""
+        self._cluster.start()
+        starting = asyncio.ensure_future(self._wait_ready())
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                await self._serve(stop)
+        finally:
+            starting.cancel()
+            stopping.cancel()
+
+    async def _serve(self, stop: asyncio.Event) -> None:
+        """Listen and answer requests until `stop` is set; then finish those running."""
+        settings = self._settings
+        listeners = [socket.socket(fileno=one) for one in self._slot.listeners]
+        await self._app.start(settings.host, settings.port, listeners)
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+        _log.info("reading", reader=self._slot.ordinal, pid=os.getpid())
+        background = [
+            asyncio.create_task(one)
+            for one in (trim_periodically(), self._reporter.report_periodically())
+        ]
+        await stop.wait()
+        _log.info("stopping")
+        for task in background:
+            task.cancel()
+        await self._app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
+        with contextlib.suppress(Unavailable):  # the owner was killed
+            await self._reporter.report()
+
+    async def _wait_ready(self) -> None:
+        """Return once searches can be answered here."""
+        await self._cluster.wait_ready()
+        while not (self._shared.is_serving and self._catalog.is_current):
+            with contextlib.suppress(OwnerOnly):
+                await self._catalog.catch_up()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def disconnect(self) -> None:
+        """Leave the shared memory, and close the connections to the shards."""
+        self._shared.end_reader()
+        await self._cluster.stop()

@@ -168,11 +168,6 @@ class Transaction:
                     return
                 yield key, value
 
-    def last_key(self, database: SubDatabase) -> bytes | None:
-        """Return the greatest key, or None if there is none."""
-        with self._txn.cursor(self._databases[database]) as cursor:
-            return cast(bytes, cursor.key()) if cursor.last() else None
-
     def count(self, database: SubDatabase) -> int:
         """Return the number of keys."""
         return int(self._txn.stat(self._databases[database])["entries"])

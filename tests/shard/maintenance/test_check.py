@@ -119,7 +119,8 @@ def test_fields_that_a_merge_has_dropped_are_ignored(tmp_path: Path) -> None:
 def test_damaged_item_is_found(folder: Path) -> None:
     environment = Environment.open(folder, 1 << 30)
     with environment.write() as txn:
-        record = int.from_bytes(txn.last_key(SubDatabase.DOCUMENTS) or b"", "big")
+        *_, (key, _) = txn.items(SubDatabase.DOCUMENTS)
+        record = int.from_bytes(key, "big")
         value = bytearray(txn.get(SubDatabase.DOCUMENTS, number_key(record)) or b"")
         value[-1] ^= 1
         txn.put(SubDatabase.DOCUMENTS, number_key(record), bytes(value))
@@ -132,8 +133,7 @@ def test_damaged_item_is_found(folder: Path) -> None:
 def test_lost_item_and_wrong_counter_are_found(folder: Path) -> None:
     environment = Environment.open(folder, 1 << 30)
     with environment.write() as txn:
-        last = txn.last_key(SubDatabase.DOCUMENTS)
-        assert last is not None
+        *_, (last, _) = txn.items(SubDatabase.DOCUMENTS)
         txn.delete(SubDatabase.DOCUMENTS, last)
     environment.close()
 

@@ -251,7 +251,8 @@ def test_any_flipped_bit_is_noticed(
     if is_packed:
         store.train(_items(1_500))
     with environment.read() as txn:
-        first = int.from_bytes(txn.last_key(SubDatabase.DOCUMENTS) or b"", "big") + 1
+        keys = [key for key, _ in txn.items(SubDatabase.DOCUMENTS)]
+        first = int.from_bytes(keys[-1] if keys else b"", "big") + 1
     _append(environment, store, first, _items(1))
     key = number_key(first)
     with environment.write() as txn:
