@@ -6,7 +6,7 @@ startup_listener     answers until the coordinator listens; port_holder: who els
 coordinator_slots    what several coordinators inherit
 
 coordinator          the process that owns the data; its components: services
-reader               another one, which only searches
+reader               another one, which only searches; process_setup: what both begin with
 joining              checks before a host of several starts
 maintenance          offline: check, rebuild, restore, reshard
 """

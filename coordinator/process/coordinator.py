@@ -7,7 +7,6 @@ settings ─▶ Catalog ─▶ Cluster ─▶ Ingest ─┐
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -22,17 +21,14 @@ import uvloop
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, Endpoint
-from common.process import logs
 from common.process.logs import Log
-from common.process.memory import configure_allocator, trim_periodically
+from common.process.memory import trim_periodically
 from common.process.parent_death import (
     EXIT_CANNOT_START,
     EXIT_STORAGE_FAILED,
     ask_for_parent_death_signal,
     watch_parent,
 )
-from common.process.priority import keep_up, run_in_background
-from common.process.threads import ThreadPool
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.catalog_file import CatalogInDoubt
@@ -45,7 +41,8 @@ from coordinator.http.reports import Reports
 from coordinator.http.security import UnsafeAddress, is_open_to_all
 from coordinator.http.services import Services
 from coordinator.process.coordinator_slots import CoordinatorSlot
-from coordinator.process.services import SWITCH_SECONDS, make_services
+from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
+from coordinator.process.services import make_services
 from coordinator.process.startup_listener import request_takeover
 from coordinator.process.supervisor import (
     PORT_TRY_SECONDS,
@@ -100,9 +97,7 @@ def run(settings: Settings, inherited: Inheritance) -> int:
     """Run the coordinator until a signal arrives; return the exit status."""
     if inherited.is_supervised:
         ask_for_parent_death_signal()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    logs.configure("coordinator", level=settings.log_level, style=settings.log_style)
-    configure_allocator()
+    prepare_process("coordinator", settings)
     try:
         if settings.coordinators > 1 and inherited.slot is None:
             raise SettingError("several coordinators need facetd serve, which starts them")
@@ -124,14 +119,7 @@ async def _run(settings: Settings, inherited: Inheritance) -> int:
         data_directory.remove_unfinished(settings.data_dir)
     raise_descriptor_limit()
     coordinator = _Coordinator(settings, inherited)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    if settings.log_url:
-        keep_up()
-    # Threads run bulk work only (scanning, partitioning, files).
-    loop.set_default_executor(ThreadPool(None, "worker", run_in_background))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = prepare_loop(settings)
     if not settings.snapshot_dir:  # else it may be shared
         await asyncio.to_thread(coordinator.remove_unfinished_snapshots)
     coordinator.connect()
@@ -194,10 +182,7 @@ class _Coordinator:
         port = await _listen(self._app, settings, inherited.slot)
         if self._readers is not None:
             self._readers.start(self._app)
-        # Objects that live as long as the process need not be visited by every collection.
-        gc.collect()
-        gc.freeze()
-        gc.enable()
+        freeze_objects()
         _log.info("listening", url=url(settings.host, port))
         announcing = _announce(self._services, port, is_alone=not inherited.is_supervised)
         analytics = self._services.analytics

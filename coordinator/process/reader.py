@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
-import signal
 import socket
 import sys
 from dataclasses import replace
@@ -21,12 +19,9 @@ import uvloop
 
 from common.data_directory import DataDirectoryError
 from common.errors import Unavailable
-from common.process import logs
 from common.process.logs import Log
-from common.process.memory import configure_allocator, trim_periodically
+from common.process.memory import trim_periodically
 from common.process.parent_death import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
-from common.process.priority import keep_up, run_in_background
-from common.process.threads import ThreadPool
 from common.settings import SettingError
 from coordinator.analytics.analytics import ReaderAnalytics
 from coordinator.cluster.reader_cluster import (
@@ -42,7 +37,8 @@ from coordinator.http.exchange import Outbox
 from coordinator.http.reports import Reporter
 from coordinator.http.security import UnsafeAddress
 from coordinator.process.coordinator_slots import CoordinatorSlot
-from coordinator.process.services import SWITCH_SECONDS, analytics_arguments, make_services
+from coordinator.process.process_setup import freeze_objects, prepare_loop, prepare_process
+from coordinator.process.services import analytics_arguments, make_services
 from coordinator.process.supervisor import raise_descriptor_limit
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
@@ -62,10 +58,7 @@ def run_reader(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
         The exit status.
     """
     ask_for_parent_death_signal()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    name = f"reader {slot.ordinal}"
-    logs.configure(name, level=settings.log_level, style=settings.log_style)
-    configure_allocator()
+    prepare_process(f"reader {slot.ordinal}", settings)
     try:
         return uvloop.run(_run(settings, slot, parent_pipe))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
@@ -77,13 +70,7 @@ async def _run(settings: Settings, slot: CoordinatorSlot, parent_pipe: int) -> i
     """Start the reader, wait for a signal, stop the reader."""
     watch_parent(parent_pipe)
     raise_descriptor_limit()
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    if settings.log_url:
-        keep_up()
-    loop.set_default_executor(ThreadPool(None, "worker", run_in_background))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = prepare_loop(settings)
     reader = _Reader(settings, slot)
     try:
         await reader.serve_until(stop)
@@ -136,9 +123,7 @@ class _Reader:
         settings = self._settings
         listeners = [socket.socket(fileno=one) for one in self._slot.listeners]
         await self._app.start(settings.host, settings.port, listeners)
-        gc.collect()
-        gc.freeze()
-        gc.enable()
+        freeze_objects()
         _log.info("reading", reader=self._slot.ordinal, pid=os.getpid())
         background = [
             asyncio.create_task(one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from common import data_directory
 from common.process.loop_scheduler import LoopScheduler
@@ -34,9 +34,6 @@ from coordinator.write.log import EmbeddedLog
 
 if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
-
-SWITCH_SECONDS: Final = 0.0002
-"""How long a thread may hold the interpreter while the event loop waits for it."""
 
 
 def make_services(
