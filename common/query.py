@@ -24,26 +24,28 @@ class MatchKind(IntEnum):
     """The folded word itself, whatever its accents."""
     SPELLING = 1
     """The word with the accents that were typed: always in addition to EXACT."""
-    STEM = 2
+    COMPLETION_STEM = 2
+    """Another form of the word (see STEM) that begins with it, if it may be half typed."""
+    STEM = 3
     """Another form of the word: same stem in the field's language."""
-    SYNONYM = 3
+    SYNONYM = 4
     """A synonym from the configuration."""
-    SPACING = 4
+    SPACING = 5
     """The same letters written together or apart: "spider man" for spiderman, and vice versa."""
-    COMPLETION = 5
+    COMPLETION = 6
     """The word is the beginning of the term, and a word of the index itself."""
-    PREFIX = 6
+    PREFIX = 7
     """The word is the beginning of the term, and no word of the index, or of too many terms."""
-    INFIX = 7
+    INFIX = 8
     """The term has the word somewhere inside."""
-    TYPO_1 = 8
+    TYPO_1 = 9
     """One edit (insertion, deletion, substitution, transposition) away, with the same first letter.
     """
-    TYPO_1_FORM = 9
+    TYPO_1_FORM = 10
     """Another form of a correction that is such an edit away: guitars for guitr."""
-    TYPO_2 = 10
+    TYPO_2 = 11
     """Two edits away, or one that makes another first letter."""
-    TYPO_2_FORM = 11
+    TYPO_2_FORM = 12
     """Another form of a correction at that distance."""
 
 

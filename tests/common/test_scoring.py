@@ -7,13 +7,24 @@ from hypothesis import strategies as st
 
 from common.query import NUM_MATCH_KINDS, MatchKind
 from common.scoring import (
+    CHOSEN_STEM_FACTOR,
+    CHOSEN_WORDS_MAX,
     STEM_FACTOR,
     clause_weights,
     inverse_doc_freq,
+    stem_factor,
     weigh_fields,
 )
 
 FREQS = st.lists(st.integers(0, 1_000), min_size=NUM_MATCH_KINDS, max_size=NUM_MATCH_KINDS)
+
+
+def freqs(**by_kind: int) -> list[int]:
+    """Return document frequencies by `MatchKind`."""
+    found = [0] * NUM_MATCH_KINDS
+    for kind, freq in by_kind.items():
+        found[MatchKind[kind]] = freq
+    return found
 
 
 @given(FREQS)
@@ -39,47 +50,56 @@ def test_the_best_kind_present_has_the_greatest_weight(doc_freqs: list[int]) -> 
 
 
 def test_a_word_with_accents_has_the_rarity_of_its_spelling() -> None:
-    folded = clause_weights((400, 0, *[0] * 10), 500)
-    weights = clause_weights((400, 20, *[0] * 10), 500)
-    rare = clause_weights((20, 0, *[0] * 10), 500)
+    folded = clause_weights(freqs(EXACT=400), 500)
+    weights = clause_weights(freqs(EXACT=400, SPELLING=20), 500)
+    rare = clause_weights(freqs(EXACT=20), 500)
     assert weights[MatchKind.SPELLING] == rare[MatchKind.EXACT] > folded[MatchKind.EXACT]
     assert 0 < weights[MatchKind.EXACT] < weights[MatchKind.SPELLING] / 5
 
 
 def test_a_word_keeps_a_share_of_the_rarity_of_its_typed_form_beside_common_forms() -> None:
-    weights = clause_weights((20, 0, 480, *[0] * 9), 500)
-    alone = clause_weights((20, *[0] * 11), 500)[MatchKind.EXACT]
+    weights = clause_weights(freqs(EXACT=20, STEM=480), 500)
+    alone = clause_weights(freqs(EXACT=20), 500)[MatchKind.EXACT]
     assert alone / 4 < weights[MatchKind.EXACT] < alone / 2
     assert weights[MatchKind.STEM] == weights[MatchKind.EXACT] * STEM_FACTOR
 
 
 def test_a_word_that_begins_others_has_the_rarity_of_all_of_them() -> None:
-    begun = [0] * NUM_MATCH_KINDS
-    begun[MatchKind.EXACT], begun[MatchKind.COMPLETION] = 20, 480
-    whole = [0] * NUM_MATCH_KINDS
-    whole[MatchKind.EXACT] = 500
-    assert clause_weights(begun, 500)[MatchKind.EXACT] == clause_weights(whole, 500)[0]
+    begun = clause_weights(freqs(EXACT=20, COMPLETION=480), 500)
+    assert begun[MatchKind.EXACT] == clause_weights(freqs(EXACT=500), 500)[MatchKind.EXACT]
+
+
+def test_chosen_forms_leave_less_to_others_but_for_those_still_to_come() -> None:
+    found = freqs(EXACT=40, STEM=10, SYNONYM=5)
+    chosen = clause_weights(found, 500, stem_factor(CHOSEN_WORDS_MAX))
+    in_a_sentence = clause_weights(found, 500, stem_factor(CHOSEN_WORDS_MAX + 1))
+    typed = chosen[MatchKind.EXACT]
+    assert chosen[MatchKind.STEM] == typed * CHOSEN_STEM_FACTOR
+    assert in_a_sentence[MatchKind.STEM] == typed * STEM_FACTOR > chosen[MatchKind.STEM]
+    differing = [kind for kind in MatchKind if chosen[kind] != in_a_sentence[kind]]
+    assert differing == [MatchKind.STEM]
+    assert chosen[MatchKind.COMPLETION_STEM] == typed * STEM_FACTOR
 
 
 def test_a_rare_typo_does_not_outweigh_a_frequent_word() -> None:
-    weights = clause_weights((400, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0), 500)
+    weights = clause_weights(freqs(EXACT=400, TYPO_1=1, TYPO_2=1), 500)
     assert weights[MatchKind.EXACT] > 5 * weights[MatchKind.TYPO_1] > 0
 
 
 def test_a_synonym_weighs_less_than_the_word_and_more_than_nothing() -> None:
-    weights = clause_weights((40, 0, 10, 100, *[0] * 8), 500)
+    weights = clause_weights(freqs(EXACT=40, STEM=10, SYNONYM=100), 500)
     assert weights[MatchKind.EXACT] >= weights[MatchKind.STEM] > weights[MatchKind.SYNONYM] > 0
 
 
 def test_another_spacing_weighs_less_than_the_word_and_more_than_a_synonym() -> None:
-    weights = clause_weights((40, 0, 10, 100, 20, *[0] * 7), 500)
+    weights = clause_weights(freqs(EXACT=40, STEM=10, SYNONYM=100, SPACING=20), 500)
     assert weights[MatchKind.EXACT] > weights[MatchKind.SPACING] > weights[MatchKind.SYNONYM]
 
 
 def test_a_form_of_a_correction_weighs_less_than_the_correction() -> None:
-    weights = clause_weights((*[0] * 8, 40, 1, 0, 0), 500)
+    weights = clause_weights(freqs(TYPO_1=40, TYPO_1_FORM=1), 500)
     assert weights[MatchKind.TYPO_1] > weights[MatchKind.TYPO_1_FORM] > 0
-    weights = clause_weights((*[0] * 10, 40, 1), 500)
+    weights = clause_weights(freqs(TYPO_2=40, TYPO_2_FORM=1), 500)
     assert weights[MatchKind.TYPO_2] > weights[MatchKind.TYPO_2_FORM] > 0
 
 

@@ -89,6 +89,8 @@ class ParsedQuery(Struct, frozen=True):
     """How often each clause was typed."""
     excluded: tuple[Clause, ...]
     match: str
+    num_words: int
+    """Words that were typed: quoted ones and dropped ones too, but no excluded ones."""
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
     dropped_words: Words = ()
@@ -119,7 +121,7 @@ class ParsedQuery(Struct, frozen=True):
         return min(1, num_known)
 
 
-NO_QUERY: Final = ParsedQuery((), (), (), "all")
+NO_QUERY: Final = ParsedQuery((), (), (), "all", 0)
 
 
 class QueryDictionary:
@@ -337,6 +339,7 @@ def parse_query(
         words_max: limit of folded words; the rest are dropped.
     """
     pieces = yield from _split(text, analyzer)
+    num_words = sum([len(piece.tokens) for piece in pieces if not piece.is_excluded])
     num_words_cut = max(0, sum([len(piece.tokens) for piece in pieces]) - words_max)
     if num_words_cut:
         pieces = _cut(pieces, words_max)
@@ -355,6 +358,7 @@ def parse_query(
         tuple(counts.values()),
         tuple(collector.excluded),
         options.match,
+        num_words,
         num_words_cut,
         dropped,
         tuple([one for one in collector.spacings if quoted.isdisjoint(one.typed)]),

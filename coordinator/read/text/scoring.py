@@ -31,6 +31,7 @@ from common.scoring import (
     clause_weights,
     is_completed,
     is_fragment,
+    stem_factor,
     weigh_fields,
 )
 from coordinator.cluster.catalog import Index
@@ -183,6 +184,7 @@ def _weigh(
     spacings = yield from _worthwhile_spacings(parsed, statistics)
     spellings = dict(parsed.spellings)
     is_alone = len(parsed.clauses) == 1
+    of_stems = stem_factor(parsed.num_words)
     for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
         yield
         if isinstance(clause, Word):
@@ -199,7 +201,7 @@ def _weigh(
             found = [freqs]
         else:
             found = [doc_freqs[word] for word in words_of((clause,))]
-        weights = tuple([_weights(freqs, statistics.num_docs, count) for freqs in found])
+        weights = tuple([_weights(freqs, statistics.num_docs, of_stems, count) for freqs in found])
         clauses.append(ScoredClause(clause, weights))
     if parsed.clauses and not clauses:
         return ScoredQuery(HOPELESS, ignored, parsed.num_words_cut, parsed.dropped_words)
@@ -298,9 +300,11 @@ def _replaced(freqs: tuple[int, ...], kind: MatchKind, freq: int) -> tuple[int, 
     return (*freqs[:kind], freq, *freqs[kind + 1 :])
 
 
-def _weights(freqs: tuple[int, ...], num_docs: int, count: int) -> tuple[float, ...]:
+def _weights(
+    freqs: tuple[int, ...], num_docs: int, of_stems: float, count: int
+) -> tuple[float, ...]:
     """Return the weights of a word that was typed this many times."""
-    weights = clause_weights(freqs, num_docs)
+    weights = clause_weights(freqs, num_docs, of_stems)
     return weights if count == 1 else tuple([count * weight for weight in weights])
 
 

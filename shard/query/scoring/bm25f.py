@@ -8,7 +8,7 @@ For a word and a document, over the terms that match the word and the fields of 
 Only terms of the best *tier* that the document has are summed, so a lesser match next to a better
 one never raises a score:
 
-    tier 0   EXACT, SPELLING, STEM, SYNONYM, SPACING, COMPLETION
+    tier 0   EXACT, SPELLING, COMPLETION_STEM, STEM, SYNONYM, SPACING, COMPLETION
     tier 1   PREFIX
     tier 2   INFIX                                        w = greatest weight of the tier's kinds,
     tier 3   TYPO_1, TYPO_1_FORM                          r = own weight / w
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 FREQ_UNIT: Final = float(1 << 24)
 SCORE_UNIT: Final = float(1 << 32)
 NUM_TIERS: Final = 5
-TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 0, 1, 2, 3, 3, 4, 4)
+TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 3, 4, 4)
 """By `MatchKind`."""
 _KINDS_OF_TIER: Final = tuple(
     slice(TIER_OF_KIND.index(tier), TIER_OF_KIND.index(tier) + TIER_OF_KIND.count(tier))

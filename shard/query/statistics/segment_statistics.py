@@ -10,7 +10,7 @@ shards, so what the coordinator derives from them depends on the live documents 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView
+
+_KINDS_OF_FORMS: Final = (
+    (MatchKind.COMPLETION_STEM, MatchKind.STEM),
+    (MatchKind.SYNONYM, MatchKind.SYNONYM),
+)
+"""The first and the last kind of the forms that are counted together."""
 
 
 @kernel(allocates=False)
@@ -126,8 +132,9 @@ def count_forms(
 def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np.int64]:
     """Return how many live documents have a word, by `MatchKind`.
 
-    STEM counts the documents that have another form but not the word itself, SYNONYM those that
-    have only a synonym: with EXACT, the three sum to the documents with any of them. PREFIX and
+    STEM counts the documents that have another form, whether the word begins it or not, but not the
+    word itself, SYNONYM those that have only a synonym: with EXACT, the three sum to the documents
+    with any of them. COMPLETION_STEM is 0. PREFIX and
     typos are summed over their terms (a document with two of them counts twice): there are
     thousands, and the sum is stored. Every number is additive over segments and shards. Fields and
     their languages are ignored.
@@ -208,13 +215,13 @@ def _live_docs(view: SegmentView) -> NDArray[np.uint32]:
 
 
 def other_forms(expansion: Expansion) -> Iterator[tuple[MatchKind, NDArray[np.uint32], int]]:
-    """Yield the kinds STEM and SYNONYM, if present, each with the terms up to that kind.
+    """Yield STEM (with COMPLETION_STEM) and SYNONYM, if present, with the terms up to that kind.
 
     Yields:
         The kind; the terms up to that kind; how many of them are of a better one.
     """
-    for kind in (MatchKind.STEM, MatchKind.SYNONYM):
-        num_better, end = np.searchsorted(expansion.kinds, (kind, kind + 1)).tolist()
+    for first, kind in _KINDS_OF_FORMS:
+        num_better, end = np.searchsorted(expansion.kinds, (first, kind + 1)).tolist()
         if num_better < end and end > 1:
             yield kind, expansion.terms[:end], num_better
 

@@ -2,13 +2,14 @@
 
     run, is_prefix, typos 0, English  ──▶  run      EXACT
                                            rún      SPELLING   if that was typed
-                                           runs     STEM       same stem
-                                           running  STEM       (not PREFIX: its best kind counts)
+                                           running  COMPLETION_STEM  same stem, begins with run
+                                                               (not PREFIX: its best kind counts)
                                            jog      SYNONYM    if the configuration says so
                                            ru n     SPACING    if the coordinator says so (a phrase)
                                            runway   PREFIX     or COMPLETION, ranked near run
                                                                (so is run, if it is a fragment)
                                            forerun  INFIX      where the request or a field says so
+    running, typos 0, English         ──▶  run      STEM       same stem
     shawsh, is_prefix, typos 1        ──▶  shawshank   PREFIX
                                            shewsbury   no: "shewsb", "shews" … are 2 edits away
     guitr, typos 1, English           ──▶  guitar      TYPO_1
@@ -234,11 +235,13 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     spacings = _alternatives(vocabulary, word.spacings, stems, exact)
     for ordinal in synonyms:
         spacings.pop(ordinal, None)
+    begun, others = _split_forms(vocabulary, word, stems)
     pieces = []
     if exact is not None:
         pieces.append(TermsByKind(np.array([exact], np.uint32), _EXACT_KINDS, _ALL_MASKS))
     for kind, masks in (
-        (MatchKind.STEM, stems),
+        (MatchKind.COMPLETION_STEM, begun),
+        (MatchKind.STEM, others),
         (MatchKind.SYNONYM, synonyms),
         (MatchKind.SPACING, spacings),
     ):
@@ -254,6 +257,17 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     if word.is_prefix:
         joined = _join_prefix(index, word, found, phrases)
     return _make_expansion(index, found, phrases, joined)
+
+
+def _split_forms(
+    vocabulary: Vocabulary, word: Word, forms: dict[int, int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the forms that a word may still become (if it may be half typed), and the others."""
+    if not word.is_prefix or not forms:
+        return {}, forms
+    first, last = vocabulary.prefix_range(word.text)
+    begun = {form: mask for form, mask in forms.items() if first <= form < last}
+    return begun, {form: mask for form, mask in forms.items() if form not in begun}
 
 
 def _expand_letters(
@@ -525,7 +539,12 @@ def _alternatives(
 
 
 def count_by_kind(expansion: Expansion, doc_freqs: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return the sum of the terms' document frequencies by `MatchKind`."""
+    """Return the sum of the terms' document frequencies by `MatchKind`.
+
+    COMPLETION_STEM is counted with STEM: together they are the other forms of the word.
+    """
     counts = np.zeros(NUM_MATCH_KINDS, np.int64)
     np.add.at(counts, expansion.kinds, doc_freqs)
+    counts[MatchKind.STEM] += counts[MatchKind.COMPLETION_STEM]
+    counts[MatchKind.COMPLETION_STEM] = 0
     return counts

@@ -55,6 +55,7 @@ OCCURRENCES_MAX: Final = 100
 _MATCH_NAMES: Final = (
     "exact",
     "spelling",
+    "completion stem",
     "stem",
     "synonym",
     "spacing",

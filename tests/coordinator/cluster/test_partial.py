@@ -51,7 +51,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
     memory = StatisticsMemory(a_cluster(failed=[]), CacheBudget())
     sea = Word("sea")
 
-    query = ParsedQuery((sea,), (1,), (), "all")
+    query = ParsedQuery((sea,), (1,), (), "all", 1)
     partial = await memory.of_query(INDEX, query, 3, Deadline.after_ms(1_000), is_partial=True)
     whole = await memory.of_query(INDEX, query, 3, Deadline.after_ms(1_000), is_partial=False)
 

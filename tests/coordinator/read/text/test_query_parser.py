@@ -132,6 +132,22 @@ def test_stop_words_are_left_out_while_another_word_remains() -> None:
     assert parse("lord of the", configuration=configuration).clauses == (Word("lord"),)
 
 
+@pytest.mark.parametrize(
+    ("text", "num_words"),
+    [
+        ("", 0),
+        ("case", 1),
+        ("case case", 2),
+        ("lord of the rings", 4),
+        ('"green mile" tom', 3),
+        ("case -of -the", 1),
+        ("wi-fi", 2),
+    ],
+)
+def test_all_words_that_are_wanted_are_typed_words(text: str, num_words: int) -> None:
+    assert parse(text, configuration={"stop_words": ["the", "of"]}).num_words == num_words
+
+
 def test_words_with_stop_words_between_them_have_their_synonyms() -> None:
     configuration: dict[str, object] = {
         "stop_words": ["the", "of"],

@@ -74,6 +74,30 @@ def test_one_that_is_larger_than_half_the_budget_is_not_kept(budget: QueryCacheB
     assert len(expansions_of(segment)) == 1
 
 
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (Word("case"), {"case": "EXACT", "cases": "STEM", "casing": "STEM"}),
+        (
+            Word("case", is_prefix=True),
+            {"case": "EXACT", "cases": "COMPLETION_STEM", "casing": "STEM", "casework": "PREFIX"},
+        ),
+        (
+            Word("cases", is_prefix=True),
+            {"cases": "EXACT", "case": "STEM", "casing": "STEM"},
+        ),
+    ],
+)
+def test_forms_that_a_half_typed_word_begins_are_a_kind_of_their_own(
+    word: Word, expected: dict[str, str]
+) -> None:
+    segment = make_segment([{"text": "case cases casing casework castle"}], FieldRegistry())
+    found = expand_word(segment, word, Languages("english"))
+    vocabulary = text_index(segment).vocabulary
+    kinds = zip(found.terms.tolist(), found.kinds.tolist(), strict=True)
+    assert {vocabulary.term(term): MatchKind(kind).name for term, kind in kinds} == expected
+
+
 def test_terms_of_a_few_letters_are_stemmed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A half-typed word of a few letters is expanded several times per search, never cached."""
     words = ["".join(letters) for letters in itertools.product("abcdefghijklmnop", repeat=3)]

@@ -14,7 +14,13 @@ from common.analysis.accents import is_spelling
 from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
-from common.scoring import CORRECTED_FORMS_MAX, WHOLE_FIELD_FACTOR, clause_weights
+from common.scoring import (
+    CHOSEN_WORDS_MAX,
+    CORRECTED_FORMS_MAX,
+    WHOLE_FIELD_FACTOR,
+    clause_weights,
+    stem_factor,
+)
 from shard.query.proximity.proximity_scores import CHAIN_MAX, WINDOW
 from shard.query.scoring.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, T_MAX, TIER_OF_KIND
 from shard.query.statistics.segment_statistics import doc_freqs, field_statistics
@@ -167,7 +173,8 @@ def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
         return MatchKind.EXACT
     has_forms = word.is_stemmed and not word.is_fragment
     if has_forms and language and stem(term, language) == stem(word.text, language):
-        return MatchKind.STEM
+        is_begun = word.is_prefix and term.startswith(word.text)
+        return MatchKind.COMPLETION_STEM if is_begun else MatchKind.STEM
     if (term,) in word.synonyms:
         return MatchKind.SYNONYM
     if (term,) in word.spacings:
@@ -421,6 +428,7 @@ def queries(draw: st.DrawFn) -> dict[str, Any]:
         "paths": draw(st.sampled_from([("a", "b", "c"), ("a", "b"), ("c",)])),
         "proximity": draw(st.sampled_from([0.0, 0.2])),
         "whole": draw(st.sampled_from([(), ("sea",), ("star",), ("rain", "brain"), ("nope",)])),
+        "num_words": draw(st.sampled_from([1, CHOSEN_WORDS_MAX, CHOSEN_WORDS_MAX + 1])),
     }
 
 
@@ -433,6 +441,7 @@ def all_of(*clauses: Clause, paths: tuple[str, ...]) -> dict[str, Any]:
         "is_leading": False,
         "paths": paths,
         "proximity": 0.2,
+        "num_words": len(clauses),
     }
 
 
@@ -443,9 +452,11 @@ def make_query(
     num_docs: int,
 ) -> TextQuery:
     clauses = []
+    of_stems = stem_factor(shape["num_words"])
     for clause in shape["clauses"]:
         freqs = statistics_of(views, words_of(clause))
-        clauses.append(ScoredClause(clause, tuple(clause_weights(one, num_docs) for one in freqs)))
+        weights = tuple(clause_weights(one, num_docs, of_stems) for one in freqs)
+        clauses.append(ScoredClause(clause, weights))
     return TextQuery(
         clauses=tuple(clauses),
         required=shape["required"],

@@ -221,8 +221,10 @@ def test_a_stem_counts_in_fields_of_its_language_only() -> None:
     items = [{"en": "houses"}, {"de": "houses"}, {"xx": "houses"}, {"xx": "house"}]
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry))
+    weights = [0.0] * NUM_MATCH_KINDS
+    weights[MatchKind.EXACT] = weights[MatchKind.STEM] = 1.0
     query = TextQuery(
-        (ScoredClause(Word("house"), ((1.0, 0.0, 1.0, *[0.0] * (NUM_MATCH_KINDS - 3)),)),),
+        (ScoredClause(Word("house"), (tuple(weights),)),),
         1,
         False,
         (),
@@ -235,21 +237,25 @@ def test_a_stem_counts_in_fields_of_its_language_only() -> None:
     assert match.found.docs.tolist() == [0, 3]
 
 
-@pytest.mark.parametrize("text", ["the", "running", "happiness", "x"])
-def test_frequencies_count_live_documents_with_any_form_once(text: str) -> None:
+@pytest.mark.parametrize("text", ["the", "run", "running", "happiness", "x"])
+@pytest.mark.parametrize("is_prefix", [False, True])
+def test_frequencies_count_live_documents_with_any_form_once(text: str, is_prefix: bool) -> None:
     items = [{"a": "running runs run"}, {"a": "runs"}, {"a": "happy the"}, {"a": "the the x"}]
     registry = FieldRegistry()
     segment = make_segment(items, registry)
-    counts = doc_freqs(SegmentView(segment), Word(text), ENGLISH).tolist()
-    without = doc_freqs(SegmentView(segment, FrozenBitMap([1, 3])), Word(text), ENGLISH).tolist()
+    word = Word(text, is_prefix)
+    counts = doc_freqs(SegmentView(segment), word, ENGLISH).tolist()
+    without = doc_freqs(SegmentView(segment, FrozenBitMap([1, 3])), word, ENGLISH).tolist()
     expected = {
         "the": ([2, 0], [1, 0]),
+        "run": ([1, 1], [1, 0]),
         "running": ([1, 1], [1, 0]),
         "happiness": ([0, 1], [0, 1]),
         "x": ([1, 0], [0, 0]),
     }
     kinds = (MatchKind.EXACT, MatchKind.STEM)
     assert tuple([one[kind] for kind in kinds] for one in (counts, without)) == expected[text]
+    assert not counts[MatchKind.COMPLETION_STEM]  # STEM has these
 
 
 def test_other_lists_change_neither_hits_nor_scores_of_many_documents() -> None:
