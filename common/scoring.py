@@ -21,7 +21,7 @@ from grammar. So other forms count less in queries of one or two words (as typed
                            icecat-products     scifact    cacm      vaswani
     counting as much as    nDCG@10             nDCG@10    MAP       MAP
     in any query, 0.75     0.6561              0.7011     0.3431    0.2938
-    0.4                    0.6604              0.7011     0.3424    0.2938
+    0.4                    0.6604              0.7011     0.3426    0.2938
     0.4, but 0.75 where    0.6605              0.7011     0.3426    0.2938
     the last word may
     become that form
